@@ -1,0 +1,78 @@
+# Everything a person or a machine does with this project starts here. `make help` lists it.
+# The targets make their own .venv; all they need is Python 3.11 or newer, with pip.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CODE := session_core frontends tests bench examples
+
+# flake8-async reads no file of settings, so they stand here.
+# ASYNC124: what a protocol declares async stays async, even where there is nothing to await.
+# ASYNC9: its own authors leave these out; they ask for a checkpoint in every single function.
+# The last list: functions that report when they are ready, so `nursery.start` is the way to start them.
+FLAKE8_ASYNC := flake8-async --disable ASYNC124,ASYNC9 --startable-in-context-manager run,serve
+
+# pyright comes inside its wheel; this keeps it from asking the network for a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+# A venv without pip of its own (some systems ship Python that way) is served by the system's pip.
+PIP = $$(if $(BIN)/python -c 'import pip' 2>/dev/null; then echo "$(BIN)/python -m pip"; \
+         else echo "$(PYTHON) -m pip --python $(BIN)/python"; fi)
+INSTALL = $(PIP) install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+.DEFAULT_GOAL := help
+.PHONY: run test test-all bench lint types format schema clean help
+
+run: $(VENV)/.runtime  ## show a session at work, offline
+	$(BIN)/session-core demo
+
+test: lint types  ## lint, types and all quick tests: what must pass before a change goes in
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-all: lint types  ## the same with slow tests and many more random examples
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto -o faulthandler_timeout=3600
+
+bench: $(VENV)/.dev  ## measure speed
+	$(BIN)/python -m bench
+
+lint: $(VENV)/.dev  ## style and bug patterns
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check --quiet
+	find $(wildcard $(CODE)) -name '*.py' -exec $(BIN)/$(FLAKE8_ASYNC) {} +
+
+types: $(VENV)/.dev  ## static types, by two checkers
+	$(BIN)/mypy
+	$(BIN)/pyright --level error
+
+format: $(VENV)/.dev  ## rewrite the code in the common style
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+schema: $(VENV)/.runtime  ## write the JSON schema of commands and events
+	$(BIN)/python -m session_core.wire.schema
+
+clean:  ## remove everything that can be made again
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find $(wildcard $(CODE)) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name what; do \
+	    printf '  make %-9s %s\n' "$$name" "$$what"; done
+
+# .runtime: the program can run. .dev: its checks can run too. Both are made again when the versions change.
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing session-core into $(VENV) ..."
+	@$(INSTALL) .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing session-core and its checks into $(VENV) ..."
+	@$(INSTALL) '.[dev]'
+	@touch $(VENV)/.runtime $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "session-core needs Python 3.11 or newer, and '$(PYTHON)' is older or missing." \
+	         "Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(VENV); \
+	 else $(PYTHON) -m venv --without-pip $(VENV); fi

@@ -1,0 +1,16 @@
+"""How fast session-core is, as ratios that hold on any machine: `make bench`, or `python -m bench --only NAME`.
+
+- `measure`: clocks, best-of-several timing of interleaved work, and `Result`
+- `limits_of_trio`: what everything is compared to: naive channels, bare checkpoints, ping-pong
+- `material`: events and sessions to measure with
+- `broadcast`: publishing, delivering and stalls of `EventStream`
+- `many_sessions`: the cost of an event among ten sessions and among a thousand
+- `commands`: the round trip of a command
+- `values`: snapshots and encoding
+- `stops`: how many ticks a stop takes to arrive
+- `extras`: times worth knowing that have no target
+- `report`, `picture`: the table, `results/latest.json` and `results/latest.svg`
+
+Absolute times say more about a machine than about a program, so each case measures two things in one run, in turns,
+and its target is a ratio of the two. A target that is missed ends the run with exit code 1.
+"""

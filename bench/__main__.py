@@ -1,0 +1,77 @@
+"""`python -m bench`: measure everything, or one case; exit code 1 when a target is missed."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench.broadcast import measure_burst, measure_publish, measure_single, measure_stall
+from bench.commands import measure_command
+from bench.extras import measure_extras
+from bench.many_sessions import measure_sessions
+from bench.measure import Result, run_case
+from bench.picture import picture
+from bench.report import attempts_text, document, figures, misses, ratio_text, table, target_text
+from bench.stops import measure_stop
+from bench.values import measure_encode, measure_snapshot
+
+CASES: Mapping[str, Callable[[], Result]] = {
+    "publish": measure_publish,
+    "burst": measure_burst,
+    "single": measure_single,
+    "sessions": measure_sessions,
+    "stall": measure_stall,
+    "command": measure_command,
+    "snapshot": measure_snapshot,
+    "encode": measure_encode,
+    "stop": measure_stop,
+}
+ATTEMPTS = 3
+"""A case that misses its target is run again, because noise only ever makes things look slower."""
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run and report; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure the speed of session-core as ratios, each against its target.",
+        epilog=f"A missed case is run up to {ATTEMPTS} times and its best run counts; the output says so. "
+        "A run of all cases writes results/latest.json and results/latest.svg.",
+    )
+    parser.add_argument("--only", choices=CASES, metavar="NAME", help=f"run one case: {', '.join(CASES)}")
+    only = parser.parse_args(arguments).only
+
+    results = [_run(name) for name in ([only] if only else CASES)]
+    print(f"\n{table(results)}\n")
+    if only is None:
+        extras = measure_extras()
+        print(f"Without a target, in µs:\n{figures(extras)}\n")
+        _save(results, extras)
+    missed = misses(results)
+    for miss in missed:
+        print(f"MISSED {miss}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def _run(name: str) -> Result:
+    print(f"{name} ... ", end="", flush=True)
+    started = time.monotonic()
+    result = run_case(CASES[name], ATTEMPTS)
+    verdict = "ok" if result.passed else "MISS"
+    note = f", {attempts_text(result)}" if result.attempts > 1 else ""
+    print(f"{verdict}, {ratio_text(result.ratio)} ({target_text(result)}{note}), {time.monotonic() - started:.0f} s")
+    print(figures(result.details), flush=True)
+    return result
+
+
+def _save(results: list[Result], extras: Mapping[str, float]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "latest.json").write_text(document(results, extras), encoding="utf-8")
+    (RESULTS / "latest.svg").write_text(picture(results), encoding="utf-8")
+    print("Written: bench/results/latest.json and bench/results/latest.svg")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""Writes the parts of the documentation that the code knows best: run `python -m docs.generate` after a change.
+
+- `commands.md` as a whole: from the command classes, their replies, and the errors that their handlers can raise
+- the table in `activity.md`: from the rules of `session_core.session.activity`
+
+`tests/docs/test_generated.py` fails when a file is not what this module would write.
+"""
+
+# ruff: noqa: INP001 - a folder of documents, not a package
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import attrs
+
+from docs.handler_errors import Refusal, refusals
+from session_core.session.activity import rules_as_markdown
+from session_core.vocabulary.checks import describe
+from session_core.vocabulary.commands import COMMANDS, Command, reply_type
+from session_core.wire.catalogue import is_list, is_literal, tag_of, without_none
+
+HERE = Path(__file__).parent
+TABLE = re.compile(r"(<!-- generated: activity rules -->\n).*?(<!-- end -->)", re.DOTALL)
+
+GROUPS = (
+    ("Sessions", "CreateSession"),
+    ("Messages and turns", "SendUserMessage"),
+    ("The queue", "ListQueue"),
+    ("Settings", "SwitchModel"),
+    ("Requests to people, wake-ups, stop", "OpenDialog"),
+)
+
+HEAD = """# Commands
+
+<!-- Made by `python -m docs.generate`; a test compares. Change the command classes, not this file. -->
+
+Everything a client may ask for. Each command is a value in `session_core.commands`, and a method of the same name in
+snake_case on the service (`CreateSession` is `await service.create_session(...)`). On the wire it is a JSON object
+whose `type` is that snake_case name; the exact schema of all of them is
+[`vocabulary.schema.json`](../session_core/wire/vocabulary.schema.json).
+
+How a command runs:
+
+- **In order.** Commands go through one mailbox and run one at a time. Those marked *beside the mailbox* act at once,
+  ahead of everything that waits.
+- **One reply.** Every command has exactly one reply, or raises exactly one error. A reply carries a `cursor`:
+  everything the command changed is in the stream up to there.
+- **Retries.** `service.execute(command, idempotency_key="...")` returns the first reply when the same client sends the
+  same command with the same key again. The newest replies with a key are remembered; errors are not.
+
+## Errors every command can meet
+
+| code | when |
+| --- | --- |
+| `invalid_input` | a field has the wrong type, size or content; `field` names it |
+| `forbidden` | the client is an observer, and the command is not one of those that only read |
+| `conflict` (`idempotency_key`) | the key was used for another command before |
+| `overloaded` | the mailbox is full; nothing was done. Not for commands beside the mailbox |
+| `closed` | the service has ended |
+| `internal` | a bug; it fails this one command and the service goes on |
+
+The tables below name only what comes on top of these. In brackets stands the field that the error names.
+"""
+
+
+def commands_markdown() -> str:
+    """Return the text of `commands.md`."""
+    heads = {first: title for title, first in GROUPS}
+    pieces = [HEAD]
+    for command in COMMANDS:
+        if command.__name__ in heads:
+            pieces.append(f"## {heads[command.__name__]}\n")
+        pieces.append(_section(command))
+    replies = sorted({reply_type(command) for command in COMMANDS}, key=lambda reply: reply.__name__)
+    pieces.append("## Replies\n")
+    pieces.extend(_fields_section(reply) for reply in replies if reply.__name__ not in _SNAPSHOTS)
+    pieces.append(_SNAPSHOT_NOTE)
+    return "\n".join(pieces)
+
+
+_SNAPSHOTS = ("ServiceSnapshot", "SessionSnapshot")
+_SNAPSHOT_NOTE = """### `ServiceSnapshot`, `SessionSnapshot`
+
+The whole state at a cursor; [resync.md](resync.md) tells what to do with one, and
+[`snapshots.py`](../session_core/vocabulary/snapshots.py) lists the fields.
+"""
+
+
+def _section(command: type[Command[Any]]) -> str:
+    marks = [f"reply `{reply_type(command).__name__}`"]
+    marks += ["beside the mailbox"] if command.lane == "beside" else []
+    marks += ["only reads: observers may send it"] if command.reads_only else []
+    text = f"### `{command.__name__}`\n\n{inspect.cleandoc(command.__doc__ or '')}\n\n{'; '.join(marks)}\n"
+    if attrs.fields(command):
+        text += "\n" + _field_table(command)
+    found = sorted(refusals(command))
+    if found:
+        text += "\nErrors: " + ", ".join(map(_shown, found)) + "\n"
+    return text
+
+
+def _shown(refusal: Refusal) -> str:
+    code, field = refusal
+    return f"`{code}` (`{field}`)" if field else f"`{code}`"
+
+
+def _fields_section(cls: type) -> str:
+    return f"### `{cls.__name__}`\n\n{inspect.cleandoc(cls.__doc__ or '')}\n\n{_field_table(cls)}"
+
+
+def _field_table(cls: type) -> str:
+    lines = ["| field | type | default |", "| --- | --- | --- |"]
+    for field in attrs.fields(cls):
+        default = "*required*" if field.default is attrs.NOTHING else f"`{field.default!r}`"
+        lines.append(f"| `{field.name}` | {_type_shown(field.type)} | {default} |")
+    return "\n".join(lines) + "\n"
+
+
+def _type_shown(hint: Any) -> str:
+    name = getattr(hint, "__name__", "")
+    if hasattr(hint, "__supertype__"):
+        return f"`{name}`"
+    arguments = get_args(hint)
+    if type(None) in arguments and describe(hint) != "JSON":
+        return f"{_type_shown(without_none(hint))} or nothing"
+    if attrs.has(hint):
+        return f"`{name}` (`{tag_of(hint)}`)"
+    if is_list(hint):
+        return f"list of {_type_shown(arguments[0])}"
+    if is_literal(hint):
+        return ", ".join(f"`{word}`" for word in arguments)
+    return describe(hint)
+
+
+def activity_markdown(text: str) -> str:
+    """Return the text of `activity.md` with a fresh table in it."""
+    return TABLE.sub(lambda found: found[1] + "\n" + rules_as_markdown() + "\n" + found[2], text)
+
+
+def generated() -> dict[Path, str]:
+    """Return what each generated file should hold."""
+    activity = HERE / "activity.md"
+    return {
+        HERE / "commands.md": commands_markdown(),
+        activity: activity_markdown(activity.read_text(encoding="utf-8")),
+    }
+
+
+if __name__ == "__main__":
+    for path, content in generated().items():
+        path.write_text(content, encoding="utf-8")

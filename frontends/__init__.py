@@ -1,0 +1,9 @@
+"""The programs people use: each is a client of `session_core` and knows nothing but its public door.
+
+- `entry`: the `session-core` command; reads the arguments and loads the frontend that was asked for
+- `cli`: one prompt in, one answer out, for people and scripts
+- `demo`: a guided tour of the service, live and offline
+- `console`: what frontends that print share: safe text, colours, output that never stalls the service
+
+Frontends import `session_core` only, never a module inside it; `tests/architecture` watches over that.
+"""

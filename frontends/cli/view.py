@@ -1,0 +1,206 @@
+"""What a session says, as pieces of text for two streams.
+
+Rules:
+1. The answer goes to `out`, everything about the work to `err`. Where both meet in one terminal they share a line, and
+   whoever speaks next begins a new one.
+2. Each character of an answer is shown once. After a lag the new snapshot is compared with what was shown, and only
+   the rest is added; a withdrawn answer is said to be withdrawn.
+3. All text from outside is sanitised; escape codes come from the style.
+"""
+
+from typing import Literal
+
+import attrs
+
+import session_core as sc
+from frontends.cli import wording
+from frontends.console.sanitise import Sanitiser
+from frontends.console.style import Style, counted
+
+Target = Literal["out", "err"]
+Piece = tuple[Target, str]
+ERASE_LINE = "\r\x1b[K"
+
+_STATUS = {
+    "starting": "starting…",
+    "waiting_for_model": "waiting for the model…",
+    "running_tools": "running tools…",
+    "stopping": "stopping…",
+}
+
+
+@attrs.define
+class _Line:
+    """Where the cursor of a stream stands."""
+
+    open: bool = False
+
+
+class View:
+    """Collects pieces while it is fed snapshots and events of one session; `take` hands them out."""
+
+    def __init__(self, out: Style, err: Style, *, shared: bool, live: bool) -> None:
+        self._styles: dict[Target, Style] = {"out": out, "err": err}
+        err_line = _Line()
+        self._lines: dict[Target, _Line] = {"out": err_line if shared else _Line(), "err": err_line}
+        self._live = live
+        self._pieces: list[Piece] = []
+        self._status = False
+        self._seen: dict[sc.MessageId, int] = {}  # characters of text and thinking taken from each answer
+        self._kind: str | None = None
+        self._sanitiser = Sanitiser()
+        self._results: set[sc.CallId] = set()
+        self._arguments: dict[sc.CallId, sc.JsonObject] = {}
+
+    def take(self) -> list[Piece]:
+        """Return the pieces that were collected, in order, and forget them."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    # --- what comes in ------------------------------------------------------------------------------------------------
+
+    def event(self, envelope: sc.SessionEvent) -> None:
+        """Show one event."""
+        event = envelope.event
+        match event:
+            case sc.events.PartStarted(kind=kind):
+                self._begin(kind)
+            case sc.events.PartDelta(message_id=message_id, text=text):
+                if self._kind != "tool_call":
+                    self._seen[message_id] = self._seen.get(message_id, 0) + len(text)
+                    self._say(text)
+            case sc.events.MessageCompleted(message=message):
+                self._message(message)
+            case sc.events.MessageDiscarded(message_id=message_id):
+                self._withdraw(message_id)
+            case sc.events.ToolCallFinished(result=result):
+                self._result(result)
+            case sc.events.ModelCallFailed(retry_at=int()):
+                self.line(wording.retry_line(self._styles["err"], event, envelope.at))
+            case sc.events.ActivityChanged(activity=activity):
+                self._show_status(_STATUS.get(activity.name))
+            case _:
+                pass
+
+    def catch_up(self, snapshot: sc.SessionSnapshot, missed: int | None) -> None:
+        """Show what a snapshot taken after a lag holds beyond what was shown."""
+        many = "some events" if missed is None else counted(missed, "event")
+        self.line(self._styles["err"].dim(f"(the display fell behind by {many}; going on from a new snapshot)"))
+        present = {message.message_id for message in snapshot.transcript}
+        partial = snapshot.partial
+        for message_id in [each for each in self._seen if each not in present]:
+            if partial is None or partial.message_id != message_id:
+                self._withdraw(message_id)
+        for message in snapshot.transcript:
+            self._message(message)
+        for tool in snapshot.tools:
+            self._arguments[tool.call_id] = tool.arguments
+            if tool.result is not None:
+                self._result(tool.result)
+        if partial is not None:
+            self._rest(partial.message_id, [(part.kind, str(part.text)) for part in partial.parts])
+
+    def line(self, text: str) -> None:
+        """Show a line about the work; `text` is ready to be printed."""
+        self._fresh("err")
+        self._write("err", f"{text}\n")
+
+    def question(self, text: str) -> None:
+        """Show a question and leave the cursor behind it."""
+        self._fresh("err")
+        self._write("err", text)
+
+    def answered(self) -> None:
+        """The person's Enter has ended the line of the question."""
+        self._lines["err"].open = False
+
+    def finish(self) -> None:
+        """End the last line of the answer."""
+        self._erase_status()
+        self._fresh("out")
+        self._fresh("err")
+
+    # --- parts of answers ---------------------------------------------------------------------------------------------
+
+    def _begin(self, kind: str) -> None:
+        self._kind = kind
+        self._sanitiser = Sanitiser()
+        if kind == "thinking":
+            self._fresh("err")
+            style = self._styles["err"]
+            self._write("err", style.dim(f"{style.symbol('✻')} "))
+        elif kind == "text":
+            self._fresh("out")
+
+    def _say(self, text: str) -> None:
+        clean = self._sanitiser.feed(text)
+        if self._kind == "thinking":
+            self._write("err", self._styles["err"].dim(clean))
+        elif self._kind == "text":
+            self._write("out", clean)
+
+    def _message(self, message: sc.Message) -> None:
+        """Show what is still missing of a finished message."""
+        for call in message.tool_calls:
+            self._arguments[call.call_id] = call.arguments
+        if message.role == "assistant":
+            parts: list[tuple[str, str]] = []
+            for part in message.parts:
+                if isinstance(part, sc.TextPart):
+                    parts.append(("text", part.text))
+                elif isinstance(part, sc.ThinkingPart) and part.text:
+                    parts.append(("thinking", part.text))
+            self._rest(message.message_id, parts)
+        for part in message.parts:
+            if isinstance(part, sc.ToolResultPart):
+                self._result(part)
+
+    def _rest(self, message_id: sc.MessageId, parts: list[tuple[str, str]]) -> None:
+        """Show what was not shown yet of an answer, given as kinds and texts of its parts."""
+        skip = self._seen.get(message_id, 0)
+        for kind, text in parts:
+            already = 0 if kind == "tool_call" else min(skip, len(text))
+            skip -= already
+            rest = text[already:]
+            if already == 0 and (rest or kind != self._kind):
+                self._begin(kind)
+            self._kind = kind
+            self._say(rest)
+        self._seen[message_id] = sum(len(text) for kind, text in parts if kind != "tool_call")
+
+    def _withdraw(self, message_id: sc.MessageId) -> None:
+        if self._seen.pop(message_id, 0):
+            self.line(self._styles["err"].yellow("(this answer was withdrawn: the model call failed)"))
+
+    def _result(self, result: sc.ToolResultPart) -> None:
+        if result.call_id not in self._results:
+            self._results.add(result.call_id)
+            self.line(wording.tool_line(self._styles["err"], result, self._arguments.get(result.call_id)))
+
+    # --- lines --------------------------------------------------------------------------------------------------------
+
+    def _write(self, target: Target, text: str) -> None:
+        if text:
+            self._erase_status()
+            self._pieces.append((target, text))
+            self._lines[target].open = not _ends_line(text)
+
+    def _fresh(self, target: Target) -> None:
+        if self._lines[target].open:
+            self._write(target, "\n")
+
+    def _show_status(self, status: str | None) -> None:
+        self._erase_status()
+        if self._live and status is not None and not self._lines["err"].open:
+            self._pieces.append(("err", self._styles["err"].dim(status)))
+            self._status = True
+
+    def _erase_status(self) -> None:
+        if self._status:
+            self._pieces.append(("err", ERASE_LINE))
+            self._status = False
+
+
+def _ends_line(text: str) -> bool:
+    """Whether the cursor is at the start of a line after this text, codes that switch colours off aside."""
+    return text.removesuffix("\x1b[22m").endswith("\n")

@@ -1,0 +1,118 @@
+"""The lines about the work: tools, failures, approvals, outcomes. Pure functions of what happened."""
+
+import json
+from collections.abc import Mapping
+
+import session_core as sc
+from frontends.console.sanitise import one_line
+from frontends.console.style import Style, counted, duration
+
+_TOOL_SYMBOLS = {"success": "✓", "denied": "■", "cancelled": "■", "interrupted": "■"}
+_NAME_CHARS = 40
+_ARGUMENT_CHARS = 60
+_RESULT_CHARS = 60
+_ERROR_CHARS = 400
+
+
+def demo_notice(style: Style, model: str) -> str:
+    """Say who answers when no real model does."""
+    return style.dim(f"The offline demo model ({one_line(model)}) answers; it follows simple rules, no AI is asked.")
+
+
+def arguments_line(arguments: Mapping[str, sc.JsonValue]) -> str:
+    """Return the arguments of a tool call, short enough for one line."""
+    said = ", ".join(
+        f"{key}={json.dumps(value, default=_plain, ensure_ascii=False)}" for key, value in arguments.items()
+    )
+    return one_line(said, _ARGUMENT_CHARS)
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def tool_line(style: Style, result: sc.ToolResultPart, arguments: Mapping[str, sc.JsonValue] | None) -> str:
+    """Return the one line that tells what became of a tool call."""
+    symbol = style.symbol(_TOOL_SYMBOLS.get(result.status, "✗"))
+    name = one_line(result.name, _NAME_CHARS)
+    call = f"{style.cyan(name)}({arguments_line(arguments or {})})"
+    return f"{_mark(style, result.status, symbol)} {call} {style.dim(f'{result.status}: {_gist(result)}')}"
+
+
+def _mark(style: Style, status: str, symbol: str) -> str:
+    if status == "success":
+        return style.green(symbol)
+    return style.red(symbol) if status == "error" else style.yellow(symbol)
+
+
+def _gist(result: sc.ToolResultPart) -> str:
+    lines = result.text.splitlines()
+    if result.status == "success" and len(lines) > 1:
+        return counted(len(lines), "line")
+    return one_line(result.text, _RESULT_CHARS) or "no output"
+
+
+def retry_line(style: Style, failed: sc.events.ModelCallFailed, at: int) -> str:
+    """Say that a model call failed and when it is tried again."""
+    wait = "" if failed.retry_at is None else f"; trying again in {duration(max(0, failed.retry_at - at))}"
+    said = one_line(failed.message, _ERROR_CHARS).rstrip(".")
+    return f"{style.yellow(style.symbol('↻'))} {said} ({one_line(failed.kind)}){wait}"
+
+
+def approval_question(style: Style, approval: sc.Approval) -> str:
+    """Ask whether a tool may run."""
+    call = f"{one_line(approval.tool_name, _NAME_CHARS)}({arguments_line(approval.arguments)})"
+    return f"{style.yellow('?')} Allow {style.bold(call)}? [y]es once, [a]lways in this session, [N]o: "
+
+
+def approval_denied(style: Style, approval: sc.Approval) -> str:
+    """Say that a tool was denied because nobody could be asked."""
+    name = one_line(approval.tool_name, _NAME_CHARS)
+    return (
+        f"{style.yellow(style.symbol('■'))} {name} needs a yes and there is no terminal to ask on: denied. "
+        "Use --yes to allow every tool call."
+    )
+
+
+def approval_allowed(style: Style, approval: sc.Approval) -> str:
+    """Say that a tool was allowed because of --yes."""
+    name = one_line(approval.tool_name, _NAME_CHARS)
+    return f"{style.yellow(style.symbol('●'))} {name} is allowed this once, because of --yes."
+
+
+def outcome_line(style: Style, outcome: sc.TurnOutcome, answer: sc.Message | None) -> str:
+    """Sum up a turn in one line."""
+    head = _headline(style, outcome, answer, duration(outcome.duration_ms))
+    return head + style.dim(_figures(outcome, f" {style.symbol('·')} "))
+
+
+def _headline(style: Style, outcome: sc.TurnOutcome, answer: sc.Message | None, took: str) -> str:
+    reason = one_line(outcome.error or "no reason was given", _ERROR_CHARS)
+    match outcome.status:
+        case "completed":
+            return f"{style.green(style.symbol('✓'))} completed in {took}"
+        case "stopped":
+            return f"{style.yellow(style.symbol('■'))} stopped after {took}: {_kept(answer)}"
+        case "failed":
+            return f"{style.red(style.symbol('✗'))} failed after {took}: {reason}"
+        case "interrupted":
+            return f"{style.red(style.symbol('✗'))} interrupted after {took}: the service ended"
+        case "limit_reached":
+            return f"{style.red(style.symbol('✗'))} ended after {took}: {reason}"
+
+
+def _kept(answer: sc.Message | None) -> str:
+    if answer is None or not answer.interrupted:
+        return "what was said before was kept" if answer is not None else "nothing had been said yet"
+    words = len(answer.text.split())
+    return f"the partial answer was kept ({counted(words, 'word')})"
+
+
+def _figures(outcome: sc.TurnOutcome, separator: str) -> str:
+    figures = [counted(outcome.steps, "step")]
+    if outcome.tool_calls:
+        figures.append(counted(outcome.tool_calls, "tool call"))
+    usage = outcome.usage
+    if usage != sc.Usage():  # a model that was stopped has not told
+        figures.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
+    return separator + separator.join(figures)

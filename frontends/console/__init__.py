@@ -1,0 +1,9 @@
+"""What frontends that print to a terminal share.
+
+- `sanitise`: makes foreign text harmless: nothing a model, tool or file says can steer the terminal
+- `style`: colours and symbols, where the terminal can show them
+- `output`: writing to stdout and stderr without ever stalling the event loop
+
+What comes in: text from anywhere. What goes out: bytes on a file descriptor. Escape codes come from `style` alone;
+everything else passes through `sanitise` first.
+"""

@@ -1,0 +1,9 @@
+"""`session-core demo`: a guided tour of the service, live, offline, and honest: it says only what it has checked.
+
+- `tour`: the program: opens the service, plays the scenes, gives the figures and the exit code
+- `scenes`: the steps of the tour, each of which really does what it says
+- `viewer`: followers that fold what they receive, can stop reading, and count
+- `screen`: lines on any output, with a live panel beneath them on a terminal
+
+Every claim goes through `Claims.check`: a true one is shown with a tick, a false one makes the program fail.
+"""

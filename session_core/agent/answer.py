@@ -1,0 +1,117 @@
+"""The model's answer as it streams in: chunks become part events, and in the end one whole message.
+
+Everything a provider says is cleaned here, at the border: text that cannot be encoded is replaced, tool calls get ids
+of our own, and arguments that are not a JSON object are noted rather than trusted.
+"""
+
+import json
+from collections.abc import Iterator
+
+import attrs
+
+from session_core import limits
+from session_core.ids import CallId, MessageId, TurnId, new_id
+from session_core.providers.base import ProviderEvent, TextChunk, ThinkingChunk, ToolCallChunk, ToolCallOpened
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import Message, Part, PartKind, TextPart, ThinkingPart, ToolCallPart, Usage
+from session_core.wire.strict_json import find_fault
+
+
+@attrs.define
+class _OpenPart:
+    kind: PartKind
+    tool_name: str | None = None
+    pieces: list[str] = attrs.field(factory=list)
+    signature: str | None = None
+
+
+class AnswerInProgress:
+    """Collects one answer. `malformed` names the tool calls whose arguments could not be read."""
+
+    def __init__(self, *, message_id: MessageId, parent_id: MessageId | None, turn_id: TurnId, model: str) -> None:
+        self.message_id = message_id
+        self.malformed: set[CallId] = set()
+        self._parent_id = parent_id
+        self._turn_id = turn_id
+        self._model = model
+        self._parts: list[_OpenPart] = []
+
+    def take(self, chunk: ProviderEvent) -> Iterator[ev.Event]:
+        """Take one chunk in; yields the events that tell readers about it."""
+        match chunk:
+            case TextChunk(text=text):
+                yield from self._open("text")
+                yield from self._grow(text)
+            case ThinkingChunk(text=text, signature=signature):
+                yield from self._open("thinking")
+                yield from self._grow(text)
+                if signature:
+                    self._parts[-1].signature = clean_text(signature)
+            case ToolCallOpened(name=name):
+                yield from self._begin("tool_call", name)
+            case ToolCallChunk(text=text) if self._parts and self._parts[-1].kind == "tool_call":
+                yield from self._grow(text)
+
+    def _open(self, kind: PartKind) -> Iterator[ev.Event]:
+        if not self._parts or self._parts[-1].kind != kind:
+            yield from self._begin(kind)
+
+    def _begin(self, kind: PartKind, tool_name: str | None = None) -> Iterator[ev.Event]:
+        name = clean_text(tool_name) if tool_name is not None else None
+        self._parts.append(_OpenPart(kind=kind, tool_name=name))
+        yield ev.PartStarted(message_id=self.message_id, kind=kind, tool_name=name)
+
+    def _grow(self, text: str) -> Iterator[ev.Event]:
+        if text:
+            text = clean_text(text)
+            self._parts[-1].pieces.append(text)
+            yield ev.PartDelta(message_id=self.message_id, text=text)
+
+    def message(self, *, usage: Usage, now: int) -> Message:
+        """Return the whole answer."""
+        return Message(
+            message_id=self.message_id,
+            parent_id=self._parent_id,
+            role="assistant",
+            parts=tuple(part for part in map(self._close, self._parts) if part is not None),
+            created_at=now,
+            turn_id=self._turn_id,
+            model=self._model,
+            usage=usage,
+        )
+
+    def _close(self, part: _OpenPart) -> Part | None:
+        text = "".join(part.pieces)
+        if part.kind == "text":
+            return TextPart(text=text) if text else None
+        if part.kind == "thinking":
+            return ThinkingPart(text=text, signature=part.signature) if text or part.signature else None
+        call_id = CallId(new_id("call"))
+        arguments = read_arguments(text)
+        if arguments is None:
+            self.malformed.add(call_id)
+        return ToolCallPart(call_id=call_id, name=part.tool_name or "", arguments=arguments or JsonObject())
+
+
+def clean_text(text: str) -> str:
+    """Replace what cannot be encoded, such as half of a surrogate pair."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def read_arguments(text: str) -> JsonObject | None:
+    """Read the arguments of a tool call; None when they are not a JSON object."""
+    if not text.strip():
+        return JsonObject()
+    try:
+        arguments = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    # What no reader could be sent is not taken in either: half characters, endless numbers, bottomless nesting.
+    if not isinstance(arguments, dict) or find_fault(arguments, limits.MAX_OPEN_JSON_DEPTH) is not None:
+        return None
+    return JsonObject(arguments)
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(constant)

@@ -1,0 +1,114 @@
+"""The errors a caller can meet: one small tree, each with a stable `code` for the wire and a sentence for people.
+
+Failures of models, tools and extensions are not here: those are events (law 10). What is here says that a caller
+asked for something that cannot be done, or that a reader must resync.
+"""
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from session_core.ids import Cursor
+
+CursorProblem = Literal["expired", "foreign_epoch", "future"]
+
+
+class SessionCoreError(Exception):
+    """Base of every error this library raises on purpose.
+
+    Attributes:
+        code: Stable, machine-readable name of the error.
+        message: One sentence a person understands.
+        field: The command field or JSON path that is wrong, when there is one.
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+class InvalidInput(SessionCoreError):
+    """A value given by the caller has the wrong type, size or content; `field` names it."""
+
+    code = "invalid_input"
+
+
+class ProtocolError(SessionCoreError):
+    """Bytes from outside are not a valid message; `field` is the JSON path, such as `$.command.text`."""
+
+    code = "protocol_error"
+
+    def __init__(self, message: str, *, field: str = "$") -> None:
+        super().__init__(f"{message} (at {field})", field=field)
+        self.reason = message
+
+
+class NotFound(SessionCoreError):
+    """The session, message, queue item or request that was named does not exist."""
+
+    code = "not_found"
+
+
+class Conflict(SessionCoreError):
+    """The request is well formed but does not fit the present state, for instance a branch switch during a turn."""
+
+    code = "conflict"
+
+
+class Unavailable(SessionCoreError):
+    """This service was set up without the part that the command needs."""
+
+    code = "unavailable"
+
+
+class Forbidden(SessionCoreError):
+    """The client may watch but not act."""
+
+    code = "forbidden"
+
+
+class Overloaded(SessionCoreError):
+    """The mailbox is full; nothing was done and the command may be sent again later."""
+
+    code = "overloaded"
+
+
+class ServiceClosed(SessionCoreError):
+    """The service, stream or subscription is closed."""
+
+    code = "closed"
+
+
+class InternalError(SessionCoreError):
+    """A bug inside the service failed this one command; the service goes on."""
+
+    code = "internal"
+
+
+class Lagged(SessionCoreError):
+    """The reader fell behind and exactly `missed` events are gone for it; the subscription goes on after them."""
+
+    code = "lagged"
+
+    def __init__(self, missed: int) -> None:
+        super().__init__(f"the reader fell behind and missed {missed} events; take a new snapshot")
+        self.missed = missed
+
+
+class CursorRefused(SessionCoreError):
+    """No stream can be resumed at this cursor; take a snapshot instead."""
+
+    code = "cursor_refused"
+
+    _SENTENCES: ClassVar[dict[str, str]] = {
+        "expired": "events after this cursor are no longer kept",
+        "foreign_epoch": "this cursor belongs to another run of the service",
+        "future": "this cursor is ahead of the stream",
+    }
+
+    def __init__(self, problem: CursorProblem, cursor: "Cursor") -> None:
+        super().__init__(f"{self._SENTENCES[problem]}; take a new snapshot", field="after")
+        self.problem: CursorProblem = problem
+        self.cursor = cursor

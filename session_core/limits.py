@@ -1,0 +1,72 @@
+"""Every bound of the system in one place, each with its reason."""
+
+from typing import Final
+
+# What one caller may hand in.
+MAX_TEXT_CHARS: Final = 1_000_000
+"""A prompt of a million characters is more than any model reads; more is a mistake or an attack."""
+MAX_NAME_CHARS: Final = 200
+"""Session names, model names and keys are shown on one line."""
+MAX_PATH_CHARS: Final = 4_096
+"""The longest path Linux accepts."""
+MAX_IMAGE_BYTES: Final = 5_000_000
+"""Providers refuse larger images."""
+MAX_PARTS_PER_MESSAGE: Final = 64
+"""A user message is a text and a handful of images."""
+MAX_DELAY_MS: Final = 7 * 24 * 3_600_000
+"""Wake-ups further away than a week belong in a calendar."""
+MAX_PAGE: Final = 500
+"""The longest page of a session list."""
+
+# What the wire accepts.
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
+"""One JSON document; larger ones are refused before they are parsed."""
+MAX_JSON_DEPTH: Final = 64
+"""Deep enough for tool arguments, shallow enough that no parser or reader recurses into trouble."""
+MAX_OPEN_JSON_DEPTH: Final = MAX_JSON_DEPTH - 16
+"""Depth of JSON of unknown shape inside a value; the rest is room for the values and envelopes around it, so that what
+one client could send in a command, every other client can read in an event."""
+MAX_INTEGER: Final = 2**53
+"""Whole numbers beyond this are not exact in JavaScript, where half of our readers live."""
+
+# What the service holds at a time.
+MAILBOX_CAPACITY: Final = 1_024
+"""Commands waiting for the actor; one more is refused with `Overloaded`."""
+DRAIN_PER_TICK: Final = 64
+"""Commands the actor runs before it lets other tasks have a turn."""
+STREAM_CAPACITY: Final = 8_192
+"""Events kept for readers of all sessions."""
+SESSION_STREAM_CAPACITY: Final = 2_048
+"""Events kept for readers of one session; a chatty neighbour cannot push them out."""
+IDEMPOTENCY_CAPACITY: Final = 4_096
+"""Replies remembered for retries; the oldest are forgotten first."""
+MAX_QUEUE_ITEMS: Final = 64
+"""Messages waiting in one session."""
+MAX_OPEN_REQUESTS: Final = 64
+"""Approvals and dialogs waiting in one session."""
+MAX_WAKEUPS: Final = 64
+"""Wake-ups armed in one session."""
+MAX_FINISHED_REQUESTS: Final = 256
+"""Answered approvals and dialogs remembered per session, so that a late answer is told who was first."""
+
+# What a turn may use.
+MAX_STEPS_PER_TURN: Final = 200
+"""Model calls in one turn; a model that loops is ended with a clear outcome."""
+MAX_TOOL_OUTPUT_CHARS: Final = 100_000
+"""Text of one tool result that is kept and shown to the model; the rest is cut with a remark."""
+MAX_LIVE_OUTPUT_CHARS: Final = 64_000
+"""Live output of a running tool kept in the state; older output is cut from the front."""
+MAX_FINAL_TEXT_CHARS: Final = 64_000
+"""Text of the last answer repeated in a turn's outcome."""
+MAX_ERROR_CHARS: Final = 2_000
+"""Length of an error message taken over from a model or a tool."""
+MAX_TOOLS_AT_ONCE: Final = 8
+"""Tool calls of one step that run side by side."""
+MAX_RETRIES: Final = 5
+"""Times a failed model call is tried again within one step."""
+APPROVAL_TIMEOUT_MS: Final = 15 * 60_000
+"""An approval nobody answers is denied after this long."""
+STOP_PATIENCE_MS: Final = 5_000
+"""How long `request_stop` waits for the end before it says truthfully that work is still stopping."""
+KILL_GRACE_MS: Final = 500
+"""Time between SIGTERM and SIGKILL for a child process group."""

@@ -1,0 +1,14 @@
+"""The service: one actor that runs commands in order, and the work it sets going.
+
+- `service`: `SessionService` and `open_session_service`, the way in
+- `config`: `ServiceConfig`, where everything has a default
+- `core`: what handlers work with: sessions, starting and ending turns
+- `mailbox`: the bounded queue of commands and the actor that drains it
+- `handlers`: one synchronous function per command, in a table
+- `stopping`: the stop contract, beside the mailbox
+- `wakeups`: messages that deliver themselves later
+- `idempotency`: replies remembered for retries
+- `feed`: snapshot, events, and a new snapshot after a lag, for readers in this process
+
+In come commands; out go replies and, through the sessions, events. Frontends are not its business.
+"""

@@ -1,0 +1,82 @@
+"""How a service is set up. Everything has a default that works offline with nothing configured."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+
+import attrs
+
+from session_core import limits
+from session_core.errors import InvalidInput
+from session_core.ids import now_ms
+from session_core.providers.base import Provider
+from session_core.providers.demo import DemoProvider
+from session_core.storage.base import SessionStore
+from session_core.storage.memory import MemoryStore
+from session_core.tools.base import Tool
+from session_core.tools.files import file_tools
+from session_core.vocabulary.messages import Message
+from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy
+
+Compactor = Callable[[tuple[Message, ...]], Awaitable[str]]
+"""Turns a conversation into a summary of it."""
+
+SYSTEM_PROMPT = "You are a careful assistant that works in the user's project. Use the tools you are given."
+
+
+def _demo_models() -> Mapping[str, Provider]:
+    return {"demo": DemoProvider()}
+
+
+@attrs.frozen(kw_only=True)
+class ServiceConfig:
+    """Settings of a service.
+
+    Attributes:
+        models: Providers by model name; the offline demo model by default.
+        default_model: The model of new sessions; the first of `models` by default.
+        tools: Tools every session may use.
+        cwd: Working directory of new sessions.
+        permission_tier: Which tools need a person's yes in new sessions.
+        sandbox: Confinement of tools in new sessions.
+        compactor: Makes summaries for `compact_context`; without one that command is unavailable.
+        store: Where events are kept; in memory by default.
+        now: The wall clock in milliseconds.
+    """
+
+    models: Mapping[str, Provider] = attrs.field(factory=_demo_models)
+    default_model: str | None = None
+    tools: tuple[Tool, ...] = attrs.field(factory=file_tools)
+    system_prompt: str = SYSTEM_PROMPT
+    cwd: str = attrs.field(factory=os.getcwd)
+    permission_tier: PermissionTier = "ask_writes"
+    sandbox: SandboxPolicy = attrs.field(factory=SandboxPolicy)
+    compactor: Compactor | None = None
+    store: SessionStore = attrs.field(factory=MemoryStore)
+    stream_capacity: int = limits.STREAM_CAPACITY
+    session_stream_capacity: int = limits.SESSION_STREAM_CAPACITY
+    mailbox_capacity: int = limits.MAILBOX_CAPACITY
+    approval_timeout_ms: int = limits.APPROVAL_TIMEOUT_MS
+    stop_patience_ms: int = limits.STOP_PATIENCE_MS
+    now: Callable[[], int] = now_ms
+
+    @property
+    def model(self) -> str:
+        """The model of new sessions."""
+        return self.default_model or next(iter(self.models))
+
+    def check(self) -> None:
+        """Raise `InvalidInput` naming the setting that cannot work."""
+        if not self.models:
+            msg = "models must name at least one model"
+            raise InvalidInput(msg, field="models")
+        if self.model not in self.models:
+            msg = f"default_model is {self.model!r}, which is not among the models: {', '.join(self.models)}"
+            raise InvalidInput(msg, field="default_model")
+        names = [tool.spec.name for tool in self.tools]
+        if len(set(names)) != len(names):
+            msg = f"two tools share a name: {', '.join(sorted(names))}"
+            raise InvalidInput(msg, field="tools")
+        for field in ("stream_capacity", "session_stream_capacity", "mailbox_capacity"):
+            if getattr(self, field) < 1:
+                msg = f"{field} must be at least 1"
+                raise InvalidInput(msg, field=field)

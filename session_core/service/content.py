@@ -1,0 +1,96 @@
+"""Checking and building what people send: texts, images, names, queue items."""
+
+from collections.abc import Sequence
+
+from session_core import limits
+from session_core.errors import InvalidInput
+from session_core.ids import ClientId, MessageId, QueueItemId, TurnId, new_id
+from session_core.vocabulary.messages import ImagePart, Message, TextPart, UserPart
+from session_core.vocabulary.sessions import DeliverAs, QueueItem, SandboxPolicy
+
+
+def checked_text(text: str, field: str = "text", *, longest: int = limits.MAX_TEXT_CHARS) -> str:
+    """Return a text that is not blank, not too long and can be encoded."""
+    if not text.strip():
+        msg = f"{field} must not be empty"
+        raise InvalidInput(msg, field=field)
+    if len(text) > longest:
+        msg = f"{field} has {len(text):,} characters; the limit is {longest:,}"
+        raise InvalidInput(msg, field=field)
+    if not text.isascii():
+        _check_encodable(text, field)
+    return text
+
+
+def _check_encodable(text: str, field: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        msg = f"{field} holds half of a surrogate pair at position {problem.start}, which is not valid text"
+        raise InvalidInput(msg, field=field) from None
+
+
+def checked_name(name: str, field: str = "name") -> str:
+    """Return a one-line name without its outer blanks."""
+    name = checked_text(name, field, longest=limits.MAX_NAME_CHARS).strip()
+    if not name.isprintable():
+        msg = f"{field} must be one line without control characters"
+        raise InvalidInput(msg, field=field)
+    return name
+
+
+def checked_path(path: str, field: str = "cwd") -> str:
+    """Return an absolute path. Whether it exists is found out by the tools that use it."""
+    checked_text(path, field, longest=limits.MAX_PATH_CHARS)
+    if not path.startswith("/") or "\0" in path:
+        msg = f"{field} must be an absolute path, not {path!r}"
+        raise InvalidInput(msg, field=field)
+    return path
+
+
+def checked_sandbox(policy: SandboxPolicy) -> SandboxPolicy:
+    """Return a policy whose writable roots are absolute paths, and not too many of them."""
+    if len(policy.writable_roots) > limits.MAX_PARTS_PER_MESSAGE:
+        msg = f"writable_roots: at most {limits.MAX_PARTS_PER_MESSAGE}"
+        raise InvalidInput(msg, field="writable_roots")
+    for root in policy.writable_roots:
+        checked_path(root, "writable_roots")
+    return policy
+
+
+def user_parts(text: str, images: Sequence[ImagePart]) -> tuple[UserPart, ...]:
+    """Return the parts of a user message: a text, images, or both."""
+    if len(images) >= limits.MAX_PARTS_PER_MESSAGE:
+        msg = f"images: at most {limits.MAX_PARTS_PER_MESSAGE - 1} per message"
+        raise InvalidInput(msg, field="images")
+    for image in images:
+        if not image.data.isascii() or not 0 < len(image.data) * 3 // 4 <= limits.MAX_IMAGE_BYTES:
+            msg = f"images: each must be base64 text of at most {limits.MAX_IMAGE_BYTES:,} bytes"
+            raise InvalidInput(msg, field="images")
+    if images and not text.strip():
+        return tuple(images)
+    return (*text_parts(checked_text(text)), *images)
+
+
+def text_parts(text: str) -> tuple[UserPart, ...]:
+    """Return a text as the only part of a message."""
+    return (TextPart(text=text),)
+
+
+def user_message(parts: tuple[UserPart, ...], parent_id: MessageId | None, turn_id: TurnId | None, now: int) -> Message:
+    """Make a user message."""
+    return Message(
+        message_id=MessageId(new_id("msg")),
+        parent_id=parent_id,
+        role="user",
+        parts=parts,
+        created_at=now,
+        turn_id=turn_id,
+    )
+
+
+def queue_item(parts: tuple[UserPart, ...], deliver_as: DeliverAs, now: int, client_id: ClientId | None) -> QueueItem:
+    """Make a message that waits."""
+    return QueueItem(
+        item_id=QueueItemId(new_id("item")), parts=parts, deliver_as=deliver_as, queued_at=now, client_id=client_id
+    )

@@ -1,0 +1,239 @@
+"""What handlers work with: the sessions, and the work that runs in them.
+
+Rules:
+1. Everything here is synchronous but the tasks it starts. A handler checks first and records afterwards, so that a
+   refused command has changed nothing.
+2. Work runs in a task of its own inside its own cancel scope. However it ends (answer, stop, failure, bug, end of the
+   service) it is closed in the same step by `Session.close_work`.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import attrs
+import trio
+
+from session_core.agent.answer import clean_text
+from session_core.agent.context import model_messages
+from session_core.agent.turn import Agent, shown
+from session_core.errors import Conflict, NotFound
+from session_core.ids import ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
+from session_core.service.config import ServiceConfig
+from session_core.service.content import queue_item, text_parts, user_message
+from session_core.service.mailbox import Mailbox
+from session_core.service.wakeups import WakeupClock
+from session_core.session.desk import TurnDesk, message_from_queue
+from session_core.session.ledger import Ledger
+from session_core.session.session import Session, Work
+from session_core.session.state import SessionState
+from session_core.stream.event_stream import EventStream
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.commands import Command, CommandRequest
+from session_core.vocabulary.messages import Message, UserPart
+from session_core.vocabulary.sessions import ClientRole, TurnStatus
+from session_core.vocabulary.snapshots import SessionSnapshot
+
+log = logging.getLogger(__name__)
+
+Handlers = dict[type[Command[Any]], Callable[..., object]]
+"""Which function runs which command."""
+
+
+@attrs.frozen
+class Later:
+    """A reply that takes time: the caller waits for it in its own task, the actor does not."""
+
+    wait: Callable[[], Awaitable[object]]
+
+
+@attrs.frozen(kw_only=True)
+class Caller:
+    """Who sent the command being handled, and its place in the order of all commands."""
+
+    client_id: ClientId
+    number: int
+
+
+class ServiceCore:
+    """The inside of a service."""
+
+    def __init__(self, config: ServiceConfig, nursery: trio.Nursery) -> None:
+        self.config = config
+        self.nursery = nursery
+        self.stream = EventStream(capacity=config.stream_capacity, session_capacity=config.session_stream_capacity)
+        self.ledger = Ledger(self.stream, config.store, config.now)
+        self.sessions: dict[SessionId, Session] = {}
+        self.clients: dict[ClientId, ClientRole] = {}
+        self.agent = Agent(
+            models=config.models,
+            tools={tool.spec.name: tool for tool in config.tools},
+            system_prompt=config.system_prompt,
+        )
+        self.wakeups = WakeupClock(config.now, self._wake_up)
+        self._mailbox: Mailbox | None = None
+
+    # --- the mailbox, as far as a stop must know it -------------------------------------------------------------------
+
+    def attach_mailbox(self, mailbox: Mailbox) -> None:
+        """Let a stop see which commands wait."""
+        self._mailbox = mailbox
+
+    def last_command_number(self) -> int:
+        """The number of the newest command that was sent, handled or not."""
+        return self._mailbox.last_number if self._mailbox is not None else 0
+
+    def waiting_commands(self) -> Iterator[CommandRequest]:
+        """The commands that wait in the mailbox."""
+        return self._mailbox.waiting() if self._mailbox is not None else iter(())
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    def session(self, session_id: SessionId) -> Session:
+        """Look a session up."""
+        session = self.sessions.get(session_id)
+        if session is None or session.closing:
+            msg = f"there is no session {session_id!r}"
+            raise NotFound(msg, field="session_id")
+        return session
+
+    def snapshot_of(self, session_id: SessionId) -> SessionSnapshot:
+        """Take a snapshot for somebody who follows a session, also while it is being deleted."""
+        return (self.sessions.get(session_id) or self.session(session_id)).snapshot()
+
+    def session_at_rest(self, session_id: SessionId, what: str) -> Session:
+        """Look a session up and refuse if something runs in it."""
+        session = self.session(session_id)
+        if session.work is not None:
+            msg = f"cannot {what} while a {session.work.kind} is running; stop it first or wait for it"
+            raise Conflict(msg, field="session_id")
+        return session
+
+    def subtree(self, session_id: SessionId) -> Iterator[Session]:
+        """The child sessions of a session, their children, and so on."""
+        for session in list(self.sessions.values()):
+            if session.state.parent_id == session_id:
+                yield session
+                yield from self.subtree(session.state.session_id)
+
+    def add_session(self, session_id: SessionId, created: ev.SessionCreated, by: ClientId | None) -> Session:
+        """Bring a session into being."""
+        session = Session(SessionState(session_id=session_id), self.ledger)
+        self.sessions[session_id] = session
+        session.record(created, by)
+        return session
+
+    def remove_session(self, session: Session, by: ClientId | None) -> None:
+        """Remove a session that is at rest, with everything that is kept of it."""
+        session_id = session.state.session_id
+        for wakeup in session.state.wakeups:
+            self.wakeups.disarm(wakeup.wakeup_id)
+        session.record(ev.SessionDeleted(), by)
+        del self.sessions[session_id]
+        self.stream.close_session(session_id)
+        self.config.store.forget(session_id)
+
+    # --- work ---------------------------------------------------------------------------------------------------------
+
+    def start_turn(
+        self,
+        session: Session,
+        by: ClientId | None,
+        parts: tuple[UserPart, ...] = (),
+        *,
+        after: MessageId | None = None,
+        branch: bool = False,
+    ) -> tuple[TurnId, MessageId | None]:
+        """Start a turn in a session at rest.
+
+        Waiting messages are delivered first, in their order, then the new one. With `branch` the new message becomes
+        a child of `after` (None is the root) instead, and waiting messages follow it.
+        """
+        work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
+        session.work = work
+        session.record(ev.TurnStarted(turn_id=work.turn_id), by)
+        if not branch:
+            self._deliver_queue(session, work.turn_id)
+        message_id = None
+        if parts:
+            parent = after if branch else session.state.head
+            message = user_message(parts, parent, work.turn_id, session.now())
+            session.record(ev.MessageAdded(message=message), by)
+            message_id = message.message_id
+        if branch:
+            self._deliver_queue(session, work.turn_id)
+        self.nursery.start_soon(self._run_turn, session, work, name=f"turn {work.turn_id}")
+        return work.turn_id, message_id
+
+    def _deliver_queue(self, session: Session, turn_id: TurnId) -> None:
+        for item in session.state.queue:
+            session.record(message_from_queue(session.state, item, turn_id, session.now()), item.client_id)
+
+    async def _run_turn(self, session: Session, work: Work) -> None:
+        desk = TurnDesk(session, work, approval_timeout_ms=self.config.approval_timeout_ms)
+        error: str | None = None
+        try:
+            with work.scope:
+                await self.agent.run_turn(desk)
+        except Exception as bug:
+            log.exception("turn %s failed by a bug", work.turn_id)
+            error = shown(f"internal error: {type(bug).__name__}: {bug}")
+        finally:
+            if session.work is work:
+                session.close_work(self._status_after(work, error), error=error)
+
+    @staticmethod
+    def _status_after(work: Work, error: str | None) -> TurnStatus:
+        if work.stop_requested:
+            return "stopped"
+        return "failed" if error else "interrupted"
+
+    def start_compaction(self, session: Session, by: ClientId | None) -> None:
+        """Start summarising the conversation of a session at rest."""
+        work = Work(kind="compaction", turn_id=TurnId(new_id("turn")))
+        session.work = work
+        session.record(ev.CompactionStarted(), by)
+        self.nursery.start_soon(self._run_compaction, session, work, name="compaction")
+
+    async def _run_compaction(self, session: Session, work: Work) -> None:
+        summary: str | None = None
+        error: str | None = None
+        try:
+            with work.scope:
+                assert self.config.compactor is not None
+                summary = clean_text(await self.config.compactor(model_messages(session.state.transcript)))
+        except Exception as failure:
+            log.exception("compaction failed")
+            error = shown(f"the summary could not be made: {type(failure).__name__}: {failure}")
+        finally:
+            if work.stop_requested:
+                session.close_requests("stopped")
+            if summary is None or work.stop_requested:
+                session.record(ev.CompactionFinished(status=self._status_after(work, error), error=error))
+            else:
+                message = self._summary_message(session, summary)
+                session.record(ev.CompactionFinished(status="completed", summary=message))
+                if any(item.deliver_as != "next_turn" for item in session.state.queue):
+                    self.start_turn(session, None)  # with what was sent meanwhile: nothing else would deliver it
+
+    @staticmethod
+    def _summary_message(session: Session, summary: str) -> Message:
+        message = user_message(text_parts(summary), session.state.head, None, session.now())
+        return attrs.evolve(message, role="summary")
+
+    def cancel_wakeup(self, session: Session, wakeup_id: WakeupId, by: ClientId | None) -> None:
+        """Take a wake-up back."""
+        self.wakeups.disarm(wakeup_id)
+        session.record(ev.WakeupCancelled(wakeup_id=wakeup_id), by)
+
+    def _wake_up(self, session_id: SessionId, wakeup_id: WakeupId) -> None:
+        session = self.sessions.get(session_id)
+        wakeup = next((w for w in session.state.wakeups if w.wakeup_id == wakeup_id), None) if session else None
+        if session is None or wakeup is None or session.closing:
+            return
+        session.record(ev.WakeupFired(wakeup_id=wakeup.wakeup_id))
+        parts = text_parts(f"[scheduled wake-up] {wakeup.text}")
+        if session.work is None:
+            self.start_turn(session, None, parts)
+        else:
+            session.record(ev.MessageQueued(item=queue_item(parts, "follow_up", session.now(), None)))

@@ -1,0 +1,119 @@
+"""What frontends in this process read: a snapshot first, then events, and a new snapshot after a lag."""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import trio
+
+from session_core.errors import CursorRefused, Lagged, NotFound
+from session_core.ids import Cursor, SessionId
+from session_core.stream.coalesce import COALESCE_FROM
+from session_core.stream.event_stream import EventStream
+from session_core.stream.follower import FeedItem, Follower, Resync, Snapshot
+from session_core.vocabulary.events import SessionEvent
+
+
+class Feed:
+    """A `Follower` joined to a subscription; an async iterator of snapshots and events.
+
+    Taking a snapshot and jumping over what it contains is one synchronous step, so nothing is lost or seen twice.
+    """
+
+    def __init__(
+        self,
+        stream: EventStream,
+        session_id: SessionId | None,
+        take_snapshot: Callable[[], Snapshot],
+        *,
+        after: Cursor | None,
+        max_bytes: int | None,
+    ) -> None:
+        self._take_snapshot = take_snapshot
+        self._follower = Follower(session_id, after=after)
+        merge_from = COALESCE_FROM if session_id is not None else None
+        try:
+            self._subscription = stream.subscribe(
+                session_id, after=after, coalesce_from=merge_from, max_bytes=max_bytes
+            )
+        except CursorRefused as refused:
+            self._follower.on_refused(refused.problem)
+            self._subscription = stream.subscribe(session_id, coalesce_from=merge_from, max_bytes=max_bytes)
+        self._epoch = stream.epoch
+        self._buffer: list[FeedItem] = []  # what the iterator has not handed out yet, newest first
+        self._handed_out: Cursor | None = after
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """Where to resume: everything up to here was received. None while a snapshot is due."""
+        if self._buffer:
+            return self._handed_out
+        return None if self._follower.needs else self._subscription.cursor
+
+    @property
+    def resyncs(self) -> int:
+        """How many snapshots were given, the first included."""
+        return self._follower.resyncs
+
+    @property
+    def last_resync(self) -> Resync | None:
+        """Why the newest snapshot was given."""
+        return self._follower.last_resync
+
+    async def receive_batch(self) -> list[FeedItem]:
+        """Wait until there is something, then return all of it, in order.
+
+        Raises:
+            trio.EndOfChannel: The session was deleted or the service closed, and everything was received.
+
+        Cancellation: atomic; a cancelled call has taken nothing.
+        """
+        if self._buffer:  # the iterator has taken these and not handed them out
+            await trio.lowlevel.checkpoint()
+            items, self._buffer = self._buffer[::-1], []
+            return items
+        if self._follower.needs is not None:
+            await trio.lowlevel.checkpoint()
+            return self._resync()
+        try:
+            batch = await self._subscription.receive_batch()
+        except Lagged as lag:
+            self._follower.on_lagged(lag.missed)
+            return self._resync()
+        return [*self._follower.on_events(batch, self._epoch)]
+
+    def _resync(self) -> list[FeedItem]:
+        try:
+            snapshot = self._take_snapshot()
+        except NotFound:
+            raise trio.EndOfChannel from None
+        self._subscription.jump_to_now()
+        return self._follower.on_snapshot(snapshot)
+
+    def close(self) -> None:
+        """Stop following."""
+        self._subscription.close()
+
+    def __aiter__(self) -> "Feed":
+        return self
+
+    async def __anext__(self) -> FeedItem:
+        while not self._buffer:
+            try:
+                self._buffer = (await self.receive_batch())[::-1]
+            except trio.EndOfChannel:
+                raise StopAsyncIteration from None
+        item = self._buffer.pop()
+        if isinstance(item, SessionEvent):
+            self._handed_out = Cursor(epoch=self._epoch, seq=item.seq)
+        else:
+            self._handed_out = item.cursor
+        return item
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

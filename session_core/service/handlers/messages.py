@@ -1,0 +1,161 @@
+"""Messages and turns: send, start, edit, switch branch, resume, dismiss, wait, clear, compact."""
+
+from session_core import limits
+from session_core.errors import Conflict, NotFound, Unavailable
+from session_core.ids import MessageId
+from session_core.service.content import queue_item, user_parts
+from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.session.session import Session
+from session_core.session.tree import newest_leaf
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.messages import Message, UserPart
+from session_core.vocabulary.sessions import DeliverAs
+
+
+def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.SendUserMessageReply:
+    parts = user_parts(command.text, command.images)
+    session = core.session(command.session_id)
+    if session.work is not None or command.deliver_as == "next_turn" or overtaken(session, caller):
+        return _queue(session, parts, command.deliver_as, caller)
+    return _started(core, session, parts, caller)
+
+
+def overtaken(session: Session, caller: Caller) -> bool:
+    """Whether a stop came after this command was sent: then it must not start anything."""
+    return caller.number <= session.stop_mark
+
+
+def _queue(
+    session: Session, parts: tuple[UserPart, ...], deliver_as: DeliverAs, caller: Caller
+) -> r.SendUserMessageReply:
+    if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
+        msg = f"{limits.MAX_QUEUE_ITEMS} messages are waiting in this session already"
+        raise Conflict(msg, field="session_id")
+    item = queue_item(parts, deliver_as, session.now(), caller.client_id)
+    session.record(ev.MessageQueued(item=item), caller.client_id)
+    return r.SendUserMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
+
+
+def _started(
+    core: ServiceCore, session: Session, parts: tuple[UserPart, ...], caller: Caller
+) -> r.SendUserMessageReply:
+    turn_id, message_id = core.start_turn(session, caller.client_id, parts)
+    return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
+
+
+def start_if_idle(core: ServiceCore, command: c.StartTurnIfIdle, caller: Caller) -> r.StartTurnReply:
+    parts = user_parts(command.text, command.images)
+    session = core.session(command.session_id)
+    if session.work is not None or overtaken(session, caller):
+        return r.StartTurnReply(started=False, cursor=session.cursor)
+    turn_id, message_id = core.start_turn(session, caller.client_id, parts)
+    return r.StartTurnReply(started=True, turn_id=turn_id, message_id=message_id, cursor=session.cursor)
+
+
+def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUserMessageReply:
+    parts = user_parts(command.text, command.images)
+    session = core.session_at_rest(command.session_id, "edit a message")
+    edited = _message(session, command.message_id)
+    if edited.role != "user":
+        msg = f"only user messages can be edited; this one is from: {edited.role}"
+        raise Conflict(msg, field="message_id")
+    _refuse_if_overtaken(session, caller)
+    turn_id, message_id = core.start_turn(session, caller.client_id, parts, after=edited.parent_id, branch=True)
+    return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
+
+
+def _refuse_if_overtaken(session: Session, caller: Caller) -> None:
+    if overtaken(session, caller):
+        msg = "a stop was requested after this command was sent, so nothing was started"
+        raise Conflict(msg, field="session_id")
+
+
+def _message(session: Session, message_id: MessageId) -> Message:
+    message = session.state.message(message_id)
+    if message is None:
+        msg = f"there is no message {message_id!r} in this session"
+        raise NotFound(msg, field="message_id")
+    return message
+
+
+def switch_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) -> r.Acknowledged:
+    session = core.session_at_rest(command.session_id, "switch the branch")
+    message = _message(session, command.message_id)
+    leaf = newest_leaf(session.state.messages, message.message_id)
+    session.record(ev.BranchSwitched(head=leaf), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def resume(core: ServiceCore, command: c.ResumeSession, caller: Caller) -> r.StartTurnReply:
+    session = core.session_at_rest(command.session_id, "resume the session")
+    if session.state.activity.name == "idle":
+        msg = "there is nothing to resume: the last turn completed"
+        raise Conflict(msg, field="session_id")
+    if session.state.head is None:
+        msg = "there is nothing to resume: the conversation is empty"
+        raise Conflict(msg, field="session_id")
+    _refuse_if_overtaken(session, caller)
+    turn_id, _ = core.start_turn(session, caller.client_id)
+    return r.StartTurnReply(started=True, turn_id=turn_id, cursor=session.cursor)
+
+
+def dismiss(core: ServiceCore, command: c.DismissOutcome, caller: Caller) -> r.Acknowledged:
+    session = core.session_at_rest(command.session_id, "dismiss an outcome")
+    session.record(ev.OutcomeDismissed(), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.WaitForTurnReply | Later:
+    session = core.session(command.session_id)
+    work = session.work if session.work is not None and session.work.kind == "turn" else None
+    turn_id = command.turn_id
+    if turn_id is None:
+        if work is None and session.state.last_outcome is None:
+            msg = "this session has had no turn yet"
+            raise Conflict(msg, field="session_id")
+        turn_id = work.turn_id if work is not None else session.state.last_outcome.turn_id  # type: ignore[union-attr]
+    if work is not None and work.turn_id == turn_id:
+
+        async def ended() -> r.WaitForTurnReply:
+            await work.ended.wait()
+            return r.WaitForTurnReply(outcome=session.outcomes[turn_id], cursor=session.cursor)
+
+        return Later(ended)
+    if turn_id not in session.outcomes:
+        msg = f"there is no turn {turn_id!r} in this session, or it ended long ago"
+        raise NotFound(msg, field="turn_id")
+    return r.WaitForTurnReply(outcome=session.outcomes[turn_id], cursor=session.cursor)
+
+
+def clear(core: ServiceCore, command: c.ClearContext, caller: Caller) -> r.Acknowledged:
+    session = core.session_at_rest(command.session_id, "clear the conversation")
+    session.record(ev.ContextCleared(), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def compact(core: ServiceCore, command: c.CompactContext, caller: Caller) -> r.Acknowledged:
+    session = core.session_at_rest(command.session_id, "compact the conversation")
+    if core.config.compactor is None:
+        msg = "this service was set up without a compactor, which makes the summaries"
+        raise Unavailable(msg)
+    if not session.state.transcript:
+        msg = "there is nothing to compact: the conversation is empty"
+        raise Conflict(msg, field="session_id")
+    _refuse_if_overtaken(session, caller)
+    core.start_compaction(session, caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+HANDLERS: Handlers = {
+    c.SendUserMessage: send,
+    c.StartTurnIfIdle: start_if_idle,
+    c.EditMessage: edit,
+    c.SwitchBranch: switch_branch,
+    c.ResumeSession: resume,
+    c.DismissOutcome: dismiss,
+    c.WaitForTurn: wait_for_turn,
+    c.ClearContext: clear,
+    c.CompactContext: compact,
+}

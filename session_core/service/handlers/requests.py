@@ -1,0 +1,123 @@
+"""Requests to people and to the clock: dialogs, answers, wake-ups, stop."""
+
+from session_core import limits
+from session_core.errors import Conflict, InvalidInput, NotFound
+from session_core.ids import RequestId, WakeupId, new_id
+from session_core.service.content import checked_name, checked_text
+from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.stopping import stop
+from session_core.session.session import Resolved, Session
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.sessions import Dialog, DialogAnswer, Wakeup
+from session_core.wire.strict_json import find_fault
+
+
+def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Later:
+    session = core.session(command.session_id)
+    timeout_ms = core.config.approval_timeout_ms if command.timeout_ms is None else command.timeout_ms
+    if not 1 <= timeout_ms <= limits.MAX_DELAY_MS:
+        msg = f"timeout_ms must be from 1 to {limits.MAX_DELAY_MS}"
+        raise InvalidInput(msg, field="timeout_ms")
+    if len(command.choices) > limits.MAX_OPEN_REQUESTS or (command.kind == "select" and not command.choices):
+        msg = f"choices: at least 1 for a select dialog and at most {limits.MAX_OPEN_REQUESTS}"
+        raise InvalidInput(msg, field="choices")
+    if len(session.state.dialogs) >= limits.MAX_OPEN_REQUESTS:
+        msg = f"{limits.MAX_OPEN_REQUESTS} dialogs are open in this session already"
+        raise Conflict(msg, field="session_id")
+    now = session.now()
+    dialog = Dialog(
+        request_id=RequestId(new_id("req")),
+        kind=command.kind,
+        title=checked_name(command.title, "title"),
+        message=checked_text(command.message, "message") if command.message else "",
+        choices=tuple(checked_name(choice, "choices") for choice in command.choices),
+        opened_at=now,
+        expires_at=now + timeout_ms,
+    )
+    session.record(ev.DialogOpened(dialog=dialog), caller.client_id)
+    # The service itself keeps the time, so that a dialog also times out when whoever opened it has gone.
+    core.nursery.start_soon(session.wait_resolved, dialog.request_id, timeout_ms)
+
+    async def answered() -> r.DialogReply:
+        resolved = await session.wait_resolved(dialog.request_id, timeout_ms)
+        answer = resolved.resolution
+        return r.DialogReply(
+            request_id=dialog.request_id,
+            answered=answer.because == "answered",
+            value=answer.value if isinstance(answer, DialogAnswer) else None,
+            by=resolved.by,
+            cursor=session.cursor,
+        )
+
+    return Later(answered)
+
+
+def answer_dialog(core: ServiceCore, command: c.AnswerDialog, caller: Caller) -> r.AnswerReply:
+    session = core.session(command.session_id)
+    dialog = next((each for each in session.state.dialogs if each.request_id == command.request_id), None)
+    if dialog is not None and dialog.kind == "select" and command.value not in (None, *dialog.choices):
+        msg = f"value must be one of: {', '.join(dialog.choices)}"
+        raise InvalidInput(msg, field="value")
+    if (fault := find_fault(command.value, limits.MAX_OPEN_JSON_DEPTH)) is not None:
+        msg = f"value{fault.path}: {fault.reason}"
+        raise InvalidInput(msg, field="value")
+    accepted = session.resolve_dialog(command.request_id, command.value, "answered", caller.client_id)
+    resolved = _resolved(session, command.request_id)
+    value = resolved.resolution.value if isinstance(resolved.resolution, DialogAnswer) else None
+    return r.AnswerReply(
+        request_id=command.request_id, accepted=accepted, value=value, by=resolved.by, cursor=session.cursor
+    )
+
+
+def answer_approval(core: ServiceCore, command: c.AnswerApproval, caller: Caller) -> r.AnswerReply:
+    session = core.session(command.session_id)
+    accepted = session.resolve_approval(command.request_id, command.decision, "answered", caller.client_id)
+    resolved = _resolved(session, command.request_id)
+    decision = resolved.resolution.decision if isinstance(resolved.resolution, ev.ApprovalResolved) else None
+    return r.AnswerReply(
+        request_id=command.request_id, accepted=accepted, decision=decision, by=resolved.by, cursor=session.cursor
+    )
+
+
+def _resolved(session: Session, request_id: RequestId) -> Resolved:
+    resolved = session.resolved(request_id)
+    if resolved is None:
+        msg = f"there is no open request {request_id!r} in this session"
+        raise NotFound(msg, field="request_id")
+    return resolved
+
+
+def schedule(core: ServiceCore, command: c.ScheduleWakeup, caller: Caller) -> r.ScheduleWakeupReply:
+    session = core.session(command.session_id)
+    text = checked_text(command.text)
+    if not 1 <= command.delay_ms <= limits.MAX_DELAY_MS:
+        msg = f"delay_ms must be from 1 to {limits.MAX_DELAY_MS} (a week)"
+        raise InvalidInput(msg, field="delay_ms")
+    if len(session.state.wakeups) >= limits.MAX_WAKEUPS:
+        msg = f"{limits.MAX_WAKEUPS} wake-ups are armed in this session already"
+        raise Conflict(msg, field="session_id")
+    wakeup = Wakeup(wakeup_id=WakeupId(new_id("wake")), text=text, due_at=session.now() + command.delay_ms)
+    session.record(ev.WakeupScheduled(wakeup=wakeup), caller.client_id)
+    core.wakeups.arm(command.session_id, wakeup.wakeup_id, wakeup.due_at)
+    return r.ScheduleWakeupReply(wakeup_id=wakeup.wakeup_id, due_at=wakeup.due_at, cursor=session.cursor)
+
+
+def cancel_wakeup(core: ServiceCore, command: c.CancelWakeup, caller: Caller) -> r.Acknowledged:
+    session = core.session(command.session_id)
+    if not any(each.wakeup_id == command.wakeup_id for each in session.state.wakeups):
+        msg = f"there is no wake-up {command.wakeup_id!r} in this session; it may have fired"
+        raise NotFound(msg, field="wakeup_id")
+    core.cancel_wakeup(session, command.wakeup_id, caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+HANDLERS: Handlers = {
+    c.OpenDialog: open_dialog,
+    c.AnswerDialog: answer_dialog,
+    c.AnswerApproval: answer_approval,
+    c.ScheduleWakeup: schedule,
+    c.CancelWakeup: cancel_wakeup,
+    c.RequestStop: stop,
+}

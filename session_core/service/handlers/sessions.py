@@ -1,0 +1,150 @@
+"""Sessions: create, list, load, rename, archive, restore, delete, fork."""
+
+from collections.abc import Iterator
+
+from session_core import limits
+from session_core.errors import InvalidInput, NotFound
+from session_core.ids import MessageId, new_session_id
+from session_core.service.content import checked_name, checked_path, checked_sandbox
+from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.session.session import Session
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.sessions import ForkOrigin, Settings
+from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, SessionSummary, path_to
+
+
+def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply:
+    config = core.config
+    settings = Settings(
+        model=known_model(core, config.model if command.model is None else command.model),
+        cwd=config.cwd if command.cwd is None else checked_path(command.cwd),
+        permission_tier=command.permission_tier or config.permission_tier,
+        sandbox=checked_sandbox(command.sandbox or config.sandbox),
+    )
+    if command.parent_id is not None and command.parent_id not in core.sessions:
+        msg = f"there is no session {command.parent_id!r} to be the parent"
+        raise NotFound(msg, field="parent_id")
+    name = "new session" if command.name is None else checked_name(command.name)
+    created = ev.SessionCreated(name=name, settings=settings, parent_id=command.parent_id)
+    session = core.add_session(new_session_id(), created, caller.client_id)
+    return r.CreateSessionReply(session_id=session.state.session_id, cursor=session.cursor)
+
+
+def known_model(core: ServiceCore, model: str) -> str:
+    if model not in core.config.models:
+        msg = f"there is no model called {model!r}; known models: {', '.join(core.config.models)}"
+        raise NotFound(msg, field="model")
+    return model
+
+
+def list_sessions(core: ServiceCore, command: c.ListSessions, _: Caller) -> r.ListSessionsReply:
+    if not 1 <= command.limit <= limits.MAX_PAGE:
+        msg = f"limit must be from 1 to {limits.MAX_PAGE}"
+        raise InvalidInput(msg, field="limit")
+    matching = list(_matching(core, command))
+    rest = [each for each in matching if command.page is None or each.session_id < command.page]
+    page = tuple(rest[: command.limit])
+    more = len(rest) > len(page)
+    return r.ListSessionsReply(
+        sessions=page,
+        next_page=page[-1].session_id if more else None,
+        total=len(matching),
+        cursor=core.stream.cursor,
+    )
+
+
+def _matching(core: ServiceCore, command: c.ListSessions) -> Iterator[SessionSummary]:
+    """Summaries that fit the filter, newest first; ids sort by age, which keeps pages stable while sessions change."""
+    wanted = (command.search or "").casefold()
+    for summary in reversed(core.ledger.fleet.sessions.values()):
+        if command.archived is not None and summary.archived != command.archived:
+            continue
+        if command.running is not None and summary.activity.at_rest == command.running:
+            continue
+        if wanted in summary.name.casefold() or wanted in summary.cwd.casefold():
+            yield summary
+
+
+def load(core: ServiceCore, command: c.LoadSession, _: Caller) -> SessionSnapshot:
+    return core.session(command.session_id).snapshot()
+
+
+def load_service(core: ServiceCore, _command: c.LoadService, _: Caller) -> ServiceSnapshot:
+    return core.ledger.fleet.snapshot(core.stream.cursor)
+
+
+def rename(core: ServiceCore, command: c.RenameSession, caller: Caller) -> r.Acknowledged:
+    session = core.session(command.session_id)
+    session.record(ev.SessionRenamed(name=checked_name(command.name)), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def archive(core: ServiceCore, command: c.ArchiveSession, caller: Caller) -> r.Acknowledged:
+    session = core.session_at_rest(command.session_id, "archive the session")
+    session.record(ev.SessionArchived(), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def restore(core: ServiceCore, command: c.RestoreSession, caller: Caller) -> r.Acknowledged:
+    session = core.session(command.session_id)
+    session.record(ev.SessionRestored(), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Acknowledged | Later:
+    session = core.session(command.session_id)
+    session.closing = True  # from here on no other command finds it
+    session.close_requests("stopped", caller.client_id)
+    work = session.work
+    if work is None:
+        core.remove_session(session, caller.client_id)
+        return r.Acknowledged(cursor=core.stream.cursor)
+    work.on_end.append(lambda: core.remove_session(session, caller.client_id))
+    session.request_stop("session", caller.client_id)
+
+    async def gone() -> r.Acknowledged:
+        await work.ended.wait()
+        return r.Acknowledged(cursor=core.stream.cursor)
+
+    return Later(gone)
+
+
+def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateSessionReply:
+    origin = core.session(command.session_id)
+    at = command.at_message_id or origin.state.head
+    if at is not None and origin.state.message(at) is None:
+        msg = f"there is no message {at!r} in this session"
+        raise NotFound(msg, field="at_message_id")
+    name = (
+        f"{origin.state.name} (fork)"[: limits.MAX_NAME_CHARS] if command.name is None else checked_name(command.name)
+    )
+    created = ev.SessionCreated(
+        name=name,
+        settings=origin.state.settings,
+        forked_from=ForkOrigin(session_id=command.session_id, message_id=at),
+    )
+    session = core.add_session(new_session_id(), created, caller.client_id)
+    _take_over(session, origin, at, caller)
+    return r.CreateSessionReply(session_id=session.state.session_id, cursor=session.cursor)
+
+
+def _take_over(session: Session, origin: Session, at: MessageId | None, caller: Caller) -> None:
+    history = path_to(origin.state.messages, at)
+    if history:
+        session.record(ev.MessagesImported(messages=history, head=at), caller.client_id)
+        session.close_work("completed")  # no turn runs here; this gives results to tool calls that had none yet
+
+
+HANDLERS: Handlers = {
+    c.CreateSession: create,
+    c.ListSessions: list_sessions,
+    c.LoadSession: load,
+    c.LoadService: load_service,
+    c.RenameSession: rename,
+    c.ArchiveSession: archive,
+    c.RestoreSession: restore,
+    c.DeleteSession: delete,
+    c.ForkSession: fork,
+}

@@ -1,0 +1,40 @@
+"""Settings: model, permission tier, sandbox policy, working directory. Allowed at any time, also during a turn."""
+
+from session_core.service.content import checked_path, checked_sandbox
+from session_core.service.core import Caller, Handlers, ServiceCore
+from session_core.service.handlers.sessions import known_model
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary import replies as r
+
+
+def switch_model(core: ServiceCore, command: c.SwitchModel, caller: Caller) -> r.SwitchModelReply:
+    session = core.session(command.session_id)
+    session.record(ev.ModelSwitched(model=known_model(core, command.model)), caller.client_id)
+    return r.SwitchModelReply(effective="now" if session.work is None else "next_model_call", cursor=session.cursor)
+
+
+def change_tier(core: ServiceCore, command: c.ChangePermissionTier, caller: Caller) -> r.Acknowledged:
+    session = core.session(command.session_id)
+    session.record(ev.PermissionTierChanged(tier=command.tier), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def change_sandbox(core: ServiceCore, command: c.ChangeSandboxPolicy, caller: Caller) -> r.Acknowledged:
+    session = core.session(command.session_id)
+    session.record(ev.SandboxPolicyChanged(policy=checked_sandbox(command.policy)), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def change_directory(core: ServiceCore, command: c.ChangeWorkingDirectory, caller: Caller) -> r.Acknowledged:
+    session = core.session(command.session_id)
+    session.record(ev.WorkingDirectoryChanged(cwd=checked_path(command.cwd)), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+HANDLERS: Handlers = {
+    c.SwitchModel: switch_model,
+    c.ChangePermissionTier: change_tier,
+    c.ChangeSandboxPolicy: change_sandbox,
+    c.ChangeWorkingDirectory: change_directory,
+}

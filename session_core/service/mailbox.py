@@ -1,0 +1,143 @@
+"""The mailbox: commands wait here, in order, for the one actor that runs them.
+
+Rules:
+1. Commands run in the order of `call`, one at a time. `perform` is synchronous, so the actor never waits for anything
+   but the next command (law 5 by construction).
+2. Each call gets exactly one outcome: the reply, one error, or `ServiceClosed` when the actor has ended.
+3. The mailbox is bounded: one command too many is refused with `Overloaded`, and nothing is done.
+4. Cancellation: a command that has not started is skipped; one that has started is complete (rule 1).
+
+A caller that finds nobody before it runs its command itself, which is the same order and saves a trip to the actor:
+one task switch. Otherwise it sleeps and the actor wakes it with the outcome: two task switches, no other objects.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import attrs
+import outcome
+import trio
+
+from session_core import limits
+from session_core.errors import Overloaded, ServiceClosed
+from session_core.vocabulary.commands import CommandRequest
+
+
+@attrs.define(eq=False, slots=True)
+class Entry:
+    """A command that waits; `number` is its place in the order of all calls."""
+
+    request: CommandRequest
+    number: int
+    caller: trio.lowlevel.Task | None
+
+    def abandon(self, _: object) -> trio.lowlevel.Abort:
+        """Let go of a caller that was cancelled."""
+        self.caller = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def resolve(self, result: outcome.Outcome[Any]) -> None:
+        """Wake the caller, if it still waits, with the outcome."""
+        if self.caller is not None:
+            caller, self.caller = self.caller, None
+            trio.lowlevel.reschedule(caller, result)
+
+
+@attrs.frozen(kw_only=True)
+class MailboxStatistics:
+    """Counts for people and tests."""
+
+    waiting: int
+    performed: int
+    refused: int
+
+
+class Mailbox:
+    """A bounded queue of commands, drained by `run`."""
+
+    def __init__(self, perform: Callable[[CommandRequest, int], object], *, capacity: int) -> None:
+        self._perform = perform
+        self._capacity = capacity
+        self._entries: deque[Entry] = deque()
+        self._actor: trio.lowlevel.Task | None = None
+        self._actor_parked = False
+        self._caller_runs = False  # one command per tick runs in its caller's task; those that come meanwhile wait
+        self._closed = False
+        self.last_number = 0
+        self._performed = 0
+        self._refused = 0
+
+    async def call(self, request: CommandRequest) -> object:
+        """Put a command into the mailbox and wait for its reply."""
+        if self._closed:
+            await trio.lowlevel.checkpoint()
+            msg = "the service is closed"
+            raise ServiceClosed(msg)
+        if len(self._entries) + self._caller_runs >= self._capacity:
+            self._refused += 1
+            await trio.lowlevel.checkpoint()
+            msg = f"{self._capacity} commands are waiting already; try again in a moment"
+            raise Overloaded(msg)
+        if self._actor_parked and not self._caller_runs:
+            return await self._run_at_once(request)
+        self.last_number += 1
+        entry = Entry(request, self.last_number, trio.lowlevel.current_task())
+        self._entries.append(entry)
+        if self._actor_parked and self._actor is not None:
+            self._actor_parked = False
+            trio.lowlevel.reschedule(self._actor)
+        return await trio.lowlevel.wait_task_rescheduled(entry.abandon)
+
+    async def _run_at_once(self, request: CommandRequest) -> object:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self.last_number += 1
+        self._performed += 1
+        self._caller_runs = True
+        try:
+            return self._perform(request, self.last_number)
+        finally:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            self._caller_runs = False
+
+    def waiting(self) -> Iterator[CommandRequest]:
+        """Look at the commands that wait, oldest first."""
+        return (entry.request for entry in self._entries if entry.caller is not None)
+
+    def statistics(self) -> MailboxStatistics:
+        """Return the counts of this moment."""
+        return MailboxStatistics(waiting=len(self._entries), performed=self._performed, refused=self._refused)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Be the actor: run commands until cancelled; those left over then get `ServiceClosed`."""
+        self._actor = trio.lowlevel.current_task()
+        task_status.started()
+        try:
+            while True:
+                if not self._entries:
+                    self._actor_parked = True
+                    await trio.lowlevel.wait_task_rescheduled(self._abort_actor)
+                for _ in range(min(len(self._entries), limits.DRAIN_PER_TICK)):
+                    self._run_next()
+                if self._entries:
+                    await trio.lowlevel.checkpoint()
+        finally:
+            self.close()
+
+    def _run_next(self) -> None:
+        entry = self._entries.popleft()
+        if entry.caller is None:
+            return
+        self._performed += 1
+        entry.resolve(outcome.capture(self._perform, entry.request, entry.number))
+
+    def _abort_actor(self, _: object) -> trio.lowlevel.Abort:
+        self._actor_parked = False
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def close(self) -> None:
+        """Refuse everything from now on, also what waits."""
+        self._closed = True
+        while self._entries:
+            closed = ServiceClosed("the service was closed before this command ran")
+            self._entries.popleft().resolve(outcome.Error(closed))

@@ -1,0 +1,226 @@
+"""`SessionService`: the way in. Commands go through the mailbox in order, stop and answers go beside it."""
+
+import logging
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar, cast
+
+import attrs
+import trio
+
+from session_core.errors import Conflict, Forbidden, InternalError, InvalidInput, ServiceClosed, SessionCoreError
+from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
+from session_core.service.config import ServiceConfig
+from session_core.service.content import checked_name
+from session_core.service.core import Caller, Later, ServiceCore
+from session_core.service.feed import Feed
+from session_core.service.handlers import HANDLERS
+from session_core.service.idempotency import RememberedReplies
+from session_core.service.mailbox import Mailbox, MailboxStatistics
+from session_core.stream.event_stream import StreamStatistics
+from session_core.stream.subscription import Subscription
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.checks import check_for
+from session_core.vocabulary.commands import Command, CommandRequest
+from session_core.vocabulary.methods import SessionMethods
+from session_core.vocabulary.sessions import ClientRole
+
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+
+
+@attrs.frozen(kw_only=True)
+class ServiceStatistics:
+    """Counts for people and tests."""
+
+    sessions: int
+    running: int
+    clients: int
+    mailbox: MailboxStatistics
+    stream: StreamStatistics
+
+
+class SessionService(SessionMethods):
+    """A running service. Made by `open_session_service`; the methods are those of `SessionMethods`."""
+
+    def __init__(self, core: ServiceCore) -> None:
+        self._core = core
+        self._replies = RememberedReplies()
+        self._mailbox = Mailbox(self._perform, capacity=core.config.mailbox_capacity)
+        core.attach_mailbox(self._mailbox)
+
+    async def execute(
+        self, command: Command[R], *, idempotency_key: str | None = None, client_id: ClientId = LOCAL_CLIENT
+    ) -> R:
+        """Run a command and return its reply, or raise one typed error.
+
+        Args:
+            command: Any command of the vocabulary.
+            idempotency_key: Sending the same command again with the same key returns the first reply.
+            client_id: Who asks; events name it.
+
+        Cancellation: a command that has not started is skipped; one that has started takes effect, and only the
+        waiting for its reply ends.
+        """
+        if type(command) not in HANDLERS:
+            msg = f"unknown command: {type(command).__name__}"
+            raise InvalidInput(msg, field="command")
+        if client_id != LOCAL_CLIENT and client_id not in self._core.clients:
+            checked_name(client_id, "client_id")
+        request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
+        if self._core.stream.closed:
+            await trio.lowlevel.checkpoint()
+            msg = "the service is closed"
+            raise ServiceClosed(msg)
+        if command.lane == "beside":
+            reply = self._perform(request, self._mailbox.last_number)
+            if not isinstance(reply, Later):
+                await trio.lowlevel.cancel_shielded_checkpoint()
+        else:
+            reply = await self._mailbox.call(request)
+        if isinstance(reply, Later):
+            reply = self._replies.settle(request, await reply.wait())
+        if not command.reads_only:
+            await self._until_durable()
+        return cast("R", reply)
+
+    async def _until_durable(self) -> None:
+        seq, store = self._core.stream.seq, self._core.config.store
+        if store.durable_seq < seq:
+            await store.wait_durable(seq)
+
+    def _perform(self, request: CommandRequest, number: int) -> object:
+        """Run one command now; synchronous, so that nothing can come in between."""
+        command = request.command
+        if not command.reads_only and self._core.clients.get(request.client_id) == "observer":
+            msg = f"client {request.client_id!r} is an observer: it may watch but not act"
+            raise Forbidden(msg)
+        remembered = self._replies.recall(request)
+        if remembered is not None:
+            return remembered
+        try:
+            reply = HANDLERS[type(command)](self._core, command, Caller(client_id=request.client_id, number=number))
+        except SessionCoreError:
+            raise
+        except Exception as bug:
+            log.exception("command %s failed by a bug", type(command).__name__)
+            msg = f"{type(command).__name__} failed by a bug in the service: {type(bug).__name__}: {bug}"
+            raise InternalError(msg) from bug
+        self._replies.remember(request, reply)
+        return reply
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self, session_id: SessionId | None = None, *, after: Cursor | None = None, max_bytes: int | None = None
+    ) -> Subscription:
+        """Read raw events from now on, or right after a cursor; see `EventStream.subscribe`."""
+        self._check_place(session_id, after)
+        return self._core.stream.subscribe(session_id, after=after, max_bytes=max_bytes)
+
+    def follow(
+        self, session_id: SessionId | None = None, *, after: Cursor | None = None, max_bytes: int | None = None
+    ) -> Feed:
+        """Follow one session, or the list of all: a snapshot first, then events, a new snapshot after a lag.
+
+        With `after`, it goes on there without a snapshot if that is possible, and with exactly one if not.
+        """
+        self._check_place(session_id, after)
+        core = self._core
+        if session_id is None:
+            return Feed(
+                core.stream,
+                None,
+                lambda: core.ledger.fleet.snapshot(core.stream.cursor),
+                after=after,
+                max_bytes=max_bytes,
+            )
+        return Feed(core.stream, session_id, lambda: core.snapshot_of(session_id), after=after, max_bytes=max_bytes)
+
+    def _check_place(self, session_id: SessionId | None, after: Cursor | None) -> None:
+        if after is not None and not check_for(Cursor)(after):
+            msg = f"after must be a cursor, not {after!r}"
+            raise InvalidInput(msg, field="after")
+        if session_id is not None:
+            self._core.session(session_id)
+
+    def statistics(self) -> ServiceStatistics:
+        """Return the counts of this moment."""
+        core = self._core
+        return ServiceStatistics(
+            sessions=len(core.sessions),
+            running=sum(1 for session in core.sessions.values() if session.work is not None),
+            clients=len(core.clients),
+            mailbox=self._mailbox.statistics(),
+            stream=core.stream.statistics(),
+        )
+
+    # --- clients ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def attach(self, client_id: str, *, role: ClientRole = "participant") -> Generator["AttachedClient"]:
+        """Act under a name: everything done through the yielded client says who did it. Observers may only watch."""
+        name = ClientId(checked_name(client_id, "client_id"))
+        if name in self._core.clients or name == LOCAL_CLIENT:
+            msg = f"a client called {name!r} is already attached"
+            raise Conflict(msg, field="client_id")
+        self._core.clients[name] = role
+        self._core.ledger.enter(None, ev.ClientAttached(client_id=name, role=role))
+        try:
+            yield AttachedClient(self, name)
+        finally:
+            del self._core.clients[name]
+            if not self._core.stream.closed:
+                self._core.ledger.enter(None, ev.ClientDetached(client_id=name))
+
+
+class AttachedClient(SessionMethods):
+    """A service as one client sees it: the same methods, done in its name."""
+
+    def __init__(self, service: SessionService, client_id: ClientId) -> None:
+        self.client_id = client_id
+        self._service = service
+
+    async def execute(self, command: Command[R], *, idempotency_key: str | None = None) -> R:
+        """Run a command in this client's name."""
+        return await self._service.execute(command, idempotency_key=idempotency_key, client_id=self.client_id)
+
+    def follow(self, session_id: SessionId | None = None, *, after: Cursor | None = None) -> Feed:
+        """Follow one session, or the list of all."""
+        return self._service.follow(session_id, after=after)
+
+
+@asynccontextmanager
+async def open_session_service(config: ServiceConfig | None = None) -> AsyncGenerator[SessionService]:
+    """Run a service for the length of the `async with` block.
+
+    Leaving the block interrupts whatever runs, truthfully recorded as such, and then ends all streams.
+    """
+    config = config or ServiceConfig()
+    config.check()
+    body_error: BaseException | None = None
+    core: ServiceCore | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            core = ServiceCore(config, nursery)
+            service = SessionService(core)
+            await nursery.start(core.stream.run)
+            await nursery.start(service._mailbox.run)  # noqa: SLF001 - the service's own part
+            await nursery.start(core.wakeups.run)
+            try:
+                yield service
+            except BaseException as error:
+                body_error = error
+                raise
+            finally:
+                nursery.cancel_scope.cancel(reason="the session service is closing")
+    except BaseExceptionGroup as group:
+        # The block's own error should reach its author as it was raised, not wrapped by our background tasks.
+        if body_error is not None and group.exceptions == (body_error,):
+            raise body_error from None
+        raise
+    finally:
+        if core is not None:
+            for session in core.sessions.values():
+                session.close_requests("restarted")  # whoever asked must not wait on
+            core.stream.close()

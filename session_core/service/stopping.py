@@ -1,0 +1,121 @@
+"""The stop contract.
+
+Rules:
+1. A stop acts in the step in which it is called: the flag (the reason) is set and the scope (the force) cancelled
+   before anything is awaited, whatever waits in the mailbox.
+2. It acts on the session that was named, with `subtree` and `session` also on its child sessions, and on nobody else.
+   `session` also cancels wake-ups.
+3. Messages already sent but not yet handled when the stop comes do not start anything: they wait in the queue.
+4. The outcome tells the truth: what ended, what survived, and whether something has not let go in time.
+"""
+
+from collections.abc import Iterator
+
+import trio
+
+from session_core.ids import SessionId
+from session_core.service.core import Caller, Later, ServiceCore
+from session_core.session.session import Session
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.sessions import QueueItem, StoppedKind, StoppedWork
+
+STARTS_WORK = (c.SendUserMessage, c.StartTurnIfIdle, c.EditMessage, c.ResumeSession, c.CompactContext)
+
+
+def stop(core: ServiceCore, command: c.RequestStop, caller: Caller) -> Later:
+    """Stop now; the reply comes when what was stopped has ended, or patience has."""
+    return Later(_Stop(core, command, caller).outcome)
+
+
+class _Stop:
+    """One stop: it acts when it is made, and afterwards tells what came of it."""
+
+    def __init__(self, core: ServiceCore, command: c.RequestStop, caller: Caller) -> None:
+        self._command = command
+        self._patience_ms = core.config.stop_patience_ms
+        self._session = core.session(command.session_id)
+        self._children = list(core.subtree(command.session_id))
+        self._targets = [self._session] if command.scope == "turn" else [self._session, *self._children]
+        self._before = [work for target in self._targets for work in _running(target)]
+        self._works = [target.work for target in self._targets if target.work is not None]
+        self._withheld = _withhold(core, self._targets)
+        self._returned = _return_queue(self._targets, command, caller)
+        for target in self._targets:
+            if not target.request_stop(command.scope, caller.client_id):
+                target.close_requests("stopped", caller.client_id)
+            if command.scope == "session":
+                self._before += _wakeups(target)
+                for wakeup in target.state.wakeups:
+                    core.cancel_wakeup(target, wakeup.wakeup_id, caller.client_id)
+
+    async def outcome(self) -> r.StopOutcome:
+        """Wait for the end of what was stopped, as long as patience lasts, and tell the truth."""
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(self._patience_ms / 1000):
+            for work in self._works:
+                await work.ended.wait()
+        still_there = {each for target in self._targets for each in (*_running(target), *_wakeups(target))}
+        ended = tuple(each for each in self._before if each not in still_there)
+        stuck = any(not work.ended.is_set() for work in self._works)
+        return r.StopOutcome(
+            session_id=self._command.session_id,
+            scope=self._command.scope,
+            result="still_stopping" if stuck else "stopped" if ended else "nothing_running",
+            ended=ended,
+            survived=tuple(self._survivors(still_there)),
+            kept=tuple(item for target in self._targets for item in target.state.queue),
+            returned=self._returned,
+            withheld=self._withheld,
+            cursor=self._session.cursor,
+        )
+
+    def _survivors(self, still_there: set[StoppedWork]) -> Iterator[StoppedWork]:
+        """What is alive although it belongs to the session: by the chosen scope, or because it has not let go."""
+        yield from (each for each in self._before if each in still_there)
+        if self._command.scope != "session":
+            yield from (each for target in self._targets for each in _wakeups(target))
+        if self._command.scope == "turn":
+            yield from (each for child in self._children for each in _running(child))
+
+
+def _withhold(core: ServiceCore, targets: list[Session]) -> int:
+    """Mark the targets so that commands already waiting start nothing; returns how many those are."""
+    for target in targets:
+        target.stop_mark = core.last_command_number()
+    ids = {target.state.session_id for target in targets}
+    return sum(
+        1
+        for request in core.waiting_commands()
+        if isinstance(request.command, STARTS_WORK) and request.command.session_id in ids
+    )
+
+
+def _return_queue(targets: list[Session], command: c.RequestStop, caller: Caller) -> tuple[QueueItem, ...]:
+    if command.queue == "keep":
+        return ()
+    returned: list[QueueItem] = []
+    for target in targets:
+        returned.extend(target.state.queue)
+        target.take_from_queue(target.state.queue, "returned", caller.client_id)
+    return tuple(returned)
+
+
+def _running(session: Session) -> list[StoppedWork]:
+    """What runs or waits in a session and would end with a stop of it."""
+    state, session_id = session.state, session.state.session_id
+    found: list[StoppedWork] = []
+    if session.work is not None:
+        found.append(_entry(session.work.kind, session_id, session.work.turn_id))
+    found += [_entry("tool_call", session_id, tool.call_id) for tool in state.tools if tool.result is None]
+    found += [_entry("approval", session_id, approval.request_id) for approval in state.approvals]
+    found += [_entry("dialog", session_id, dialog.request_id) for dialog in state.dialogs]
+    return found
+
+
+def _wakeups(session: Session) -> list[StoppedWork]:
+    return [_entry("wakeup", session.state.session_id, each.wakeup_id) for each in session.state.wakeups]
+
+
+def _entry(kind: StoppedKind, session_id: SessionId, name: str) -> StoppedWork:
+    return StoppedWork(kind=kind, session_id=session_id, id=name)

@@ -1,0 +1,13 @@
+"""One session: its state, the fold that makes it, and the single place where it changes.
+
+- `state`: `SessionState`, the working form of a `SessionSnapshot`; `fold` for snapshots and events
+- `appliers`: what each event does to the state, one small function per event
+- `fleet`: the same for the list of all sessions
+- `activity`: what a session is doing, as a table of rules
+- `tree`: branches of the conversation
+- `closing`: which events bring unfinished work to a truthful end, after a stop, a failure or a crash
+- `session`: `Session.record`, the one writer; the running turn; approvals and dialogs that wait
+- `desk`: the narrow view of a session that a turn gets to see
+
+In come events by `record`; out go state, journal entries and stream events. Models and tools are not its business.
+"""

@@ -1,0 +1,139 @@
+"""Bringing unfinished work to a truthful end: after a stop, a failure, a crash, or at the end of the service.
+
+`next_closing_event` looks at a state and names the one event that closes the first thing still open, or None when all
+is closed. Recording it and asking again, until None, is the whole procedure: it is the same for every cause, it needs
+no memory of its own, and being interrupted half-way and starting over does no harm.
+"""
+
+from session_core import limits
+from session_core.ids import MessageId, new_id
+from session_core.session.state import SessionState
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.messages import (
+    InterruptedPart,
+    InterruptReason,
+    Message,
+    Part,
+    PartialMessage,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+)
+from session_core.vocabulary.sessions import DialogAnswer, ResolvedBecause, TurnOutcome, TurnStatus
+
+_INTERRUPT_REASON: dict[TurnStatus, InterruptReason] = {"stopped": "stopped", "failed": "failed"}
+_RESOLVED_BECAUSE: dict[TurnStatus, ResolvedBecause] = {"stopped": "stopped", "interrupted": "restarted"}
+_SYNTHETIC_RESULT: dict[TurnStatus, tuple[ToolStatus, str]] = {
+    "stopped": ("cancelled", "Stopped by the user before it finished. It may have had some of its effects."),
+    "interrupted": ("interrupted", "The service ended before this finished. It may have had some of its effects."),
+}
+_NO_RESULT: tuple[ToolStatus, str] = ("cancelled", "The turn ended before this finished.")
+
+
+def next_closing_event(
+    state: SessionState, status: TurnStatus, *, now: int, error: str | None = None
+) -> ev.Event | None:
+    """Return the next event on the way to a session at rest, whose turn ended with `status`."""
+    if state.partial is not None:
+        return _close_partial(state, status, now)
+    if (unanswered := _unanswered_call(state)) is not None:
+        return _answer(unanswered, status)
+    if (results := _uncommitted_results(state)) is not None:
+        return results
+    because = _RESOLVED_BECAUSE.get(status, "turn_ended")
+    if state.approvals:
+        first = state.approvals[0]
+        return ev.ApprovalResolved(
+            request_id=first.request_id, tool_name=first.tool_name, decision="deny", because=because
+        )
+    if state.dialogs and because != "turn_ended":
+        return ev.DialogClosed(answer=DialogAnswer(request_id=state.dialogs[0].request_id, because=because))
+    if state.turn is not None:
+        return ev.TurnEnded(outcome=outcome_of(state, status, now=now, error=error))
+    return None
+
+
+def outcome_of(state: SessionState, status: TurnStatus, *, now: int, error: str | None = None) -> TurnOutcome:
+    """Sum up the running turn."""
+    turn = state.turn
+    assert turn is not None
+    final = next(
+        (m for m in reversed(state.messages) if m.turn_id == turn.turn_id and m.role == "assistant"),
+        None,
+    )
+    return TurnOutcome(
+        turn_id=turn.turn_id,
+        status=status,
+        error=error[: limits.MAX_ERROR_CHARS] if error else None,
+        final_message_id=final.message_id if final else None,
+        final_text=final.text[: limits.MAX_FINAL_TEXT_CHARS] if final else "",
+        steps=turn.steps,
+        tool_calls=turn.tool_calls,
+        steered=turn.steered,
+        usage=turn.usage,
+        duration_ms=max(0, now - turn.started_at),
+    )
+
+
+def _close_partial(state: SessionState, status: TurnStatus, now: int) -> ev.Event:
+    partial = state.partial_now()
+    assert partial is not None
+    said = _finished_parts(partial)
+    if not said:
+        return ev.MessageDiscarded(message_id=partial.message_id, reason="nothing had been said yet")
+    reason = _INTERRUPT_REASON.get(status, "interrupted")
+    return ev.MessageCompleted(
+        message=Message(
+            message_id=partial.message_id,
+            parent_id=partial.parent_id,
+            role="assistant",
+            parts=(*said, InterruptedPart(reason=reason)),
+            created_at=now,
+            turn_id=partial.turn_id,
+            model=partial.model,
+        )
+    )
+
+
+def _finished_parts(partial: PartialMessage) -> tuple[Part, ...]:
+    """Keep what can be kept; a tool call that was not written to its end never happened."""
+    said: list[Part] = []
+    for part in partial.parts:
+        text = str(part.text)
+        if text and part.kind == "text":
+            said.append(TextPart(text=text))
+        elif text and part.kind == "thinking":
+            said.append(ThinkingPart(text=text))
+    return tuple(said)
+
+
+def _head_with_calls(state: SessionState) -> Message | None:
+    head = state.message(state.head) if state.head is not None else None
+    return head if head is not None and head.role == "assistant" and head.tool_calls else None
+
+
+def _unanswered_call(state: SessionState) -> ToolCallPart | None:
+    head = _head_with_calls(state)
+    answered = {tool.call_id for tool in state.tools if tool.result is not None}
+    return next((call for call in head.tool_calls if call.call_id not in answered), None) if head else None
+
+
+def _answer(call: ToolCallPart, status: TurnStatus) -> ev.Event:
+    result_status, text = _SYNTHETIC_RESULT.get(status, _NO_RESULT)
+    return ev.ToolCallFinished(
+        result=ToolResultPart(call_id=call.call_id, name=call.name, status=result_status, text=text)
+    )
+
+
+def _uncommitted_results(state: SessionState) -> ev.Event | None:
+    head = _head_with_calls(state)
+    if head is None:
+        return None
+    return ev.ToolResultsCommitted(
+        message_id=MessageId(new_id("msg")),
+        parent_id=head.message_id,
+        turn_id=head.turn_id,
+        call_ids=tuple(call.call_id for call in head.tool_calls),
+    )

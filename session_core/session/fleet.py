@@ -1,0 +1,87 @@
+"""The list of all sessions as a fold over the events of all sessions. Total, like the fold of one session."""
+
+from typing import Any
+
+import attrs
+
+from session_core.ids import Cursor, SessionId
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.sessions import IDLE
+from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
+
+
+class FleetState:
+    """The working form of a `ServiceSnapshot`."""
+
+    __slots__ = ("sessions",)
+
+    def __init__(self) -> None:
+        self.sessions: dict[SessionId, SessionSummary] = {}
+
+    def apply(self, envelope: SessionEvent) -> None:
+        """Fold one event of any session into the list."""
+        event, session_id = envelope.event, envelope.session_id
+        if session_id is None or isinstance(event, PASSING):
+            return
+        if isinstance(event, ev.SessionCreated):
+            self.sessions[session_id] = _new_summary(session_id, event, envelope.at)
+        elif isinstance(event, ev.SessionDeleted):
+            self.sessions.pop(session_id, None)
+        elif session_id in self.sessions:
+            before = self.sessions[session_id]
+            self.sessions[session_id] = attrs.evolve(before, updated_at=envelope.at, **_changes(before, event))
+
+    def snapshot(self, cursor: Cursor) -> ServiceSnapshot:
+        """Freeze the list as it is at `cursor`."""
+        return ServiceSnapshot(cursor=cursor, sessions=tuple(self.sessions.values()))
+
+    @classmethod
+    def from_snapshot(cls, snapshot: ServiceSnapshot) -> "FleetState":
+        """Make a working list that goes on from a snapshot."""
+        state = cls()
+        state.sessions = {summary.session_id: summary for summary in snapshot.sessions}
+        return state
+
+
+def _new_summary(session_id: SessionId, event: ev.SessionCreated, at: int) -> SessionSummary:
+    return SessionSummary(
+        session_id=session_id,
+        name=event.name,
+        created_at=at,
+        updated_at=at,
+        archived=False,
+        parent_id=event.parent_id,
+        cwd=event.settings.cwd,
+        model=event.settings.model,
+        activity=IDLE,
+    )
+
+
+def _changes(before: SessionSummary, event: ev.Event) -> dict[str, Any]:
+    """Say which fields of a summary an event changes."""
+    match event:
+        case ev.SessionRenamed(name=name):
+            return {"name": name}
+        case ev.SessionArchived():
+            return {"archived": True}
+        case ev.SessionRestored():
+            return {"archived": False}
+        case ev.ModelSwitched(model=model):
+            return {"model": model}
+        case ev.WorkingDirectoryChanged(cwd=cwd):
+            return {"cwd": cwd}
+        case ev.ActivityChanged(activity=activity):
+            return {"activity": activity}
+        case ev.MessageQueued():
+            return {"queued": before.queued + 1}
+        case ev.QueueItemRemoved():
+            return {"queued": max(0, before.queued - 1)}
+        case ev.MessageAdded(queue_item_id=str()):
+            return {"queued": max(0, before.queued - 1)}
+        case ev.ApprovalRequested() | ev.DialogOpened():
+            return {"open_requests": before.open_requests + 1}
+        case ev.ApprovalResolved() | ev.DialogClosed():
+            return {"open_requests": max(0, before.open_requests - 1)}
+        case _:
+            return {}

@@ -1,0 +1,33 @@
+"""The one synchronous step in which an event becomes true: stamp, fold, journal, publish. No checkpoint inside."""
+
+from collections.abc import Callable
+
+from session_core.ids import ClientId
+from session_core.session.fleet import FleetState
+from session_core.session.state import SessionState
+from session_core.storage.base import SessionStore
+from session_core.stream.event_stream import EventStream
+from session_core.vocabulary.events import Event, SessionEvent
+
+
+class Ledger:
+    """Shared by all sessions of a service; nobody else writes to the stream, the store or the fleet."""
+
+    def __init__(self, stream: EventStream, store: SessionStore, now: Callable[[], int]) -> None:
+        self.stream = stream
+        self.store = store
+        self.fleet = FleetState()
+        self.now = now
+
+    def enter(self, state: SessionState | None, event: Event, by: ClientId | None = None) -> SessionEvent:
+        """Record an event of a session, or an app-wide one when there is no state.
+
+        The folds come first: should one fail by a bug, nothing has been journalled or published.
+        """
+        session_id = state.session_id if state is not None else None
+        envelope = self.stream.stamp(session_id, event, by=by, at=self.now())
+        if state is not None:
+            state.apply(envelope)
+        self.fleet.apply(envelope)
+        self.store.append(envelope)
+        return self.stream.push(envelope)

@@ -1,0 +1,223 @@
+"""A session: its state, its one writer, the work that runs in it, and the people's answers it waits for.
+
+Rules:
+1. `record` is the only way to change the state. It records the event and, if the activity rules say so, the change of
+   activity, in one synchronous step.
+2. At most one piece of work (a turn or a compaction) runs at a time. Its `Work` holds the cancel scope (the force of
+   a stop) and the stop request (its reason).
+3. An approval or a dialog is open as long as it is in the state. The first call of a `resolve_*` method closes it;
+   later ones learn who was first.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Literal
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.ids import ClientId, Cursor, RequestId, TurnId
+from session_core.session.activity import next_activity
+from session_core.session.closing import next_closing_event
+from session_core.session.deferred import Deferred
+from session_core.session.ledger import Ledger
+from session_core.session.state import SessionState
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.sessions import (
+    Decision,
+    DialogAnswer,
+    QueueItem,
+    ResolvedBecause,
+    StopScope,
+    TurnOutcome,
+    TurnStatus,
+)
+from session_core.vocabulary.snapshots import SessionSnapshot
+
+Resolution = ev.ApprovalResolved | DialogAnswer
+REMEMBERED_OUTCOMES = 64
+_DELTAS = (ev.PartDelta, ev.ToolOutputDelta)
+
+
+@attrs.define(eq=False, kw_only=True)
+class Work:
+    """A running turn or compaction; `stop_requested` is the reason of a stop, the scope its force."""
+
+    kind: Literal["turn", "compaction"]
+    turn_id: TurnId
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    stop_requested: bool = False
+    ended: trio.Event = attrs.field(factory=trio.Event)
+    on_end: list[Callable[[], None]] = attrs.field(factory=list)
+
+
+@attrs.frozen(kw_only=True)
+class Resolved:
+    """How an approval or dialog ended, and who answered."""
+
+    resolution: Resolution
+    by: ClientId | None
+
+
+class Session:
+    """One session, living in one service; commands numbered up to `stop_mark` were overtaken by a stop."""
+
+    def __init__(self, state: SessionState, ledger: Ledger) -> None:
+        self.state = state
+        self.work: Work | None = None
+        self.closing = False
+        self.stop_mark = -1
+        self.outcomes: OrderedDict[TurnId, TurnOutcome] = OrderedDict()
+        self._ledger = ledger
+        self._resolved: OrderedDict[RequestId, Resolved] = OrderedDict()
+        self._waiting: dict[RequestId, Deferred[Resolved]] = {}
+
+    # --- the one writer -----------------------------------------------------------------------------------------------
+
+    def record(self, event: ev.Event, by: ClientId | None = None) -> ev.SessionEvent:
+        """Make an event true: fold it, journal it, publish it. Synchronous; nothing can come in between."""
+        recorded = self._ledger.enter(self.state, event, by)
+        if isinstance(event, _DELTAS):
+            return recorded  # most events by far, and none of them changes the activity or ends anything
+        state = self.state
+        activity = next_activity(
+            state.activity, event, open_approvals=len(state.approvals), in_turn=state.turn is not None
+        )
+        if activity is not state.activity:
+            self._ledger.enter(state, ev.ActivityChanged(activity=activity))
+        self._notice(event, by)
+        return recorded
+
+    def _notice(self, event: ev.Event, by: ClientId | None) -> None:
+        match event:
+            case ev.ApprovalResolved(request_id=request_id):
+                self._remember(request_id, Resolved(resolution=event, by=by))
+            case ev.DialogClosed(answer=answer):
+                self._remember(answer.request_id, Resolved(resolution=answer, by=by))
+            case ev.TurnEnded(outcome=outcome):
+                self.outcomes[outcome.turn_id] = outcome
+                if len(self.outcomes) > REMEMBERED_OUTCOMES:
+                    self.outcomes.popitem(last=False)
+                self._work_ended()
+            case ev.CompactionFinished():
+                self._work_ended("compaction")
+            case _:
+                pass
+
+    def _work_ended(self, kind: Literal["turn", "compaction"] = "turn") -> None:
+        work = self.work
+        if work is not None and work.kind == kind:
+            self.work = None
+            work.ended.set()
+            for call in work.on_end:
+                call()
+
+    @property
+    def cursor(self) -> Cursor:
+        """The end of the stream right now."""
+        return self._ledger.stream.cursor
+
+    def now(self) -> int:
+        """The service's clock."""
+        return self._ledger.now()
+
+    def snapshot(self) -> SessionSnapshot:
+        """Take the whole state at this moment; takes nothing away."""
+        return self.state.snapshot(self.cursor)
+
+    async def until_durable(self) -> None:
+        """Wait until everything recorded so far is durable."""
+        seq = self._ledger.stream.seq
+        if self._ledger.store.durable_seq < seq:
+            await self._ledger.store.wait_durable(seq)
+
+    # --- ending work --------------------------------------------------------------------------------------------------
+
+    def request_stop(self, scope: StopScope, by: ClientId | None) -> bool:
+        """Set the stop flag and cancel the running work at once; returns whether there was any."""
+        work = self.work
+        if work is None:
+            return False
+        if not work.stop_requested:
+            work.stop_requested = True
+            self.record(ev.StopRequested(scope=scope), by)
+        work.scope.cancel(reason="a stop was requested")
+        return True
+
+    def close_work(self, status: TurnStatus, *, error: str | None = None, by: ClientId | None = None) -> None:
+        """Record what it takes to bring the session to rest with everything answered and nothing half-done."""
+        while (event := next_closing_event(self.state, status, now=self.now(), error=error)) is not None:
+            self.record(event, by)
+
+    def close_requests(self, because: ResolvedBecause, by: ClientId | None = None) -> None:
+        """Close all approvals and dialogs that are open without any work running."""
+        for approval in self.state.approvals:
+            self.resolve_approval(approval.request_id, "deny", because, by)
+        for dialog in self.state.dialogs:
+            self.resolve_dialog(dialog.request_id, None, because, by)
+
+    def take_from_queue(
+        self,
+        items: tuple[QueueItem, ...],
+        because: Literal["removed", "taken", "returned"],
+        by: ClientId | None,
+    ) -> None:
+        """Remove waiting messages, saying why."""
+        for item in items:
+            self.record(ev.QueueItemRemoved(item_id=item.item_id, because=because), by)
+
+    # --- people's answers ---------------------------------------------------------------------------------------------
+
+    def resolve_approval(
+        self, request_id: RequestId, decision: Decision, because: ResolvedBecause, by: ClientId | None = None
+    ) -> bool:
+        """Close an open approval; returns whether this call was the one that did."""
+        approval = next((each for each in self.state.approvals if each.request_id == request_id), None)
+        if approval is None:
+            return False
+        self.record(
+            ev.ApprovalResolved(
+                request_id=request_id, tool_name=approval.tool_name, decision=decision, because=because
+            ),
+            by,
+        )
+        return True
+
+    def resolve_dialog(
+        self, request_id: RequestId, answer: JsonValue, because: ResolvedBecause, by: ClientId | None = None
+    ) -> bool:
+        """Close an open dialog; returns whether this call was the one that did."""
+        if not any(each.request_id == request_id for each in self.state.dialogs):
+            return False
+        self.record(
+            ev.DialogClosed(answer=DialogAnswer(request_id=request_id, because=because, value=answer, by=by)), by
+        )
+        return True
+
+    def resolved(self, request_id: RequestId) -> Resolved | None:
+        """How a request ended, for as long as it is remembered."""
+        return self._resolved.get(request_id)
+
+    async def wait_resolved(self, request_id: RequestId, timeout_ms: int) -> Resolved:
+        """Wait until a request is answered; time running out means no.
+
+        Cancellation: the request stays open, to be answered or to be closed by whoever cancelled.
+        """
+        if (known := self._resolved.get(request_id)) is not None:
+            return known
+        answer = self._waiting.setdefault(request_id, Deferred())
+        with trio.move_on_after(timeout_ms / 1000) as limit:
+            return await answer.wait()
+        if limit.cancelled_caught and not self.resolve_approval(request_id, "deny", "timed_out"):
+            self.resolve_dialog(request_id, None, "timed_out")
+        return await answer.wait()
+
+    def _remember(self, request_id: RequestId, resolved: Resolved) -> None:
+        self._resolved[request_id] = resolved
+        if len(self._resolved) > limits.MAX_FINISHED_REQUESTS:
+            self._resolved.popitem(last=False)
+        waiter = self._waiting.pop(request_id, None)
+        if waiter is not None:
+            waiter.set(resolved)

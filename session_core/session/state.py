@@ -1,0 +1,173 @@
+"""The state of a session as a fold over its events.
+
+Rules:
+1. `SessionState.apply` is total: any event on any state gives a state, never an exception. Events that name something
+   unknown change nothing.
+2. The same `apply` serves the service, replay and every frontend, so that
+   `fold(snapshot, events after its cursor) == a fresh snapshot`.
+3. The working state is updated in place, but everything it holds is immutable or persistent. A snapshot therefore only
+   copies references: it costs the same for any length of history and never changes afterwards.
+"""
+
+from collections.abc import Iterable
+from typing import overload
+
+import attrs
+
+from session_core.ids import Cursor, MessageId, SessionId
+from session_core.session.appliers import APPLIERS
+from session_core.session.fleet import FleetState
+from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.frozen import Rope, Vector
+from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
+from session_core.vocabulary.sessions import (
+    IDLE,
+    Activity,
+    Approval,
+    Dialog,
+    ForkOrigin,
+    QueueItem,
+    RunningTurn,
+    Settings,
+    StopRequest,
+    TurnOutcome,
+    Wakeup,
+)
+from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, path_to
+
+
+@attrs.define(slots=True, eq=False, kw_only=True)
+class SessionState:
+    """The working form of a `SessionSnapshot`: same fields, updated in place by `apply`."""
+
+    session_id: SessionId
+    sseq: int = 0
+    name: str = ""
+    created_at: int = 0
+    updated_at: int = 0
+    archived: bool = False
+    deleted: bool = False
+    parent_id: SessionId | None = None
+    forked_from: ForkOrigin | None = None
+    settings: Settings = Settings(model="", cwd="")
+    activity: Activity = IDLE
+    messages: Vector[Message] = attrs.field(factory=Vector[Message])
+    head: MessageId | None = None
+    partial: PartialMessage | None = None
+    growing: Rope | None = None
+    """The text of the last part of `partial`, kept apart because it grows with every delta."""
+    tools: tuple[LiveTool, ...] = ()
+    turn: RunningTurn | None = None
+    last_outcome: TurnOutcome | None = None
+    stop: StopRequest | None = None
+    queue: tuple[QueueItem, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    dialogs: tuple[Dialog, ...] = ()
+    grants: tuple[str, ...] = ()
+    wakeups: tuple[Wakeup, ...] = ()
+    usage: Usage = Usage()
+
+    def apply(self, envelope: SessionEvent) -> None:
+        """Fold one event into the state."""
+        event = envelope.event
+        applier = APPLIERS.get(type(event))
+        if applier is not None:
+            applier(self, event, envelope)
+        self.sseq = envelope.sseq
+        if not isinstance(event, PASSING):
+            self.updated_at = envelope.at
+
+    @property
+    def transcript(self) -> tuple[Message, ...]:
+        """The messages from the root to the head, oldest first."""
+        return path_to(self.messages, self.head)
+
+    def message(self, message_id: MessageId | None) -> Message | None:
+        """Look a message up; recent ones are found fastest."""
+        return next((each for each in reversed(self.messages) if each.message_id == message_id), None)
+
+    def partial_now(self) -> PartialMessage | None:
+        """The half-finished message with all of its text."""
+        if self.partial is None or self.growing is None:
+            return self.partial
+        last = attrs.evolve(self.partial.parts[-1], text=self.growing)
+        return attrs.evolve(self.partial, parts=(*self.partial.parts[:-1], last))
+
+    def snapshot(self, cursor: Cursor) -> SessionSnapshot:
+        """Freeze the state as it is at `cursor`."""
+        return SessionSnapshot(
+            session_id=self.session_id,
+            cursor=cursor,
+            sseq=self.sseq,
+            name=self.name,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            archived=self.archived,
+            deleted=self.deleted,
+            parent_id=self.parent_id,
+            forked_from=self.forked_from,
+            settings=self.settings,
+            activity=self.activity,
+            messages=self.messages,
+            head=self.head,
+            partial=self.partial_now(),
+            tools=self.tools,
+            turn=self.turn,
+            last_outcome=self.last_outcome,
+            stop=self.stop,
+            queue=self.queue,
+            approvals=self.approvals,
+            dialogs=self.dialogs,
+            grants=self.grants,
+            wakeups=self.wakeups,
+            usage=self.usage,
+        )
+
+    @classmethod
+    def from_snapshot(cls, snapshot: SessionSnapshot) -> "SessionState":
+        """Make a working state that goes on from a snapshot."""
+        fields = {name: getattr(snapshot, name) for name in _SHARED_FIELDS}
+        partial = snapshot.partial
+        growing = partial.parts[-1].text if partial is not None and partial.parts else None
+        return cls(**fields, growing=growing)
+
+
+_SHARED_FIELDS = tuple(
+    field.name for field in attrs.fields(SessionSnapshot) if field.name in attrs.fields_dict(SessionState)
+)
+
+
+@overload
+def fold(snapshot: SessionSnapshot, events: Iterable[SessionEvent]) -> SessionSnapshot: ...
+@overload
+def fold(snapshot: ServiceSnapshot, events: Iterable[SessionEvent]) -> ServiceSnapshot: ...
+def fold(
+    snapshot: SessionSnapshot | ServiceSnapshot, events: Iterable[SessionEvent]
+) -> SessionSnapshot | ServiceSnapshot:
+    """Return the snapshot that a fresh look would give after these events; those it already contains are skipped.
+
+    `events` come from the stream that the snapshot's cursor belongs to: one session's for a `SessionSnapshot`, all
+    for a `ServiceSnapshot`. Events of other sessions are ignored by the former.
+    """
+    seq = snapshot.cursor.seq
+    state: SessionState | FleetState
+    if isinstance(snapshot, SessionSnapshot):
+        state = SessionState.from_snapshot(snapshot)
+        mine = snapshot.session_id
+        events = (event for event in events if event.session_id == mine)
+    else:
+        state = FleetState.from_snapshot(snapshot)
+    for event in events:
+        if event.seq > seq:
+            state.apply(event)
+            seq = event.seq
+    return state.snapshot(Cursor(epoch=snapshot.cursor.epoch, seq=seq))
+
+
+@overload
+def apply(snapshot: SessionSnapshot, event: SessionEvent) -> SessionSnapshot: ...
+@overload
+def apply(snapshot: ServiceSnapshot, event: SessionEvent) -> ServiceSnapshot: ...
+def apply(snapshot: SessionSnapshot | ServiceSnapshot, event: SessionEvent) -> SessionSnapshot | ServiceSnapshot:
+    """Return the snapshot after one more event; pure and total."""
+    return fold(snapshot, (event,))

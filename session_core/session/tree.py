@@ -1,0 +1,21 @@
+"""Branches of the conversation tree. Pure; messages are in order of creation, so parents precede their children."""
+
+from collections.abc import Iterable
+
+from session_core.ids import MessageId
+from session_core.vocabulary.messages import Message
+
+
+def newest_leaf(messages: Iterable[Message], through: MessageId) -> MessageId:
+    """Return the newest message that descends from `through`, or `through` itself; it has no children."""
+    family, newest = {through}, through
+    for message in messages:
+        if message.parent_id in family:
+            family.add(message.message_id)
+            newest = message.message_id
+    return newest
+
+
+def siblings(messages: Iterable[Message], message: Message) -> tuple[Message, ...]:
+    """Return the versions of a message, oldest first: all of its role with the same parent, itself included."""
+    return tuple(each for each in messages if each.parent_id == message.parent_id and each.role == message.role)

@@ -1,0 +1,115 @@
+"""The reader's side of the resync protocol, without any I/O.
+
+Rules:
+1. A follower either has a place in the order (`cursor`) or needs a snapshot (`needs` says why). It starts with one
+   of the two: nothing, or a cursor to resume after.
+2. Events at or before its place are dropped: they are in the snapshot already. Events that do not follow on
+   seamlessly mean a gap. Numbers decide, never the time of arrival.
+3. Any problem (lag, gap, refused cursor, another epoch) makes it need exactly one snapshot, however many problems
+   follow before that snapshot comes. The snapshot replaces everything; nothing is merged.
+4. Events that arrive while it needs a snapshot are held, a bounded number of them, and replayed on top of it. If too
+   many came, the numbers show the gap and there is one more resync: slower, never wrong.
+"""
+
+from typing import Literal
+
+import attrs
+
+from session_core.errors import CursorProblem, ProtocolError
+from session_core.ids import Cursor, Epoch, SessionId
+from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.snapshots import Bookmark, ServiceSnapshot, SessionSnapshot
+
+ResyncReason = Literal["initial", "lagged", "gap"] | CursorProblem
+Snapshot = SessionSnapshot | ServiceSnapshot
+FeedItem = Snapshot | SessionEvent
+
+MAX_HELD = 1_024  # events kept while waiting for a snapshot
+
+
+@attrs.frozen(kw_only=True)
+class Resync:
+    """Why a new snapshot is needed, and how many events were missed where that is known."""
+
+    reason: ResyncReason
+    missed: int | None = None
+
+
+class Follower:
+    """Follows one session, or the whole service when `session_id` is None.
+
+    Feed it what arrives; it returns what to pass on. After each call look at `needs`: when it is set, fetch a
+    snapshot and hand it in.
+    """
+
+    def __init__(self, session_id: SessionId | None, *, after: Cursor | None = None) -> None:
+        self.session_id = session_id
+        self.cursor = after
+        self.needs: Resync | None = Resync(reason="initial") if after is None else None
+        self.resyncs = 0
+        self.last_resync: Resync | None = None
+        self._place: int | None = after.seq if after is not None and session_id is None else None
+        self._held: list[tuple[Epoch, SessionEvent]] = []
+
+    def on_snapshot(self, snapshot: Snapshot) -> list[FeedItem]:
+        """Start anew from a snapshot; returns it, followed by held events that are newer."""
+        if isinstance(snapshot, SessionSnapshot) != (self.session_id is not None) or (
+            isinstance(snapshot, SessionSnapshot) and snapshot.session_id != self.session_id
+        ):
+            msg = "this snapshot is not of what is being followed"
+            raise ProtocolError(msg, field="$.session_id")
+        self.last_resync, self.needs = self.needs, None
+        self.resyncs += 1
+        self.cursor = snapshot.cursor
+        self._place = snapshot.sseq if isinstance(snapshot, SessionSnapshot) else snapshot.cursor.seq
+        held, self._held = self._held, []
+        newer = self.on_events([event for epoch, event in held if epoch == self.cursor.epoch], self.cursor.epoch)
+        return [snapshot, *newer]
+
+    def on_events(self, batch: list[SessionEvent], epoch: Epoch) -> list[SessionEvent]:
+        """Take events of the run `epoch`; returns those that follow on."""
+        passed: list[SessionEvent] = []
+        for event in batch:
+            if self.session_id is not None and event.session_id != self.session_id:
+                msg = f"an event of session {event.session_id} in the feed of {self.session_id}"
+                raise ProtocolError(msg, field="$.session_id")
+            if self.needs is None:
+                self._check(event, epoch)
+            if self.needs is not None:
+                if len(self._held) < MAX_HELD:
+                    self._held.append((epoch, event))
+            elif self.cursor is not None and event.seq > self.cursor.seq:
+                self.cursor = Cursor(epoch=epoch, seq=event.seq)
+                self._place = self._number(event)
+                passed.append(event)
+        return passed
+
+    def _check(self, event: SessionEvent, epoch: Epoch) -> None:
+        assert self.cursor is not None
+        if epoch != self.cursor.epoch:
+            self._lose(Resync(reason="foreign_epoch"))
+        elif event.seq > self.cursor.seq and self._place is not None:
+            first = self._number(event) - event.merged
+            if first != self._place:
+                self._lose(Resync(reason="gap", missed=first - self._place if first > self._place else None))
+
+    def _number(self, event: SessionEvent) -> int:
+        return event.seq if self.session_id is None else event.sseq
+
+    def on_bookmark(self, bookmark: Bookmark) -> None:
+        """Move on without an event: nothing of ours happened up to there."""
+        if self.needs is None and self.cursor is not None and bookmark.cursor.epoch == self.cursor.epoch:
+            self.cursor = max(self.cursor, bookmark.cursor, key=lambda cursor: cursor.seq)
+
+    def on_lagged(self, missed: int) -> None:
+        """The stream says that events are gone."""
+        self._lose(Resync(reason="lagged", missed=missed))
+
+    def on_refused(self, problem: CursorProblem) -> None:
+        """The stream says that it cannot resume at our cursor."""
+        self._lose(Resync(reason=problem))
+
+    def _lose(self, resync: Resync) -> None:
+        if self.needs is None:
+            self.needs = resync
+            self.cursor = self._place = None

@@ -1,0 +1,74 @@
+"""A bounded run of numbered events, oldest first. Pure and synchronous; it knows no task and no subscriber by name.
+
+Every event has an index that never changes: the number of events that came before it. The list is trimmed in one go
+when it has grown to twice its capacity, so appending costs the same on average as to a plain list and a slice never
+wraps around. Readers see only the last `capacity` events whatever the list happens to hold.
+"""
+
+from bisect import bisect_right
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from session_core.ids import SessionId
+from session_core.vocabulary.events import SessionEvent
+
+if TYPE_CHECKING:
+    from session_core.stream.subscription import Subscription
+
+_seq_of = attrgetter("seq")
+
+
+class Ring:
+    """The last `capacity` events of one session, or of all sessions."""
+
+    __slots__ = (
+        "base",
+        "capacity",
+        "closed",
+        "dirty",
+        "head",
+        "items",
+        "readers",
+        "session_id",
+        "trimmed_seq",
+        "waiting",
+    )
+
+    def __init__(self, capacity: int, *, session_id: SessionId | None = None, base: int = 0, seq: int = 0) -> None:
+        self.session_id = session_id
+        self.items: list[SessionEvent] = []
+        self.base = base  # index of items[0]
+        self.head = base  # index of the next event to come
+        self.trimmed_seq = seq  # global seq of the last event that is no longer held
+        self.capacity = capacity
+        self.closed = False
+        self.dirty = False  # handed to the pump, which has not come round yet
+        self.readers = 0
+        self.waiting: dict[Subscription, None] = {}
+
+    @property
+    def oldest(self) -> int:
+        """Index of the oldest event a reader can still get."""
+        return max(self.base, self.head - self.capacity)
+
+    def append(self, event: SessionEvent) -> None:
+        """Add the newest event."""
+        items = self.items
+        items.append(event)
+        self.head += 1
+        if len(items) >= 2 * self.capacity:
+            surplus = len(items) - self.capacity
+            self.trimmed_seq = items[surplus - 1].seq
+            del items[:surplus]
+            self.base += surplus
+
+    def after_seq(self, seq: int) -> int | None:
+        """Return the index of the first event after `seq`, or None when some of those events are gone."""
+        if seq < self.trimmed_seq:
+            return None
+        index = self.base + bisect_right(self.items, seq, key=_seq_of)
+        return index if index >= self.oldest else None
+
+    def since(self, index: int) -> list[SessionEvent]:
+        """Return all events from `index` on."""
+        return self.items[index - self.base :]

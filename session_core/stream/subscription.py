@@ -1,0 +1,186 @@
+"""One reader's place in a ring.
+
+Rules:
+1. Reading takes nothing away from anybody: a subscription is an index into a shared ring.
+2. `receive_batch` gives everything that is pending, in order, with one checkpoint per batch.
+3. Conservation: events delivered (a merged one counts `merged` times) + events told as `Lagged` = events published
+   since the subscription began.
+4. A subscription never slows a publisher down; a reader that stops reading costs nothing but its own place.
+"""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import trio
+
+from session_core.errors import Lagged, ServiceClosed
+from session_core.ids import Cursor
+from session_core.stream.coalesce import coalesce
+from session_core.vocabulary.events import SessionEvent
+
+if TYPE_CHECKING:
+    from session_core.stream.event_stream import EventStream
+    from session_core.stream.ring import Ring
+
+
+class Subscription:
+    """A reader of one session's events, or of all. Made by `EventStream.subscribe`; use it with `async with`.
+
+    It is also an async iterator over single events; `Lagged` is raised from there too and iteration may go on after.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_closed",
+        "_coalesce_from",
+        "_max_bytes",
+        "_position",
+        "_ring",
+        "_seen_seq",
+        "_stream",
+        "_task",
+    )
+
+    def __init__(
+        self,
+        stream: "EventStream",
+        ring: "Ring",
+        position: int,
+        *,
+        seen_seq: int,
+        coalesce_from: int | None,
+        max_bytes: int | None,
+    ) -> None:
+        self._stream = stream
+        self._ring = ring
+        self._position = position
+        self._coalesce_from = coalesce_from
+        self._max_bytes = max_bytes
+        self._task: trio.lowlevel.Task | None = None
+        self._closed = False
+        self._seen_seq = seen_seq  # everything up to here was handed out, or told as missed
+        self._buffer: list[SessionEvent] = []  # what the single-event iterator has not handed out yet, newest first
+
+    @property
+    def cursor(self) -> Cursor:
+        """The place to resume after.
+
+        A reader that has everything stands at the end of the whole stream, so the cursor of a quiet session's reader
+        moves on with the others' events and does not expire.
+        """
+        has_everything = not self._buffer and self._position >= self._ring.head
+        return Cursor(epoch=self._stream.epoch, seq=self._stream.seq if has_everything else self._seen_seq)
+
+    async def receive_batch(self) -> list[SessionEvent]:
+        """Wait until there is something, then return all of it, oldest first.
+
+        Raises:
+            Lagged: The reader fell behind; the next call goes on with the oldest event still held.
+            trio.EndOfChannel: The session or the stream is closed and everything was received.
+            ServiceClosed: This subscription was closed.
+
+        Cancellation: atomic; a cancelled call has taken nothing.
+        """
+        if self._buffer:  # the iterator has taken these and not handed them out
+            await trio.lowlevel.checkpoint()
+            batch, self._buffer = self._buffer[::-1], []
+            self._seen_seq = batch[-1].seq
+            return batch
+        ring = self._ring
+        if self._task is not None:
+            msg = "another task is already receiving from this subscription"
+            raise trio.BusyResourceError(msg)
+        if self._position < ring.head or self._closed:
+            await trio.lowlevel.checkpoint()
+        while self._position >= ring.head and not self._closed:
+            if ring.closed:
+                await trio.lowlevel.checkpoint()
+                raise trio.EndOfChannel
+            self._task = trio.lowlevel.current_task()
+            ring.waiting[self] = None
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+            if ring.waiting:
+                ring.waiting.pop(self, None)  # still there after a wake-up by a pump that had an older list
+        if self._closed:
+            msg = "this subscription is closed"
+            raise ServiceClosed(msg)
+        return self._take()
+
+    def _take(self) -> list[SessionEvent]:
+        ring = self._ring
+        if self._position < ring.base or self._position < ring.head - ring.capacity:  # `oldest`, without a call
+            self._skip_to(ring.oldest)
+        batch = ring.items[self._position - ring.base :]
+        if self._max_bytes is not None:
+            kept = _newest_within(batch, self._max_bytes)
+            self._skip_to(ring.head - kept)
+        self._position = ring.head
+        self._seen_seq = batch[-1].seq
+        if self._coalesce_from is not None and len(batch) >= self._coalesce_from:
+            return coalesce(batch)
+        return batch
+
+    def _skip_to(self, index: int) -> None:
+        if self._position < index:
+            missed, self._position = index - self._position, index
+            self._seen_seq = self._ring.items[index - self._ring.base].seq - 1
+            self._stream.lagged += missed
+            raise Lagged(missed)
+
+    def jump_to_now(self) -> None:
+        """Skip everything that is pending: the caller has just taken a snapshot that contains it."""
+        self._buffer.clear()
+        self._position = self._ring.head
+        self._seen_seq = self._stream.seq
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._task = None
+        self._ring.waiting.pop(self, None)
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def wake(self) -> None:
+        """Let the waiting task look again; waking one that does not wait any more is harmless."""
+        if self._task is not None:
+            task, self._task = self._task, None
+            trio.lowlevel.reschedule(task)
+
+    def close(self) -> None:
+        """End the subscription; a task waiting in it gets `ServiceClosed`."""
+        if not self._closed:
+            self._closed = True
+            self._ring.waiting.pop(self, None)
+            self.wake()
+            self._stream.forget_reader(self._ring)
+
+    def __aiter__(self) -> "Subscription":
+        return self
+
+    async def __anext__(self) -> SessionEvent:
+        if not self._buffer:
+            try:
+                self._buffer = (await self.receive_batch())[::-1]
+            except trio.EndOfChannel:
+                raise StopAsyncIteration from None
+        event = self._buffer.pop()
+        self._seen_seq = event.seq
+        return event
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _newest_within(batch: list[SessionEvent], max_bytes: int) -> int:
+    """Count how many of the newest events fit into the bound together; the newest itself always does."""
+    from session_core.wire.codec import encode_event
+
+    room = max_bytes
+    for kept, event in enumerate(reversed(batch)):
+        room -= len(encode_event(event))
+        if room < 0:
+            return max(kept, 1)
+    return len(batch)

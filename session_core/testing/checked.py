@@ -1,0 +1,105 @@
+"""A service that checks itself: at its end, the fold laws are proved for everything that happened in it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import attrs
+
+from session_core.ids import Cursor, SessionId
+from session_core.service.config import ServiceConfig
+from session_core.service.core import ServiceCore
+from session_core.service.service import SessionService, open_session_service
+from session_core.session.fleet import FleetState
+from session_core.session.state import SessionState, fold
+from session_core.storage.memory import MemoryStore
+from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
+
+SNAPSHOT_EVERY = 5
+
+
+class WitnessStore(MemoryStore):
+    """Sees every event, passing ones too, and takes snapshots along the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[SessionEvent] = []
+        self.taken: list[SessionSnapshot] = []
+        self.fleets: list[ServiceSnapshot] = []
+        self.core: ServiceCore | None = None
+
+    def append(self, event: SessionEvent) -> None:
+        """Note an event; the state it belongs to has already taken it in."""
+        super().append(event)
+        self.seen.append(event)
+        if self.core is None or event.seq % SNAPSHOT_EVERY:
+            return
+        cursor = Cursor(epoch=self.core.stream.epoch, seq=event.seq)
+        self.fleets.append(self.core.ledger.fleet.snapshot(cursor))
+        session = self.core.sessions.get(event.session_id) if event.session_id is not None else None
+        if session is not None:
+            self.taken.append(session.state.snapshot(cursor))
+
+
+@asynccontextmanager
+async def open_checked_service(config: ServiceConfig | None = None) -> AsyncGenerator[SessionService]:
+    """Like `open_session_service`, with a memory store; raises `AssertionError` at the end if a law was broken."""
+    witness = WitnessStore()
+    async with open_session_service(attrs.evolve(config or ServiceConfig(), store=witness)) as service:
+        witness.core = service._core  # noqa: SLF001 - a test helper may look inside
+        yield service
+    check_laws(witness)
+
+
+def check_laws(witness: WitnessStore) -> None:
+    """Prove the laws of the fold, of the order and of separation for all that a witness has seen."""
+    core = witness.core
+    assert core is not None
+    cursor = core.stream.cursor
+    assert [event.seq for event in witness.seen] == list(range(1, cursor.seq + 1)), "global numbers have no holes"
+    for session_id, session in core.sessions.items():
+        events = [event for event in witness.seen if event.session_id == session_id]
+        final = session.state.snapshot(cursor)
+        assert [event.sseq for event in events] == list(range(1, final.sseq + 1)), "a session's numbers have no holes"
+        assert _replay(session_id, events, cursor) == final, "replaying all events gives the state"
+        durable = [event for event in events if not isinstance(event.event, PASSING)]
+        assert _replay(session_id, durable, cursor) == final, "replaying the journal gives the state"
+        assert final.activity.at_rest, "a closed service leaves nothing running"
+        assert final.partial is None, "a closed service leaves no half-finished message"
+        for snapshot in witness.taken:
+            if snapshot.session_id == session_id:
+                _check_snapshot(snapshot, events, final, cursor)
+    _check_fleet(witness, core, cursor)
+
+
+def _check_snapshot(
+    snapshot: SessionSnapshot, events: list[SessionEvent], final: SessionSnapshot, cursor: Cursor
+) -> None:
+    after = fold(snapshot, events)
+    assert attrs.evolve(after, cursor=cursor) == final, "snapshot + later events = fresh snapshot"
+    before = [event for event in events if event.seq <= snapshot.cursor.seq]
+    assert _replay(snapshot.session_id, before, snapshot.cursor) == snapshot, "a snapshot never changes"
+
+
+def _check_fleet(witness: WitnessStore, core: ServiceCore, cursor: Cursor) -> None:
+    final = core.ledger.fleet.snapshot(cursor)
+    for fleet in witness.fleets:
+        assert attrs.evolve(fold(fleet, witness.seen), cursor=cursor) == final, "the list of sessions is a fold too"
+    replayed = FleetState()
+    for event in witness.seen:
+        replayed.apply(event)
+    assert replayed.snapshot(cursor) == final
+    for summary in final.sessions:
+        state = core.sessions[summary.session_id].state
+        shown = (summary.name, summary.activity, summary.archived, summary.model, summary.cwd, summary.updated_at)
+        settings = state.settings
+        assert shown == (state.name, state.activity, state.archived, settings.model, settings.cwd, state.updated_at)
+        assert summary.queued == len(state.queue)
+        assert summary.open_requests == len(state.approvals) + len(state.dialogs)
+
+
+def _replay(session_id: SessionId, events: list[SessionEvent], cursor: Cursor) -> SessionSnapshot:
+    state = SessionState(session_id=session_id)
+    for event in events:
+        state.apply(event)
+    return state.snapshot(cursor)

@@ -1,0 +1,105 @@
+"""Type checks for values that callers hand in, so that a wrong type is an `InvalidInput` that names the field.
+
+Commands are built by programs that may not be type-checked. Each command class gets a validator per field, derived
+from its annotations; events and snapshots are built by us alone and skip this cost.
+"""
+
+import types
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin
+
+import attrs
+
+from session_core.errors import InvalidInput
+from session_core.vocabulary.frozen import JsonObject, JsonValue
+
+C = TypeVar("C", bound=type)
+Check = Callable[[object], bool]
+
+_JSON_TYPES = (str, int, float, bool, type(None), tuple, JsonObject)
+_PLAIN_NAMES = {str: "text", int: "a whole number", bool: "true or false", float: "a number", type(None): "nothing"}
+
+
+def describe(hint: Any) -> str:
+    """Say in words what a type hint accepts."""
+    if hint == JsonValue:
+        return "JSON"
+    hint = getattr(hint, "__supertype__", hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, arguments))
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(each) for each in arguments)
+    if origin is tuple:
+        return f"a tuple of {describe(arguments[0])}"
+    return _PLAIN_NAMES.get(hint) or _with_article(hint.__name__)
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+@cache
+def check_for(hint: Any) -> Check:
+    """Return a function that tells whether a value fits the hint, without coercing anything."""
+    if hint == JsonValue:
+        return lambda given: isinstance(given, _JSON_TYPES)  # what is inside is looked at when it is recorded
+    hint = getattr(hint, "__supertype__", hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return lambda given: isinstance(given, str) and given in arguments
+    if origin in (Union, types.UnionType):
+        checks = [check_for(each) for each in arguments]
+        return lambda given: any(check(given) for check in checks)
+    if origin is tuple:
+        inner = check_for(arguments[0])
+        return lambda given: isinstance(given, tuple) and all(inner(each) for each in given)
+    if hint is int:
+        return lambda given: isinstance(given, int) and not isinstance(given, bool)
+    if origin is None and attrs.has(hint):
+        return _check_for_class(hint)
+    return lambda given: isinstance(given, origin or hint)
+
+
+def _check_for_class(cls: type) -> Check:
+    checks = [(field.name, check_for(field.type)) for field in attrs.fields(cls)]
+    return lambda given: isinstance(given, cls) and all(check(getattr(given, name)) for name, check in checks)
+
+
+def _validator(hint: Any) -> Callable[[object, "attrs.Attribute[Any]", object], None]:
+    check = check_for(hint)
+
+    def validate(_instance: object, attribute: "attrs.Attribute[Any]", given: object) -> None:
+        if not check(given):
+            raise _complaint(attribute.name, hint, given)
+
+    return validate
+
+
+def _complaint(path: str, hint: Any, given: object) -> InvalidInput:
+    """Say what is wrong, as far inside the value as it can be pinned down."""
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for option in options:
+        if get_origin(option) is tuple and isinstance(given, tuple):
+            inner = get_args(option)[0]
+            place, item = next((index, each) for index, each in enumerate(given) if not check_for(inner)(each))
+            return _complaint(f"{path}[{place}]", inner, item)
+        if isinstance(option, type) and attrs.has(option) and isinstance(given, option):
+            values = ((field, getattr(given, field.name)) for field in attrs.fields(option))
+            field, item = next((field, each) for field, each in values if not check_for(field.type)(each))
+            return _complaint(f"{path}.{field.name}", field.type, item)
+    found = _PLAIN_NAMES.get(type(given)) or _with_article(type(given).__name__)
+    if get_origin(hint) is Literal and isinstance(given, str):
+        found = repr(given[:40])
+    return InvalidInput(f"{path} must be {describe(hint)}, not {found}", field=path)
+
+
+def _with_validators(_cls: type, fields: "list[attrs.Attribute[Any]]") -> "list[attrs.Attribute[Any]]":
+    return [field.evolve(validator=_validator(field.type)) for field in fields]
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(attrs.field,))
+def checked_value(cls: C) -> C:
+    """Make a vocabulary class whose fields are checked when an instance is built."""
+    return attrs.frozen(kw_only=True, slots=True, field_transformer=_with_validators)(cls)

@@ -1,0 +1,392 @@
+"""Commands: what a client may ask for, in the imperative, each bound to the type of its reply.
+
+`lane` says how a command runs: `mailbox` in order with all others; `beside` at once, ahead of whatever waits (stop and
+answers, law 6). `reads_only` commands change nothing, so observers may send them too.
+"""
+
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+
+import attrs
+
+from session_core.ids import LOCAL_CLIENT, ClientId, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
+from session_core.vocabulary import replies
+from session_core.vocabulary.checks import checked_value
+from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.sessions import (
+    Decision,
+    DeliverAs,
+    DialogKind,
+    PermissionTier,
+    QueueOnStop,
+    SandboxPolicy,
+    StopScope,
+)
+from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
+
+R_co = TypeVar("R_co", covariant=True)
+Lane = Literal["mailbox", "beside"]
+
+
+@attrs.frozen(slots=True)
+class Command(Generic[R_co]):
+    """Base of all commands; the type argument is the reply."""
+
+    lane: ClassVar[Lane] = "mailbox"
+    reads_only: ClassVar[bool] = False
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+@checked_value
+class CreateSession(Command[replies.CreateSessionReply]):
+    """Make a session; what is left out comes from the service's defaults."""
+
+    name: str | None = None
+    cwd: str | None = None
+    model: str | None = None
+    permission_tier: PermissionTier | None = None
+    sandbox: SandboxPolicy | None = None
+    parent_id: SessionId | None = None
+
+
+@checked_value
+class ListSessions(Command[replies.ListSessionsReply]):
+    """List sessions, newest first."""
+
+    reads_only: ClassVar[bool] = True
+    limit: int = 50
+    page: str | None = None
+    search: str | None = None
+    archived: bool | None = False
+    running: bool | None = None
+
+
+@checked_value
+class LoadService(Command[ServiceSnapshot]):
+    """Take a snapshot of all sessions and their activity."""
+
+    reads_only: ClassVar[bool] = True
+
+
+@checked_value
+class LoadSession(Command[SessionSnapshot]):
+    """Take a snapshot of one session; takes nothing away from anybody."""
+
+    reads_only: ClassVar[bool] = True
+    session_id: SessionId
+
+
+@checked_value
+class RenameSession(Command[replies.Acknowledged]):
+    """Give a session another name."""
+
+    session_id: SessionId
+    name: str
+
+
+@checked_value
+class ArchiveSession(Command[replies.Acknowledged]):
+    """Put a session away; it must be at rest."""
+
+    session_id: SessionId
+
+
+@checked_value
+class RestoreSession(Command[replies.Acknowledged]):
+    """Bring an archived session back."""
+
+    session_id: SessionId
+
+
+@checked_value
+class DeleteSession(Command[replies.Acknowledged]):
+    """Stop whatever runs in a session and remove it for good."""
+
+    session_id: SessionId
+
+
+@checked_value
+class ForkSession(Command[replies.CreateSessionReply]):
+    """Make a new session that continues from a message of this one (its head if none is named)."""
+
+    session_id: SessionId
+    at_message_id: MessageId | None = None
+    name: str | None = None
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+@checked_value
+class SendUserMessage(Command[replies.SendUserMessageReply]):
+    """Say something to the agent: starts a turn when the session is at rest, else waits as `deliver_as` says.
+
+    `steer` is read between two steps of the running turn, `follow_up` when it would otherwise end, `next_turn` at the
+    start of the next turn (and starts none by itself).
+    """
+
+    session_id: SessionId
+    text: str
+    images: tuple[ImagePart, ...] = ()
+    deliver_as: DeliverAs = "follow_up"
+
+
+@checked_value
+class StartTurnIfIdle(Command[replies.StartTurnReply]):
+    """Start a turn with this message if the session is at rest; otherwise do nothing and say so."""
+
+    session_id: SessionId
+    text: str
+    images: tuple[ImagePart, ...] = ()
+
+
+@checked_value
+class EditMessage(Command[replies.SendUserMessageReply]):
+    """Say an earlier user message differently: the new one becomes a sibling branch and starts a turn."""
+
+    session_id: SessionId
+    message_id: MessageId
+    text: str
+    images: tuple[ImagePart, ...] = ()
+
+
+@checked_value
+class SwitchBranch(Command[replies.Acknowledged]):
+    """Show and continue the branch that runs through this message, down to its newest leaf."""
+
+    session_id: SessionId
+    message_id: MessageId
+
+
+@checked_value
+class ResumeSession(Command[replies.StartTurnReply]):
+    """Go on where a stopped, failed or interrupted turn left off, without a new message."""
+
+    session_id: SessionId
+
+
+@checked_value
+class DismissOutcome(Command[replies.Acknowledged]):
+    """Clear a failed, stopped or interrupted mark; refused while a turn runs."""
+
+    session_id: SessionId
+
+
+@checked_value
+class WaitForTurn(Command[replies.WaitForTurnReply]):
+    """Wait until a turn has ended: the named one, else the running one, else the last one."""
+
+    reads_only: ClassVar[bool] = True
+    session_id: SessionId
+    turn_id: TurnId | None = None
+
+
+@checked_value
+class ClearContext(Command[replies.Acknowledged]):
+    """Start the conversation afresh; the old one stays reachable as a branch."""
+
+    session_id: SessionId
+
+
+@checked_value
+class CompactContext(Command[replies.Acknowledged]):
+    """Replace the conversation by a summary of it; replies when that has begun."""
+
+    session_id: SessionId
+
+
+# --- the queue --------------------------------------------------------------------------------------------------------
+
+
+@checked_value
+class ListQueue(Command[replies.QueueReply]):
+    """List the messages that wait."""
+
+    reads_only: ClassVar[bool] = True
+    session_id: SessionId
+
+
+@checked_value
+class EditQueueItem(Command[replies.Acknowledged]):
+    """Rewrite a waiting message."""
+
+    session_id: SessionId
+    item_id: QueueItemId
+    text: str
+    images: tuple[ImagePart, ...] = ()
+
+
+@checked_value
+class ReorderQueue(Command[replies.Acknowledged]):
+    """Put the waiting messages into this order; every one must be named once."""
+
+    session_id: SessionId
+    item_ids: tuple[QueueItemId, ...]
+
+
+@checked_value
+class RemoveQueueItem(Command[replies.Acknowledged]):
+    """Throw a waiting message away."""
+
+    session_id: SessionId
+    item_id: QueueItemId
+
+
+@checked_value
+class TakeQueue(Command[replies.QueueReply]):
+    """Take waiting messages back, to edit them again: the named one, or all."""
+
+    session_id: SessionId
+    item_id: QueueItemId | None = None
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@checked_value
+class SwitchModel(Command[replies.SwitchModelReply]):
+    """Let another model answer."""
+
+    session_id: SessionId
+    model: str
+
+
+@checked_value
+class ChangePermissionTier(Command[replies.Acknowledged]):
+    """Change which tools need a person's yes, from the next tool call on."""
+
+    session_id: SessionId
+    tier: PermissionTier
+
+
+@checked_value
+class ChangeSandboxPolicy(Command[replies.Acknowledged]):
+    """Change the confinement of tools, from the next tool call on."""
+
+    session_id: SessionId
+    policy: SandboxPolicy
+
+
+@checked_value
+class ChangeWorkingDirectory(Command[replies.Acknowledged]):
+    """Change where tools work, from the next tool call on."""
+
+    session_id: SessionId
+    cwd: str
+
+
+# --- requests to people, wake-ups, stop -------------------------------------------------------------------------------
+
+
+@checked_value
+class OpenDialog(Command[replies.DialogReply]):
+    """Ask whoever watches the session; replies when somebody has answered or time is up."""
+
+    session_id: SessionId
+    kind: DialogKind
+    title: str
+    message: str = ""
+    choices: tuple[str, ...] = ()
+    timeout_ms: int | None = None
+
+
+@checked_value
+class AnswerDialog(Command[replies.AnswerReply]):
+    """Answer a dialog; the first answer wins."""
+
+    lane: ClassVar[Lane] = "beside"
+    session_id: SessionId
+    request_id: RequestId
+    value: JsonValue = None
+
+
+@checked_value
+class AnswerApproval(Command[replies.AnswerReply]):
+    """Say yes or no to a tool call; the first answer wins."""
+
+    lane: ClassVar[Lane] = "beside"
+    session_id: SessionId
+    request_id: RequestId
+    decision: Decision
+
+
+@checked_value
+class ScheduleWakeup(Command[replies.ScheduleWakeupReply]):
+    """Deliver a message by itself after a while."""
+
+    session_id: SessionId
+    delay_ms: int
+    text: str
+
+
+@checked_value
+class CancelWakeup(Command[replies.Acknowledged]):
+    """Do not deliver a scheduled message after all."""
+
+    session_id: SessionId
+    wakeup_id: WakeupId
+
+
+@checked_value
+class RequestStop(Command[replies.StopOutcome]):
+    """Stop a session's turn now (`turn`), also those of its child sessions (`subtree`), or all it has (`session`)."""
+
+    lane: ClassVar[Lane] = "beside"
+    session_id: SessionId
+    scope: StopScope = "turn"
+    queue: QueueOnStop = "keep"
+
+
+COMMANDS: tuple[type[Command[Any]], ...] = (
+    CreateSession,
+    ListSessions,
+    LoadService,
+    LoadSession,
+    RenameSession,
+    ArchiveSession,
+    RestoreSession,
+    DeleteSession,
+    ForkSession,
+    SendUserMessage,
+    StartTurnIfIdle,
+    EditMessage,
+    SwitchBranch,
+    ResumeSession,
+    DismissOutcome,
+    WaitForTurn,
+    ClearContext,
+    CompactContext,
+    ListQueue,
+    EditQueueItem,
+    ReorderQueue,
+    RemoveQueueItem,
+    TakeQueue,
+    SwitchModel,
+    ChangePermissionTier,
+    ChangeSandboxPolicy,
+    ChangeWorkingDirectory,
+    OpenDialog,
+    AnswerDialog,
+    AnswerApproval,
+    ScheduleWakeup,
+    CancelWakeup,
+    RequestStop,
+)
+
+
+def reply_type(command: type[Command[Any]]) -> type:
+    """Return the class of the reply to a command."""
+    base: Any = command.__orig_bases__[0]  # type: ignore[attr-defined]
+    reply: type = get_args(base)[0]
+    return reply
+
+
+@checked_value
+class CommandRequest:
+    """A command on its way, with who sends it and the key that makes a retry safe."""
+
+    command: Command[Any]
+    client_id: ClientId = LOCAL_CLIENT
+    idempotency_key: str | None = None

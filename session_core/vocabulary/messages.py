@@ -1,0 +1,158 @@
+"""Messages and their parts: what people, models and tools have said, as pure values.
+
+A message knows its parent, so the messages of a session form a tree; the session's `head` names the leaf being shown.
+An assistant message that was cut short ends with an `InterruptedPart`, which people and the model both get to see.
+"""
+
+from typing import Literal
+
+import attrs
+
+from session_core.ids import CallId, MessageId, TurnId
+from session_core.vocabulary.frozen import JsonObject, Rope
+
+Role = Literal["user", "assistant", "tool", "summary"]
+InterruptReason = Literal["stopped", "failed", "interrupted"]
+ToolStatus = Literal["success", "error", "denied", "cancelled", "interrupted"]
+
+
+@attrs.frozen(kw_only=True)
+class TextPart:
+    """Text meant for the reader."""
+
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class ThinkingPart:
+    """The model's reasoning; `signature` lets a provider check that it comes back unchanged."""
+
+    text: str
+    signature: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ImagePart:
+    """A picture as base64 text."""
+
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+    data: str
+
+
+@attrs.frozen(kw_only=True)
+class ToolCallPart:
+    """The model asks for a tool to be run."""
+
+    call_id: CallId
+    name: str
+    arguments: JsonObject
+
+
+@attrs.frozen(kw_only=True)
+class ToolResultPart:
+    """What became of a tool call; every call gets exactly one of these."""
+
+    call_id: CallId
+    name: str
+    status: ToolStatus
+    text: str
+    images: tuple[ImagePart, ...] = ()
+    details: JsonObject | None = None
+
+
+@attrs.frozen(kw_only=True)
+class InterruptedPart:
+    """The message ends here although its author had more to say."""
+
+    reason: InterruptReason
+
+
+Part = TextPart | ThinkingPart | ImagePart | ToolCallPart | ToolResultPart | InterruptedPart
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """Tokens used; costs are added by whoever knows the prices."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def plus(self, other: "Usage") -> "Usage":
+        """Return the sum of both."""
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Message:
+    """One finished entry of the conversation tree."""
+
+    message_id: MessageId
+    parent_id: MessageId | None
+    role: Role
+    parts: tuple[Part, ...]
+    created_at: int
+    turn_id: TurnId | None = None
+    model: str | None = None
+    usage: Usage | None = None
+
+    @property
+    def text(self) -> str:
+        """The visible text of all text parts."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+        """The tool calls in this message, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the message was cut short."""
+        return any(isinstance(part, InterruptedPart) for part in self.parts)
+
+
+PartKind = Literal["text", "thinking", "tool_call"]
+
+
+@attrs.frozen(kw_only=True)
+class PartialPart:
+    """A part that is still being written; for a tool call `text` is the JSON of its arguments so far."""
+
+    kind: PartKind
+    text: Rope
+    tool_name: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class PartialMessage:
+    """The assistant message being written right now."""
+
+    message_id: MessageId
+    parent_id: MessageId | None
+    turn_id: TurnId
+    model: str
+    started_at: int
+    parts: tuple[PartialPart, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class LiveTool:
+    """A tool call that has started and whose result is not yet part of the conversation."""
+
+    call_id: CallId
+    name: str
+    arguments: JsonObject
+    started_at: int
+    output: str = ""
+    result: ToolResultPart | None = None
+
+
+UserPart = TextPart | ImagePart
+"""What a user message may hold."""

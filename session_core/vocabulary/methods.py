@@ -1,0 +1,232 @@
+"""One async method per command: what the service, its clients and remote clients all offer.
+
+A method only builds the command and hands it to `execute`, so that every way in shares one catalogue and one contract.
+Use `execute` itself to add an idempotency key, which makes sending a command twice safe.
+"""
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from session_core.ids import MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.sessions import (
+    Decision,
+    DeliverAs,
+    DialogKind,
+    PermissionTier,
+    QueueOnStop,
+    SandboxPolicy,
+    StopScope,
+)
+from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
+
+R = TypeVar("R")
+Images = tuple[ImagePart, ...]
+
+
+class SessionMethods(ABC):
+    """Everything a client can ask of a session service; each method's contract is that of its command."""
+
+    @abstractmethod
+    async def execute(self, command: c.Command[R], *, idempotency_key: str | None = None) -> R:
+        """Run a command and return its reply, or raise one typed error."""
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    async def create_session(
+        self,
+        *,
+        name: str | None = None,
+        cwd: str | None = None,
+        model: str | None = None,
+        permission_tier: PermissionTier | None = None,
+        sandbox: SandboxPolicy | None = None,
+        parent_id: SessionId | None = None,
+        idempotency_key: str | None = None,
+    ) -> r.CreateSessionReply:
+        """Make a session; what is left out comes from the service's defaults."""
+        command = c.CreateSession(
+            name=name, cwd=cwd, model=model, permission_tier=permission_tier, sandbox=sandbox, parent_id=parent_id
+        )
+        return await self.execute(command, idempotency_key=idempotency_key)
+
+    async def list_sessions(
+        self,
+        *,
+        limit: int = 50,
+        page: str | None = None,
+        search: str | None = None,
+        archived: bool | None = False,
+        running: bool | None = None,
+    ) -> r.ListSessionsReply:
+        """List sessions, newest first; ask again with the reply's `next_page` for more."""
+        return await self.execute(
+            c.ListSessions(limit=limit, page=page, search=search, archived=archived, running=running)
+        )
+
+    async def load_service(self) -> ServiceSnapshot:
+        """Take a snapshot of all sessions and their activity."""
+        return await self.execute(c.LoadService())
+
+    async def load_session(self, session_id: SessionId) -> SessionSnapshot:
+        """Take a snapshot of one session."""
+        return await self.execute(c.LoadSession(session_id=session_id))
+
+    async def rename_session(self, session_id: SessionId, name: str) -> r.Acknowledged:
+        """Give a session another name."""
+        return await self.execute(c.RenameSession(session_id=session_id, name=name))
+
+    async def archive_session(self, session_id: SessionId) -> r.Acknowledged:
+        """Put a session away."""
+        return await self.execute(c.ArchiveSession(session_id=session_id))
+
+    async def restore_session(self, session_id: SessionId) -> r.Acknowledged:
+        """Bring an archived session back."""
+        return await self.execute(c.RestoreSession(session_id=session_id))
+
+    async def delete_session(self, session_id: SessionId) -> r.Acknowledged:
+        """Stop whatever runs in a session and remove it for good."""
+        return await self.execute(c.DeleteSession(session_id=session_id))
+
+    async def fork_session(
+        self, session_id: SessionId, *, at_message_id: MessageId | None = None, name: str | None = None
+    ) -> r.CreateSessionReply:
+        """Make a new session that continues from a message of this one."""
+        return await self.execute(c.ForkSession(session_id=session_id, at_message_id=at_message_id, name=name))
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    async def send_user_message(
+        self,
+        session_id: SessionId,
+        text: str,
+        *,
+        images: Images = (),
+        deliver_as: DeliverAs = "follow_up",
+        idempotency_key: str | None = None,
+    ) -> r.SendUserMessageReply:
+        """Say something to the agent."""
+        command = c.SendUserMessage(session_id=session_id, text=text, images=images, deliver_as=deliver_as)
+        return await self.execute(command, idempotency_key=idempotency_key)
+
+    async def start_turn_if_idle(self, session_id: SessionId, text: str, *, images: Images = ()) -> r.StartTurnReply:
+        """Start a turn if the session is at rest, else do nothing and say so."""
+        return await self.execute(c.StartTurnIfIdle(session_id=session_id, text=text, images=images))
+
+    async def edit_message(
+        self, session_id: SessionId, message_id: MessageId, text: str, *, images: Images = ()
+    ) -> r.SendUserMessageReply:
+        """Say an earlier message differently, in a new branch."""
+        return await self.execute(c.EditMessage(session_id=session_id, message_id=message_id, text=text, images=images))
+
+    async def switch_branch(self, session_id: SessionId, message_id: MessageId) -> r.Acknowledged:
+        """Show and continue the branch through this message."""
+        return await self.execute(c.SwitchBranch(session_id=session_id, message_id=message_id))
+
+    async def resume_session(self, session_id: SessionId) -> r.StartTurnReply:
+        """Go on where a stopped, failed or interrupted turn left off."""
+        return await self.execute(c.ResumeSession(session_id=session_id))
+
+    async def dismiss_outcome(self, session_id: SessionId) -> r.Acknowledged:
+        """Clear a failed, stopped or interrupted mark."""
+        return await self.execute(c.DismissOutcome(session_id=session_id))
+
+    async def wait_for_turn(self, session_id: SessionId, turn_id: TurnId | None = None) -> r.WaitForTurnReply:
+        """Wait until a turn has ended and return its outcome."""
+        return await self.execute(c.WaitForTurn(session_id=session_id, turn_id=turn_id))
+
+    async def clear_context(self, session_id: SessionId) -> r.Acknowledged:
+        """Start the conversation afresh."""
+        return await self.execute(c.ClearContext(session_id=session_id))
+
+    async def compact_context(self, session_id: SessionId) -> r.Acknowledged:
+        """Replace the conversation by a summary of it."""
+        return await self.execute(c.CompactContext(session_id=session_id))
+
+    # --- the queue ----------------------------------------------------------------------------------------------------
+
+    async def list_queue(self, session_id: SessionId) -> r.QueueReply:
+        """List the messages that wait."""
+        return await self.execute(c.ListQueue(session_id=session_id))
+
+    async def edit_queue_item(
+        self, session_id: SessionId, item_id: QueueItemId, text: str, *, images: Images = ()
+    ) -> r.Acknowledged:
+        """Rewrite a waiting message."""
+        return await self.execute(c.EditQueueItem(session_id=session_id, item_id=item_id, text=text, images=images))
+
+    async def reorder_queue(self, session_id: SessionId, item_ids: tuple[QueueItemId, ...]) -> r.Acknowledged:
+        """Put the waiting messages into this order."""
+        return await self.execute(c.ReorderQueue(session_id=session_id, item_ids=item_ids))
+
+    async def remove_queue_item(self, session_id: SessionId, item_id: QueueItemId) -> r.Acknowledged:
+        """Throw a waiting message away."""
+        return await self.execute(c.RemoveQueueItem(session_id=session_id, item_id=item_id))
+
+    async def take_queue(self, session_id: SessionId, item_id: QueueItemId | None = None) -> r.QueueReply:
+        """Take waiting messages back."""
+        return await self.execute(c.TakeQueue(session_id=session_id, item_id=item_id))
+
+    # --- settings -----------------------------------------------------------------------------------------------------
+
+    async def switch_model(self, session_id: SessionId, model: str) -> r.SwitchModelReply:
+        """Let another model answer."""
+        return await self.execute(c.SwitchModel(session_id=session_id, model=model))
+
+    async def change_permission_tier(self, session_id: SessionId, tier: PermissionTier) -> r.Acknowledged:
+        """Change which tools need a person's yes."""
+        return await self.execute(c.ChangePermissionTier(session_id=session_id, tier=tier))
+
+    async def change_sandbox_policy(self, session_id: SessionId, policy: SandboxPolicy) -> r.Acknowledged:
+        """Change the confinement of tools."""
+        return await self.execute(c.ChangeSandboxPolicy(session_id=session_id, policy=policy))
+
+    async def change_working_directory(self, session_id: SessionId, cwd: str) -> r.Acknowledged:
+        """Change where tools work."""
+        return await self.execute(c.ChangeWorkingDirectory(session_id=session_id, cwd=cwd))
+
+    # --- requests to people, wake-ups, stop ---------------------------------------------------------------------------
+
+    async def open_dialog(
+        self,
+        session_id: SessionId,
+        kind: DialogKind,
+        title: str,
+        *,
+        message: str = "",
+        choices: tuple[str, ...] = (),
+        timeout_ms: int | None = None,
+    ) -> r.DialogReply:
+        """Ask whoever watches the session, and wait for the answer."""
+        return await self.execute(
+            c.OpenDialog(
+                session_id=session_id, kind=kind, title=title, message=message, choices=choices, timeout_ms=timeout_ms
+            )
+        )
+
+    async def answer_dialog(
+        self, session_id: SessionId, request_id: RequestId, value: JsonValue = None
+    ) -> r.AnswerReply:
+        """Answer a dialog; the first answer wins."""
+        return await self.execute(c.AnswerDialog(session_id=session_id, request_id=request_id, value=value))
+
+    async def answer_approval(self, session_id: SessionId, request_id: RequestId, decision: Decision) -> r.AnswerReply:
+        """Say yes or no to a tool call; the first answer wins."""
+        return await self.execute(c.AnswerApproval(session_id=session_id, request_id=request_id, decision=decision))
+
+    async def schedule_wakeup(self, session_id: SessionId, delay_ms: int, text: str) -> r.ScheduleWakeupReply:
+        """Deliver a message by itself after a while."""
+        return await self.execute(c.ScheduleWakeup(session_id=session_id, delay_ms=delay_ms, text=text))
+
+    async def cancel_wakeup(self, session_id: SessionId, wakeup_id: WakeupId) -> r.Acknowledged:
+        """Do not deliver a scheduled message after all."""
+        return await self.execute(c.CancelWakeup(session_id=session_id, wakeup_id=wakeup_id))
+
+    async def request_stop(
+        self, session_id: SessionId, *, scope: StopScope = "turn", queue: QueueOnStop = "keep"
+    ) -> r.StopOutcome:
+        """Stop a session's work now, ahead of everything that waits, and tell what became of it."""
+        return await self.execute(c.RequestStop(session_id=session_id, scope=scope, queue=queue))

@@ -1,0 +1,142 @@
+"""Replies: what each command answers. Every reply carries the cursor of the state it speaks of."""
+
+from typing import Literal
+
+import attrs
+
+from session_core.ids import ClientId, Cursor, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
+from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.sessions import Decision, QueueItem, StoppedWork, StopScope, TurnOutcome
+from session_core.vocabulary.snapshots import SessionSummary
+
+
+@attrs.frozen(kw_only=True)
+class Acknowledged:
+    """Done; everything it changed is in the stream up to `cursor`."""
+
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class CreateSessionReply:
+    """The new session."""
+
+    session_id: SessionId
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class ListSessionsReply:
+    """One page of the session list; ask again with `next_page` while it is not empty."""
+
+    sessions: tuple[SessionSummary, ...]
+    next_page: str | None
+    total: int
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class SendUserMessageReply:
+    """What became of a message: it started a turn, or it waits in the queue."""
+
+    disposition: Literal["started", "queued"]
+    cursor: Cursor
+    turn_id: TurnId | None = None
+    message_id: MessageId | None = None
+    queue_item_id: QueueItemId | None = None
+
+
+@attrs.frozen(kw_only=True)
+class StartTurnReply:
+    """Either the turn that was started, or word that the session is busy and nothing was done."""
+
+    started: bool
+    cursor: Cursor
+    turn_id: TurnId | None = None
+    message_id: MessageId | None = None
+
+
+@attrs.frozen(kw_only=True)
+class WaitForTurnReply:
+    """How the turn ended."""
+
+    outcome: TurnOutcome
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class QueueReply:
+    """The messages concerned: those waiting (list) or those taken out (take)."""
+
+    items: tuple[QueueItem, ...]
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class SwitchModelReply:
+    """Since when the new model answers: at once, or from the next model call of the running turn on."""
+
+    effective: Literal["now", "next_model_call"]
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleWakeupReply:
+    """The wake-up that was armed."""
+
+    wakeup_id: WakeupId
+    due_at: int
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class AnswerReply:
+    """Whether this answer won; if not, `decision` or `value` and `by` tell which answer did."""
+
+    request_id: RequestId
+    accepted: bool
+    cursor: Cursor
+    decision: Decision | None = None
+    value: JsonValue = None
+    by: ClientId | None = None
+
+
+@attrs.frozen(kw_only=True)
+class DialogReply:
+    """What the person said; `value` is empty when the dialog was dismissed or timed out."""
+
+    request_id: RequestId
+    answered: bool
+    cursor: Cursor
+    value: JsonValue = None
+    by: ClientId | None = None
+
+
+@attrs.frozen(kw_only=True)
+class StopOutcome:
+    """The truth about a stop.
+
+    `result` is `stopped` when running work was ended, `nothing_running` when there was none, and `still_stopping`
+    when something has not let go within the time the stop waits; it goes on being cancelled. `withheld` counts
+    commands that were already on their way when the stop came and would have started something: messages wait in the
+    queue instead, other commands are refused.
+    """
+
+    session_id: SessionId
+    scope: StopScope
+    result: Literal["stopped", "nothing_running", "still_stopping"]
+    cursor: Cursor
+    ended: tuple[StoppedWork, ...] = ()
+    survived: tuple[StoppedWork, ...] = ()
+    kept: tuple[QueueItem, ...] = ()
+    returned: tuple[QueueItem, ...] = ()
+    withheld: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class ErrorReply:
+    """A command that was not carried out; `code` is stable, `message` is for people."""
+
+    code: str
+    message: str
+    field: str | None = None

@@ -1,0 +1,104 @@
+"""Snapshots: the whole state at a cursor. Once taken, a snapshot never changes, and taking one takes nothing away."""
+
+import attrs
+
+from session_core.ids import Cursor, MessageId, SessionId
+from session_core.vocabulary.frozen import Vector
+from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
+from session_core.vocabulary.sessions import (
+    Activity,
+    Approval,
+    Dialog,
+    ForkOrigin,
+    QueueItem,
+    RunningTurn,
+    Settings,
+    StopRequest,
+    TurnOutcome,
+    Wakeup,
+)
+
+
+@attrs.frozen(kw_only=True)
+class SessionSnapshot:
+    """Everything a frontend needs to show one session, half-finished message included.
+
+    `messages` is the whole tree in order of creation (a parent always comes before its children) and `head` the leaf
+    being shown; `transcript` follows it up to the root.
+    """
+
+    session_id: SessionId
+    cursor: Cursor
+    sseq: int
+    name: str
+    created_at: int
+    updated_at: int
+    archived: bool
+    deleted: bool
+    parent_id: SessionId | None
+    forked_from: ForkOrigin | None
+    settings: Settings
+    activity: Activity
+    messages: Vector[Message]
+    head: MessageId | None
+    partial: PartialMessage | None
+    tools: tuple[LiveTool, ...]
+    turn: RunningTurn | None
+    last_outcome: TurnOutcome | None
+    stop: StopRequest | None
+    queue: tuple[QueueItem, ...]
+    approvals: tuple[Approval, ...]
+    dialogs: tuple[Dialog, ...]
+    grants: tuple[str, ...]
+    wakeups: tuple[Wakeup, ...]
+    usage: Usage
+
+    @property
+    def transcript(self) -> tuple[Message, ...]:
+        """The messages on the way from the root to the head, oldest first."""
+        return path_to(self.messages, self.head)
+
+
+@attrs.frozen(kw_only=True)
+class SessionSummary:
+    """One line of the session list."""
+
+    session_id: SessionId
+    name: str
+    created_at: int
+    updated_at: int
+    archived: bool
+    parent_id: SessionId | None
+    cwd: str
+    model: str
+    activity: Activity
+    queued: int = 0
+    open_requests: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class ServiceSnapshot:
+    """All sessions with their activity, oldest first."""
+
+    cursor: Cursor
+    sessions: tuple[SessionSummary, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Bookmark:
+    """Nothing happened for this reader, but the stream went on: it may resume after this cursor."""
+
+    cursor: Cursor
+
+
+def path_to(messages: Vector[Message], head: MessageId | None) -> tuple[Message, ...]:
+    """Return the messages from the root to `head`; one walk backwards finds them, as parents precede children."""
+    wanted, found = head, []
+    for message in reversed(messages):
+        if wanted is None:
+            break
+        if message.message_id == wanted:
+            found.append(message)
+            wanted = message.parent_id
+    found.reverse()
+    return tuple(found)

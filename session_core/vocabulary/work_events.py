@@ -1,0 +1,187 @@
+"""Events of work and waiting: turns, activity, the queue, requests to people, wake-ups, clients.
+
+`events` collects them all.
+"""
+
+from typing import Literal
+
+import attrs
+
+from session_core.ids import ClientId, QueueItemId, RequestId, TurnId, WakeupId
+from session_core.vocabulary.messages import Message, UserPart
+from session_core.vocabulary.sessions import (
+    Activity,
+    Approval,
+    ClientRole,
+    Decision,
+    Dialog,
+    DialogAnswer,
+    QueueItem,
+    ResolvedBecause,
+    StopScope,
+    TurnOutcome,
+    TurnStatus,
+    Wakeup,
+)
+
+# --- turns ------------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class TurnStarted:
+    """The agent began to work."""
+
+    turn_id: TurnId
+
+
+@attrs.frozen(kw_only=True)
+class TurnEnded:
+    """The agent is done, one way or another."""
+
+    outcome: TurnOutcome
+
+
+@attrs.frozen(kw_only=True)
+class ModelCallFailed:
+    """A model call failed; with `retry_at` it is tried again then."""
+
+    kind: str
+    message: str
+    attempt: int
+    retry_at: int | None
+
+
+@attrs.frozen(kw_only=True)
+class StopRequested:
+    """Somebody asked for a stop; the turn is being cancelled."""
+
+    scope: StopScope
+
+
+@attrs.frozen(kw_only=True)
+class ActivityChanged:
+    """The session does something else now."""
+
+    activity: Activity
+
+
+@attrs.frozen(kw_only=True)
+class OutcomeDismissed:
+    """Somebody has seen that the last turn failed or was stopped; the session is simply idle again."""
+
+
+@attrs.frozen(kw_only=True)
+class CompactionStarted:
+    """The conversation is being summarised."""
+
+
+@attrs.frozen(kw_only=True)
+class CompactionFinished:
+    """The summary has taken the place of the conversation, or `status` and `error` say why not."""
+
+    status: TurnStatus
+    summary: Message | None = None
+    error: str | None = None
+
+
+# --- queue, requests, wake-ups ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class MessageQueued:
+    """A message waits for its moment."""
+
+    item: QueueItem
+
+
+@attrs.frozen(kw_only=True)
+class QueueItemEdited:
+    """A waiting message was rewritten."""
+
+    item_id: QueueItemId
+    parts: tuple[UserPart, ...]
+
+
+@attrs.frozen(kw_only=True)
+class QueueReordered:
+    """Waiting messages stand in another order."""
+
+    item_ids: tuple[QueueItemId, ...]
+
+
+@attrs.frozen(kw_only=True)
+class QueueItemRemoved:
+    """A waiting message was thrown away, or taken back by its author."""
+
+    item_id: QueueItemId
+    because: Literal["removed", "taken", "returned"]
+
+
+@attrs.frozen(kw_only=True)
+class ApprovalRequested:
+    """A tool call needs a person's yes."""
+
+    approval: Approval
+
+
+@attrs.frozen(kw_only=True)
+class ApprovalResolved:
+    """A tool call got its yes or no."""
+
+    request_id: RequestId
+    tool_name: str
+    decision: Decision
+    because: ResolvedBecause
+
+
+@attrs.frozen(kw_only=True)
+class DialogOpened:
+    """An extension asks a person something."""
+
+    dialog: Dialog
+
+
+@attrs.frozen(kw_only=True)
+class DialogClosed:
+    """The question was answered or withdrawn."""
+
+    answer: DialogAnswer
+
+
+@attrs.frozen(kw_only=True)
+class WakeupScheduled:
+    """A message will be delivered later by itself."""
+
+    wakeup: Wakeup
+
+
+@attrs.frozen(kw_only=True)
+class WakeupCancelled:
+    """A scheduled message will not be delivered."""
+
+    wakeup_id: WakeupId
+
+
+@attrs.frozen(kw_only=True)
+class WakeupFired:
+    """A scheduled message is due and was delivered."""
+
+    wakeup_id: WakeupId
+
+
+# --- the service as a whole (no session) ------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class ClientAttached:
+    """A frontend came."""
+
+    client_id: ClientId
+    role: ClientRole
+
+
+@attrs.frozen(kw_only=True)
+class ClientDetached:
+    """A frontend went."""
+
+    client_id: ClientId

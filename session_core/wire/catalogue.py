@@ -1,0 +1,107 @@
+"""Which vocabulary classes travel, what they are called there, and how their type hints are told apart.
+
+Every class carries its tag, `"type": "part_delta"`, wherever it stands. So a reader can tell what it has before it,
+and a field can come to hold one of several classes later without changing how the first is written.
+"""
+
+import re
+import types
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin
+
+import attrs
+
+from session_core import ids
+from session_core.vocabulary import (
+    commands,
+    conversation_events,
+    events,
+    messages,
+    replies,
+    sessions,
+    snapshots,
+    tools,
+    work_events,
+)
+from session_core.vocabulary.frozen import JsonValue, Vector
+
+TAG = "type"
+
+_MODULES = (
+    ids,
+    messages,
+    sessions,
+    snapshots,
+    conversation_events,
+    work_events,
+    events,
+    replies,
+    commands,
+    tools,
+)
+
+
+@cache
+def wire_classes() -> tuple[type, ...]:
+    """Return every vocabulary class that has a form on the wire, in order of definition."""
+    return tuple(
+        cls
+        for module in _MODULES
+        for cls in vars(module).values()
+        if isinstance(cls, type) and attrs.has(cls) and cls.__module__ == module.__name__ and not is_any_command(cls)
+    )
+
+
+@cache
+def tag_of(cls: type) -> str:
+    """Return the name of a class on the wire: its own in snake_case."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+
+def is_value_class(hint: Any) -> bool:
+    """Tell whether the hint is one vocabulary class."""
+    return isinstance(hint, type) and attrs.has(hint) and not is_any_command(hint)
+
+
+def is_any_command(hint: Any) -> bool:
+    """Tell whether the hint stands for all commands: `Command` or `Command[Any]`."""
+    return (get_origin(hint) or hint) is commands.Command
+
+
+def is_list(hint: Any) -> bool:
+    """Tell whether the hint is a sequence of one kind of thing: `tuple[X, ...]` or `Vector[X]`."""
+    return get_origin(hint) in (tuple, Vector)
+
+
+def is_literal(hint: Any) -> bool:
+    """Tell whether the hint lists the words it allows."""
+    origin: Any = get_origin(hint)
+    return origin is Literal
+
+
+def is_optional(hint: Any) -> bool:
+    """Tell whether the hint is a union with None; open JSON is not, although it may be null."""
+    return _is_union(hint) and hint != JsonValue and type(None) in get_args(hint)
+
+
+def without_none(hint: Any) -> Any:
+    """Return what an optional hint stands for when there is something."""
+    return Union[tuple(each for each in get_args(hint) if each is not type(None))]  # noqa: UP007 - made while running
+
+
+def alternatives(hint: Any) -> tuple[type, ...]:
+    """Return the classes among which the tag decides; none if the hint is not such a union."""
+    if is_any_command(hint):
+        return commands.COMMANDS
+    members: tuple[Any, ...] = get_args(hint) if _is_union(hint) else ()
+    return members if all(map(is_value_class, members)) else ()
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
+
+
+def wire_fields(cls: type) -> tuple["attrs.Attribute[Any]", ...]:
+    """Return the fields of a class that travel; those which no caller may set stay at home."""
+    fields: tuple[attrs.Attribute[Any], ...] = attrs.fields(cls)
+    return tuple(field for field in fields if field.init)

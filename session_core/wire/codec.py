@@ -1,0 +1,74 @@
+"""The one way between vocabulary values and JSON on the wire.
+
+    decode(encode(value), type(value)) == value
+
+holds for every value of the vocabulary, and whatever else comes in is a `ProtocolError` with the path of the fault.
+`reading` and `writing` do the work.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+from typing_extensions import TypeForm
+
+from session_core import limits
+from session_core.errors import ProtocolError
+from session_core.vocabulary.events import SessionEvent
+from session_core.wire import reading, strict_json, writing
+from session_core.wire.catalogue import wire_classes as wire_classes
+from session_core.wire.wording import ROOT
+
+T = TypeVar("T")
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode(value: object) -> bytes:
+    """Write a value as one JSON document, without line breaks.
+
+    Raises:
+        ProtocolError: Something in it has no form in JSON, such as half a character; the path says where.
+    """
+    try:
+        return _ENCODER.encode(writing.write(value))
+    except (writing.Unwritable, UnicodeEncodeError, OverflowError, TypeError) as error:
+        raise writing.unwritable_place(value) from error
+
+
+def encode_event(event: SessionEvent) -> bytes:
+    """Write an event, once: all its readers get the same bytes."""
+    if event.raw is None:
+        object.__setattr__(event, "raw", encode(event))
+    assert event.raw is not None
+    return event.raw
+
+
+def to_json(value: object) -> Any:
+    """Turn a value into plain dicts, lists and scalars, to be put into an envelope and encoded there.
+
+    Raises:
+        ProtocolError: A number or some open JSON in it has no form in JSON. Half a character passes: whoever encodes
+            the envelope finds it at no further cost.
+    """
+    try:
+        return writing.write(value)
+    except writing.Unwritable as error:
+        raise writing.unwritable_place(value) from error
+
+
+def decode(data: bytes | str, expected: TypeForm[T], *, max_bytes: int = limits.MAX_FRAME_BYTES) -> T:
+    """Read a value of a class, of a union such as `Event` or `Part`, or any `Command`.
+
+    Raises:
+        ProtocolError: The data is not strict JSON, or not what was expected; the path says where.
+    """
+    return from_json(strict_json.parse(data, max_bytes=max_bytes), expected)
+
+
+def from_json(plain: object, expected: TypeForm[T]) -> T:
+    """Read a value from what `strict_json.parse` gave; raises `ProtocolError` as `decode` does."""
+    try:
+        value: T = reading.read(plain, expected)
+    except reading.Misfit as misfit:
+        raise ProtocolError(misfit.reason, field=ROOT + misfit.path) from None
+    return value

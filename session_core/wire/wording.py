@@ -1,0 +1,51 @@
+"""How the wire speaks about faults: JSON paths, and JSON values in words that people understand.
+
+What is said here travels: an error goes back to the client as JSON and ends up on somebody's screen. So whatever is
+quoted from bad input is cut short and escaped, and the words themselves can always be encoded.
+"""
+
+import json
+from collections.abc import Mapping
+
+ROOT = "$"
+_LONGEST_QUOTE = 60
+
+
+def quoted(text: str) -> str:
+    """Quote a piece of foreign text: short, and in plain ASCII whatever it holds."""
+    return json.dumps(text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…")
+
+
+def child(path: str, step: str | int) -> str:
+    """Return the path of a member of the object or list at `path`."""
+    if isinstance(step, int):
+        return f"{path}[{step}]"
+    if step.isidentifier() and step.isascii() and len(step) <= _LONGEST_QUOTE:
+        return f"{path}.{step}"
+    return f"{path}[{quoted(step)}]"
+
+
+def kind_of(plain: object) -> str:
+    """Say what a JSON value is."""
+    match plain:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if plain else "false"
+        case str():
+            return "text"
+        case int():
+            return "a number"
+        case float():
+            return "a decimal number"
+        case list() | tuple():
+            return "a list"
+        case Mapping():
+            return "an object"
+        case _:
+            return f"a Python {type(plain).__name__}"
+
+
+def mismatch(expected: str, got: object) -> str:
+    """Say that something else was expected."""
+    return f"expected {expected}, got {kind_of(got)}"

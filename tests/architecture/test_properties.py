@@ -1,0 +1,60 @@
+"""Property tests on trio can be replayed.
+
+trio's scheduler shuffles runnable tasks with its own use of `random`. Only a test that draws `st.random_module()`
+runs the same way again when hypothesis shrinks or replays a failure.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.architecture._source import functions_under_test, parse, place, python_files
+
+
+def called_name(node: ast.expr) -> str | None:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name
+        case _:
+            return None
+
+
+def unreplayable(tree: ast.AST) -> Iterator[ast.AsyncFunctionDef]:
+    """Every async test whose `@given` draws no random_module."""
+    for function in functions_under_test(tree):
+        if not isinstance(function, ast.AsyncFunctionDef):
+            continue
+        for decorator in function.decorator_list:
+            drawn = {called_name(node) for node in ast.walk(decorator) if isinstance(node, ast.expr)}
+            if called_name(decorator) == "given" and "random_module" not in drawn:
+                yield function
+
+
+def faults(path: Path) -> Iterator[str]:
+    for function in unreplayable(parse(path)):
+        yield f"{place(path, function.lineno)}: {function.name} must draw st.random_module(), or it cannot be replayed"
+
+
+def test_async_properties_can_be_replayed() -> None:
+    """Every async property test draws st.random_module(), so that its failures can be replayed."""
+    assert [] == [fault for path in python_files("tests") for fault in faults(path)]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("@given(st.text())\nasync def test_x(text): ...", ["test_x"]),
+        ("@settings(max_examples=3)\n@hypothesis.given(x=st.text())\nasync def test_x(x): ...", ["test_x"]),
+        ("class TestX:\n    @given(st.text())\n    async def test_x(self, text): ...", ["test_x"]),
+        ("@given(st.text(), st.random_module())\nasync def test_x(text, rnd): ...", []),
+        ("@given(text=st.text(), rnd=random_module())\nasync def test_x(text, rnd): ...", []),
+        ("@given(st.text())\ndef test_x(text): ...", []),
+        ("async def test_x(): ...", []),
+    ],
+)
+def test_what_counts_as_replayable(source: str, found: list[str]) -> None:
+    """An async property test without random_module is found however it is written, and nothing else is."""
+    assert found == [function.name for function in unreplayable(ast.parse(dedent(source)))]

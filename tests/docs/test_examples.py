@@ -1,0 +1,62 @@
+"""Everything the documents invite people to run does what it says."""
+
+import re
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.docs._documents import ROOT, Block, blocks
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+README = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+SNIPPETS = [(code, output) for code, output in pairwise(README) if code.language == "python"]
+
+EXPECTED = {
+    "watch_and_stop": (
+        r"watching 'watched'\n(?s:.*)\[background\] result: stopped; ended: turn\n(?s:.*)the watched turn completed\n"
+        r"the stopped session kept its half answer, marked as interrupted: True\nwatched: idle\nbackground: stopped\n"
+    ),
+    "own_tool": (r"buy milk -> save_note: success\nthe password is 1234 -> save_note: denied\nnotes: \['buy milk'\]\n"),
+    "resume_after_lag": (
+        r"first visit: +1 snapshot, 0 messages\nshort absence: +0 snapshots, 2 messages\n"
+        r"long absence: +1 snapshot, because the cursor was: Resync\(reason='expired', missed=None\)\n"
+        r"slow reader: +1 more, because: Resync\(reason='lagged', missed=\d+\)\n"
+        r"what was followed equals a fresh look: True\n"
+    ),
+}
+
+
+async def output_of(*arguments: str, cwd: Path) -> str:
+    """What a Python program prints; it must end well and complain about nothing."""
+    with trio.fail_after(60):
+        done = await trio.run_process(
+            [sys.executable, "-W", "error", *arguments], capture_stdout=True, capture_stderr=True, cwd=cwd
+        )
+    assert done.stderr.decode() == ""
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+async def test_examples_run(example: Path, tmp_path: Path) -> None:
+    """Every example runs from any folder and prints what it is there to show."""
+    assert re.fullmatch(EXPECTED[example.stem], await output_of(str(example), cwd=tmp_path))
+
+
+def test_examples_stay_small() -> None:
+    """No example has 80 lines or more."""
+    assert [] == [path.name for path in EXAMPLES if len(path.read_text(encoding="utf-8").splitlines()) >= 80]
+
+
+@pytest.mark.parametrize(("code", "output"), SNIPPETS, ids=lambda block: block.text.splitlines()[-1])
+async def test_readme_snippets_run(code: Block, output: Block, tmp_path: Path) -> None:
+    """Every Python block of the README runs as it stands and prints the text block below it."""
+    assert output.language == "text"
+    assert await output_of("-c", code.text, cwd=tmp_path) == output.text
+
+
+def test_readme_has_snippets() -> None:
+    """The README shows how to start in Python."""
+    assert len(SNIPPETS) >= 2

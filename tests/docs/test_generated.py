@@ -1,0 +1,54 @@
+"""What the documents take from the code is what the code says."""
+
+import pytest
+
+from docs.generate import HERE, activity_markdown, commands_markdown, generated
+from docs.handler_errors import Refusal, refusals
+from session_core.session.activity import rules_as_markdown
+from session_core.vocabulary import commands as c
+
+
+def test_generated_documents_are_up_to_date() -> None:
+    """The generated parts of the documents are what `python -m docs.generate` would write."""
+    stale = [path.name for path, content in generated().items() if path.read_text(encoding="utf-8") != content]
+
+    assert [] == stale, "run `python -m docs.generate`"
+
+
+def test_the_activity_table_is_the_one_of_the_code() -> None:
+    """The table in activity.md is word by word the table of the activity rules."""
+    assert rules_as_markdown() in (HERE / "activity.md").read_text(encoding="utf-8")
+
+
+def test_a_stale_activity_table_is_replaced() -> None:
+    """Whatever stands between the two marks gives way to a fresh table, and the text around it stays."""
+    stale = "before\n<!-- generated: activity rules -->\nold\n<!-- end -->\nafter\n"
+
+    assert activity_markdown(stale) == (
+        f"before\n<!-- generated: activity rules -->\n\n{rules_as_markdown()}\n<!-- end -->\nafter\n"
+    )
+
+
+def test_every_command_is_listed() -> None:
+    """Every command has its section in commands.md, and so has its reply."""
+    text = commands_markdown()
+    named = [each.__name__ for command in c.COMMANDS for each in (command, c.reply_type(command))]
+
+    assert [] == [name for name in named if f"`{name}`" not in text]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (c.LoadService, set()),
+        (c.LoadSession, {("not_found", "session_id")}),
+        (c.RequestStop, {("not_found", "session_id")}),
+        (c.RenameSession, {("not_found", "session_id"), ("invalid_input", "name")}),
+        (c.ArchiveSession, {("not_found", "session_id"), ("conflict", "session_id")}),
+        (c.SwitchModel, {("not_found", "session_id"), ("not_found", "model")}),
+        (c.ChangeWorkingDirectory, {("not_found", "session_id"), ("invalid_input", "cwd")}),
+    ],
+)
+def test_errors_are_found_in_the_handlers(command: type[c.Command[object]], expected: set[Refusal]) -> None:
+    """The errors of a command are those its handler raises, itself and through what it calls, each with its field."""
+    assert expected == refusals(command)

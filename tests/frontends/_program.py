@@ -1,0 +1,76 @@
+"""Running the real program in a process of its own, as a user would."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+import trio
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = [sys.executable, "-m", "frontends.entry"]
+
+
+@attrs.frozen
+class Ended:
+    """How a program ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(**extra: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "SESSION_CORE_DEBUG"}}
+    return {**kept, "PYTHONPATH": str(ROOT), **extra}
+
+
+async def program(*arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ended:
+    """Run it to its end."""
+    with trio.fail_after(60):
+        done = await trio.run_process(
+            [*PROGRAM, *arguments],
+            stdin=stdin,
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+            cwd=ROOT,
+            env=environment(**(env or {})),
+        )
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+async def interrupted_at(text: str, *arguments: str, number: signal.Signals = signal.SIGINT) -> Ended:
+    """Run it, send it a signal once its output holds a text, and wait for its end."""
+    out, err = b"", b""
+
+    async def read_all(stream: trio.abc.ReceiveStream) -> None:
+        nonlocal err
+        async for chunk in stream:
+            err += chunk
+
+    with trio.fail_after(60):
+        process = await trio.lowlevel.open_process(
+            [*PROGRAM, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            env=environment(),
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read_all, process.stderr)
+            sent = False
+            async for chunk in process.stdout:
+                out += chunk
+                if text.encode() in out and not sent:
+                    sent = True
+                    process.send_signal(number)
+        await process.wait()
+    assert process.returncode is not None
+    return Ended(process.returncode, out.decode(), err.decode())

@@ -1,0 +1,211 @@
+"""The real program in a real process: what users and scripts see of it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+import session_core as sc
+from frontends import entry
+from tests.frontends._program import PROGRAM, ROOT, Ended, environment, interrupted_at, program
+
+NOTICE = "The offline demo model (demo) answers"
+
+
+async def test_run_answers() -> None:
+    """`run` prints the answer on stdout, says on stderr who answers and how it ended, and exits with 0."""
+    ended = await program("run", "count to 3")
+
+    assert (0, "1 2 3 Done.\n") == (ended.code, ended.out)
+    assert ended.err.startswith(NOTICE)
+    assert "✓ completed in" in ended.err
+    assert "\x1b" not in ended.out + ended.err
+
+
+async def test_run_works_in_the_directory_it_was_given(tmp_path: Path) -> None:
+    """`--cwd` decides which files the tools see."""
+    (tmp_path / "only-here.txt").write_text("x", encoding="utf-8")
+    ended = await program("run", "--cwd", str(tmp_path), "list the files")
+
+    assert 0 == ended.code
+    assert "only-here.txt" in ended.out
+    assert '✓ list_files(path=".") success' in ended.err
+
+
+async def test_json_lines() -> None:
+    """With --json each line of stdout is a snapshot or an event, and folding them gives a completed turn."""
+    ended = await program("run", "--json", "count to 3")
+    first, *rest = ended.out.splitlines()
+    snapshot = sc.decode(first, sc.SessionSnapshot)
+    final = sc.fold(snapshot, [sc.decode(line, sc.SessionEvent) for line in rest])
+
+    assert 0 == ended.code
+    assert final.last_outcome is not None
+    assert ("completed", "1 2 3 Done.") == (final.last_outcome.status, final.last_outcome.final_text)
+    assert NOTICE in ended.err
+
+
+async def test_the_prompt_from_stdin() -> None:
+    """`-` takes the prompt from stdin, and what it holds cannot steer the terminal."""
+    ended = await program("run", "--quiet", "-", stdin=b"say \x1b[31mred\x1b]0;title\x07 \xe2\x80\xae")
+
+    assert (0, "") == (ended.code, ended.err)
+    assert 'You said "say red <U+202E>".' in ended.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "choose a command: run or demo (see: session-core --help)"),
+        (("walk",), "argument command: invalid choice: 'walk'"),
+        (("run",), "the following arguments are required: prompt (see: session-core run --help)"),
+        (("run", "--bogus", "hi"), "unrecognized arguments: --bogus"),
+        (("run", ""), "the prompt is empty"),
+        (("run", " \n"), "the prompt is empty"),
+        (("run", "-"), "the prompt is empty"),
+        (("run", "--cwd", "/no/such/place", "hi"), "--cwd: there is no '/no/such/place'"),
+        (("run", "--cwd", "pyproject.toml", "hi"), "--cwd: 'pyproject.toml' is not a directory"),
+        (("run", "--json", "--quiet", "hi"), "--json and --quiet exclude each other"),
+        (("run", "--permissions", "all", "hi"), "argument --permissions: invalid choice: 'all'"),
+    ],
+)
+async def test_wrong_usage(arguments: tuple[str, ...], sentence: str) -> None:
+    """Wrong usage is one clear line on stderr and exit code 2."""
+    ended = await program(*arguments)
+
+    assert (2, "", 1) == (ended.code, ended.out, ended.err.count("\n"))
+    assert ended.err.startswith(f"session-core: {sentence}")
+
+
+async def test_an_unknown_model() -> None:
+    """A model that does not exist is named together with those that do, with exit code 2."""
+    assert Ended(2, "", "session-core: there is no model called 'gpt'; known models: demo\n") == await program(
+        "run", "--model", "gpt", "hi"
+    )
+
+
+async def test_a_failed_turn() -> None:
+    """A turn that fails is exit code 1 with the reason on stderr."""
+    ended = await program("run", "fail for good")
+
+    assert (1, "") == (ended.code, ended.out)
+    assert "✗ failed after" in ended.err
+    assert "fail for good, and it does" in ended.err
+
+
+async def test_consent_needs_a_terminal() -> None:
+    """Without a terminal a tool that needs a yes is denied and the way out is named; --yes allows it."""
+    denied = await program("run", "--permissions", "ask_all", "list the files")
+    allowed = await program("run", "--permissions", "ask_all", "--yes", "list the files")
+
+    assert "no terminal to ask on: denied. Use --yes" in denied.err
+    assert "list_files found" in allowed.out
+
+
+async def test_ctrl_c_keeps_the_partial_answer() -> None:
+    """Ctrl-C stops the turn, keeps what was said, says so, and exits with 130."""
+    ended = await interrupted_at("3 ", "run", "count to 1000")
+
+    assert 130 == ended.code
+    assert ended.out.startswith("1 2 3 ")
+    assert "Done" not in ended.out
+    assert "■ stopped after" in ended.err
+    assert "the partial answer was kept" in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("arguments", [("run", "count to 1000"), ("run", "--json", "count to 1000"), ("demo",)])
+async def test_a_reader_that_leaves(arguments: tuple[str, ...]) -> None:
+    """When the reader of stdout leaves, the program ends soon and without complaint."""
+    with trio.fail_after(60):
+        process = await trio.lowlevel.open_process(
+            [*PROGRAM, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            env=environment(),
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert await process.stdout.receive_some(10)
+        await process.stdout.aclose()
+        err = b"".join([chunk async for chunk in process.stderr]).decode()
+        code = await process.wait()
+
+    assert 128 + signal.SIGPIPE == code
+    assert "rror" not in err
+    assert "Traceback" not in err
+
+
+async def test_help_to_a_reader_that_left() -> None:
+    """Help that nobody reads any more causes no complaint either."""
+    script = f"{sys.executable} -m frontends.entry --help | true"
+    with trio.fail_after(60):
+        done = await trio.run_process(["sh", "-c", script], capture_stderr=True, cwd=ROOT, env=environment())
+
+    assert b"" == done.stderr
+
+
+async def test_a_full_disk() -> None:
+    """Output that cannot be written is one line with the system's reason, and exit code 1."""
+    script = f"{sys.executable} -m frontends.entry run --quiet hello > /dev/full"
+    with trio.fail_after(60):
+        done = await trio.run_process(
+            ["sh", "-c", script], capture_stderr=True, check=False, cwd=ROOT, env=environment()
+        )
+
+    assert (1, b"session-core: the output could not be written: No space left on device\n") == (
+        done.returncode,
+        done.stderr,
+    )
+
+
+async def test_help_and_version() -> None:
+    """Help shows examples and exit codes, and the version is one line."""
+    shown, version = await program("--help"), await program("--version")
+
+    assert 0 == shown.code
+    assert "examples:" in shown.out
+    assert "exit codes:" in shown.out
+    assert Ended(0, f"session-core {sc.__version__}\n", "") == version
+
+
+def broken(*_: object, **__: object) -> int:
+    raise ExceptionGroup("outer", [ExceptionGroup("inner", [RuntimeError("boom\n\x1b[31m")])])
+
+
+def test_an_unexpected_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bug shows as one harmless line with a hint how to see more, even from inside nested groups."""
+    monkeypatch.setattr("frontends.demo.tour.main", broken)
+    monkeypatch.delenv("SESSION_CORE_DEBUG", raising=False)
+
+    assert 1 == entry.main(["demo"])
+    assert (
+        "session-core: unexpected error: RuntimeError: boom ?[31m (set SESSION_CORE_DEBUG=1 to see where)\n"
+        == capsys.readouterr().err
+    )
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With SESSION_CORE_DEBUG=1 the traceback is printed too."""
+    monkeypatch.setattr("frontends.demo.tour.main", broken)
+    monkeypatch.setenv("SESSION_CORE_DEBUG", "1")
+
+    assert 1 == entry.main(["demo"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_anywhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C outside a turn is one line and exit code 130, even from inside a group."""
+
+    def interrupted(**_: object) -> int:
+        raise BaseExceptionGroup("outer", [ValueError("x"), KeyboardInterrupt()])
+
+    monkeypatch.setattr("frontends.demo.tour.main", interrupted)
+
+    assert 130 == entry.main(["demo"])
+    assert "session-core: interrupted\n" == capsys.readouterr().err

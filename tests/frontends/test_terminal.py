@@ -1,0 +1,80 @@
+"""The real program on a real terminal: colours, status line, questions, and the live panel of the tour."""
+
+import fcntl
+import os
+import struct
+import termios
+
+import trio
+
+from tests.frontends._program import PROGRAM, ROOT, environment
+
+ESCAPE = "\x1b["
+
+
+async def on_terminal(*arguments: str, typed: bytes = b"", after: str = "", **env: str) -> tuple[int, str]:
+    """Run it on a terminal of its own, typing something once a text has appeared; returns exit code and screen."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    screen = b""
+    with trio.fail_after(60):
+        process = await trio.lowlevel.open_process(
+            [*PROGRAM, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=ROOT,
+            env=environment(TERM="xterm", **env),
+        )
+        os.close(theirs)
+        while True:
+            try:
+                await trio.lowlevel.wait_readable(ours)
+                screen += os.read(ours, 65536)
+            except OSError:  # how Linux says that the other side has gone
+                break
+            if typed and after.encode() in screen:
+                os.write(ours, typed)
+                typed = b""
+        code = await process.wait()
+    os.close(ours)
+    return code, screen.decode().replace("\r\n", "\n")
+
+
+async def test_colours_on_a_terminal() -> None:
+    """On a terminal thoughts are dimmed, marks are coloured, and the answer itself carries no codes."""
+    code, screen = await on_terminal("run", "count to 3")
+
+    assert 0 == code
+    assert f"{ESCAPE}2m✻ {ESCAPE}22m" in screen
+    assert f"{ESCAPE}32m✓{ESCAPE}39m completed in" in screen
+    assert "\n1 2 3 Done.\n" in screen
+
+
+async def test_no_color_is_respected() -> None:
+    """With NO_COLOR a terminal gets no escape code at all."""
+    code, screen = await on_terminal("run", "count to 3", NO_COLOR="1")
+
+    assert 0 == code
+    assert "\x1b" not in screen
+    assert "✻ Numbers, one by one.\n1 2 3 Done.\n✓ completed in" in screen
+
+
+async def test_a_question_on_a_terminal() -> None:
+    """A tool that needs a yes is asked for on the terminal, and the answer counts."""
+    arguments = ("run", "--permissions", "ask_all", "list the files")
+    code, screen = await on_terminal(*arguments, typed=b"y\n", after="[N]o:", NO_COLOR="1")
+
+    assert 0 == code
+    assert '? Allow list_files(path=".")? [y]es once, [a]lways in this session, [N]o: y\n' in screen
+    assert "list_files found" in screen
+
+
+async def test_the_panel_of_the_tour() -> None:
+    """The tour's panel is drawn over itself, and line wrapping is on again at the end."""
+    code, screen = await on_terminal("demo", "--fast")
+
+    assert 0 == code
+    assert f"{ESCAPE}8A" in screen, "five sessions, one more follower, two rules"
+    assert screen.rfind("\x1b[?7h") > screen.rfind("\x1b[?7l")
+    assert "claims held" in screen

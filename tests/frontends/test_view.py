@@ -1,0 +1,254 @@
+"""What `session-core run` shows: each character once, in the right stream, in lines that do not collide."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import session_core as sc
+from frontends.cli import wording
+from frontends.cli.view import Piece, View
+from frontends.console.style import Style
+
+PLAIN = Style()
+SESSION = sc.SessionId("ses_test")
+ANSWER = sc.MessageId("msg_answer")
+TURN = sc.TurnId("turn_test")
+CALL = sc.CallId("call_test")
+ev = sc.events
+
+
+def view(*, shared: bool = False, live: bool = False) -> View:
+    return View(PLAIN, PLAIN, shared=shared, live=live)
+
+
+def envelopes(*events: sc.Event) -> Iterator[sc.SessionEvent]:
+    numbers = count(1)
+    for event in events:
+        number = next(numbers)
+        yield sc.SessionEvent(number, number, SESSION, 1_000, event)
+
+
+def shown(screen: View, *events: sc.Event) -> list[Piece]:
+    for envelope in envelopes(*events):
+        screen.event(envelope)
+    return screen.take()
+
+
+def texts(pieces: list[Piece]) -> dict[str, str]:
+    return {target: "".join(text for to, text in pieces if to == target) for target in ("out", "err")}
+
+
+def part(kind: str, *chunks: str) -> list[sc.Event]:
+    assert kind in {"text", "thinking", "tool_call"}
+    started = ev.PartStarted(message_id=ANSWER, kind=kind)  # type: ignore[arg-type]
+    return [started, *(ev.PartDelta(message_id=ANSWER, text=chunk) for chunk in chunks)]
+
+
+def result(status: str = "success", text: str = "one\ntwo") -> sc.ToolResultPart:
+    return sc.ToolResultPart(call_id=CALL, name="look", status=status, text=text)  # type: ignore[arg-type]
+
+
+def answer(*parts: sc.Part, message_id: sc.MessageId = ANSWER) -> sc.Message:
+    return sc.Message(message_id=message_id, parent_id=None, role="assistant", parts=parts, created_at=0, turn_id=TURN)
+
+
+def snapshot_of(*events: sc.Event) -> sc.SessionSnapshot:
+    state = sc.SessionState(session_id=SESSION)
+    for envelope in envelopes(ev.TurnStarted(turn_id=TURN), *events):
+        state.apply(envelope)
+    return state.snapshot(sc.Cursor(epoch=sc.Epoch("run_test"), seq=state.sseq))
+
+
+def test_answer_and_thoughts_go_apart() -> None:
+    """The answer goes to stdout and the thoughts to stderr, each as it comes."""
+    pieces = shown(view(), *part("thinking", "Let ", "me see."), *part("text", "It ", "is so."))
+
+    assert [
+        ("err", "✻ "),
+        ("err", "Let "),
+        ("err", "me see."),
+        ("out", "It "),
+        ("out", "is so."),
+    ] == pieces
+
+
+def test_streams_that_meet_do_not_collide() -> None:
+    """In one terminal whoever speaks next begins a new line."""
+    screen = view(shared=True)
+    pieces = shown(screen, *part("thinking", "hm"), *part("text", "yes"), ev.ToolCallFinished(result=result()))
+    screen.finish()
+
+    assert "✻ hm\nyes\n✓ look() success: 2 lines\n" == "".join(text for _, text in [*pieces, *screen.take()])
+
+
+def test_the_answer_ends_its_line() -> None:
+    """At the end stdout ends with a newline, and an answer that brought one gets no second."""
+    first, second = view(), view()
+    shown(first, *part("text", "yes"))
+    first.finish()
+    shown(second, *part("text", "yes\n"))
+    second.finish()
+
+    assert [("out", "\n")] == first.take()
+    assert [] == second.take()
+
+
+def test_tool_calls_are_one_line_with_arguments() -> None:
+    """A finished tool call is one line with its arguments and its gist, and is shown once."""
+    call = sc.ToolCallPart(
+        call_id=CALL, name="look", arguments=sc.JsonObject({"path": "a b", "deep": [1, {"x": None}]})
+    )
+    pieces = shown(
+        view(),
+        ev.MessageCompleted(message=answer(call)),
+        ev.ToolCallFinished(result=result()),
+        ev.ToolCallFinished(result=result()),
+    )
+
+    assert [("err", '✓ look(path="a b", deep=[1, {"x": null}]) success: 2 lines\n')] == pieces
+
+
+def test_tool_arguments_are_not_streamed() -> None:
+    """The JSON of a tool call's arguments never reaches the screen as it is written."""
+    assert [] == shown(view(), *part("tool_call", '{"path"', ': "x"}'))
+
+
+def test_a_withdrawn_answer_is_said_to_be_withdrawn() -> None:
+    """An answer that was shown and then withdrawn is marked, and one nobody saw is not."""
+    gone = ev.MessageDiscarded(message_id=ANSWER, reason="overloaded")
+
+    assert "withdrawn" in texts(shown(view(), *part("text", "half"), gone))["err"]
+    assert [] == shown(view(), gone)
+
+
+def test_a_retry_says_when() -> None:
+    """A model call that is tried again says why and in how long."""
+    failed = ev.ModelCallFailed(kind="rate_limited", message="Slow down.", attempt=1, retry_at=2_500)
+
+    assert [("err", "↻ Slow down (rate_limited); trying again in 1.5 s\n")] == shown(view(), failed)
+
+
+def test_the_status_line_gives_way() -> None:
+    """On a live terminal the activity is shown and erased before anything else is written."""
+    waiting = ev.ActivityChanged(activity=sc.Activity(name="waiting_for_model"))
+    pieces = shown(view(shared=True, live=True), waiting, *part("text", "hi"))
+
+    assert [("err", "waiting for the model…"), ("err", "\r\x1b[K"), ("out", "hi")] == pieces
+    assert [] == shown(view(), waiting)
+
+
+def test_hostile_chunks_are_harmless() -> None:
+    """An escape sequence that is cut into chunks does not reach the terminal."""
+    pieces = shown(view(), *part("text", "a\x1b", "[31", "mb\x1b]0;x", "y\x07c"))
+
+    assert "abc" == texts(pieces)["out"]
+
+
+@given(st.lists(st.text("ab ", min_size=1, max_size=4), min_size=1, max_size=12), st.data())
+def test_a_lag_repeats_nothing_and_loses_nothing(chunks: list[str], data: st.DataObject) -> None:
+    """However much was missed, the snapshot brings exactly the rest of the answer to stdout."""
+    before, after = sorted(data.draw(st.tuples(st.integers(0, len(chunks)), st.integers(0, len(chunks)))))
+    started = ev.MessageStarted(message_id=ANSWER, parent_id=None, turn_id=TURN, model="m")
+    screen = view()
+    pieces = shown(screen, started, *part("thinking", "hm"), *part("text", *chunks[:before]))
+    screen.catch_up(snapshot_of(started, *part("thinking", "hm"), *part("text", *chunks[:after])), 7)
+    pieces += screen.take()
+    pieces += shown(screen, *(ev.PartDelta(message_id=ANSWER, text=chunk) for chunk in chunks[after:]))
+
+    said = texts(pieces)
+    assert "".join(chunks) == said["out"].replace("\n", "")
+    assert said["err"].startswith("✻ hm")
+    assert 1 == said["err"].count("hm")
+    assert "fell behind by 7 events" in said["err"]
+
+
+def test_a_lag_over_finished_messages_and_tools() -> None:
+    """Whatever was finished during a lag is shown: the rest of the answer, tool calls with results, the next answer."""
+    call = sc.ToolCallPart(call_id=CALL, name="look", arguments=sc.JsonObject({"path": "."}))
+    later = sc.MessageId("msg_later")
+    committed = ev.ToolResultsCommitted(
+        message_id=sc.MessageId("msg_tool"), parent_id=ANSWER, turn_id=TURN, call_ids=(CALL,)
+    )
+    screen = view()
+    before = shown(screen, *part("text", "I lo"))
+    screen.catch_up(
+        snapshot_of(
+            ev.MessageCompleted(message=answer(sc.TextPart(text="I look."), call)),
+            ev.ToolCallStarted(call_id=CALL, name="look", arguments=call.arguments),
+            ev.ToolCallFinished(result=result()),
+            committed,
+            ev.MessageCompleted(
+                message=sc.Message(
+                    message_id=later,
+                    parent_id=sc.MessageId("msg_tool"),
+                    role="assistant",
+                    parts=(sc.TextPart(text="Found."),),
+                    created_at=0,
+                )
+            ),
+        ),
+        None,
+    )
+    said = texts([*before, *screen.take()])
+
+    assert "I look.\nFound." == said["out"]
+    assert 1 == said["err"].count('✓ look(path=".") success: 2 lines\n')
+
+
+def test_a_lag_over_a_withdrawal() -> None:
+    """An answer that is gone after a lag is said to be withdrawn."""
+    screen = view()
+    shown(screen, *part("text", "half"))
+    screen.catch_up(snapshot_of(), 3)
+
+    assert "withdrawn" in texts(screen.take())["err"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "interrupted", "line"),
+    [
+        ("completed", None, False, "✓ completed in 1.2 s · 2 steps · 1 tool call · 1,000 tokens in, 5 out"),
+        ("stopped", None, True, "■ stopped after 1.2 s: the partial answer was kept (2 words) · "),
+        ("failed", "no\nway", False, "✗ failed after 1.2 s: no way · "),
+        ("interrupted", None, False, "✗ interrupted after 1.2 s: the service ended · "),
+        ("limit_reached", "too many steps", False, "✗ ended after 1.2 s: too many steps · "),
+    ],
+)
+def test_outcomes_in_one_line(status: str, error: str | None, interrupted: bool, line: str) -> None:  # noqa: FBT001
+    """Each way a turn can end has its own truthful line with figures."""
+    outcome = sc.TurnOutcome(
+        turn_id=TURN,
+        status=status,  # type: ignore[arg-type]
+        error=error,
+        steps=2,
+        tool_calls=1,
+        usage=sc.Usage(input_tokens=1_000, output_tokens=5),
+        duration_ms=1_200,
+    )
+    said = answer(sc.TextPart(text="one two"), *([sc.InterruptedPart(reason="stopped")] if interrupted else []))
+
+    assert wording.outcome_line(PLAIN, outcome, said).startswith(line)
+
+
+def test_a_stop_before_the_first_word() -> None:
+    """A stop that kept nothing does not claim to have kept something."""
+    outcome = sc.TurnOutcome(turn_id=TURN, status="stopped", steps=1, duration_ms=20)
+
+    assert "■ stopped after 20 ms: nothing had been said yet · 1 step" == wording.outcome_line(PLAIN, outcome, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "line"),
+    [
+        ("error", "no such\x1b[31m file", "✗ look() error: no such file"),
+        ("denied", "not allowed", "■ look() denied: not allowed"),
+        ("success", "", "✓ look() success: no output"),
+        ("success", "x" * 100, f"✓ look() success: {'x' * 59}…"),
+    ],
+)
+def test_tool_results_in_one_line(status: str, text: str, line: str) -> None:
+    """Failures, denials, empty and long results each fit one safe line."""
+    assert line == wording.tool_line(PLAIN, result(status, text), None)

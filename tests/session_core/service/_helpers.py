@@ -1,0 +1,79 @@
+"""What tests of a whole service share: a config with a scripted model, and a look at everything that was recorded."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import trio
+
+from session_core.ids import SessionId
+from session_core.service.config import ServiceConfig
+from session_core.service.service import SessionService
+from session_core.testing.checked import WitnessStore
+from session_core.testing.scripted import Answer, ScriptedProvider
+from session_core.vocabulary.events import Event, SessionEvent
+from session_core.vocabulary.messages import Message
+from session_core.vocabulary.sessions import TurnOutcome
+
+E = TypeVar("E")
+
+
+def trio_now() -> int:
+    """Read the clock that autojump moves."""
+    return int(trio.current_time() * 1000)
+
+
+def scripted(*answers: Answer | ScriptedProvider, **settings: Any) -> ServiceConfig:
+    """Make a config whose only model "m" plays these answers."""
+    first = answers[0] if answers else None
+    provider = first if isinstance(first, ScriptedProvider) else ScriptedProvider(*answers)  # type: ignore[arg-type]
+    return ServiceConfig(**{"models": {"m": provider}, "tools": (), "cwd": "/", "now": trio_now, **settings})
+
+
+def recorded(service: SessionService, session_id: SessionId | None = None) -> list[SessionEvent]:
+    """Everything that a checked service has recorded, of one session or of all."""
+    store = service._core.config.store
+    assert isinstance(store, WitnessStore)
+    return [event for event in store.seen if session_id is None or event.session_id == session_id]
+
+
+def trace(service: SessionService, session_id: SessionId) -> list[Event]:
+    """The bare events of one session."""
+    return [each.event for each in recorded(service, session_id)]
+
+
+def of_type(service: SessionService, session_id: SessionId, kind: type[E]) -> list[E]:
+    """The events of one kind."""
+    return [event for event in trace(service, session_id) if isinstance(event, kind)]
+
+
+@contextmanager
+def actor_held(service: SessionService) -> Generator[None]:
+    """Keep the sleeping actor from waking up, so that commands stay in the mailbox until the end of the block."""
+    mailbox = service._mailbox
+    assert mailbox._actor is not None
+    assert mailbox._actor_parked
+    mailbox._actor_parked = False
+    yield
+    trio.lowlevel.reschedule(mailbox._actor)
+
+
+async def new_session(service: SessionService, **settings: Any) -> SessionId:
+    """Create a session and return its id."""
+    return (await service.create_session(**settings)).session_id
+
+
+async def say(service: SessionService, session_id: SessionId, text: str = "hello") -> TurnOutcome:
+    """Send a message and wait for the end of the turn."""
+    await service.send_user_message(session_id, text)
+    return (await service.wait_for_turn(session_id)).outcome
+
+
+async def transcript(service: SessionService, session_id: SessionId) -> list[tuple[str, str]]:
+    """Return the conversation as pairs of role and text."""
+    return said((await service.load_session(session_id)).transcript)
+
+
+def said(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
+    """Messages as pairs of role and text."""
+    return [(message.role, message.text) for message in messages]

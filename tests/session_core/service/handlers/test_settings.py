@@ -1,0 +1,51 @@
+"""Settings: each change is checked, told, and shown in the state and the list."""
+
+import pytest
+
+from session_core.errors import InvalidInput, NotFound
+from session_core.testing.checked import open_checked_service
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.sessions import SandboxPolicy, Settings
+from tests.session_core.service._helpers import new_session, recorded, scripted
+
+
+async def test_settings_change_with_an_event_each_time() -> None:
+    """Every change of a setting is in the state at once and is told, even when the value was the same before."""
+    policy = SandboxPolicy(mode="full_access", network=True, writable_roots=("/tmp",))
+    async with open_checked_service(scripted()) as service:
+        session_id = await new_session(service)
+        model = await service.switch_model(session_id, "m")
+        replies = [
+            await service.change_permission_tier(session_id, "ask_all"),
+            await service.change_sandbox_policy(session_id, policy),
+            await service.change_working_directory(session_id, "/tmp"),
+        ]
+        settings = Settings(model="m", cwd="/tmp", permission_tier="ask_all", sandbox=policy)
+        assert settings == (await service.load_session(session_id)).settings
+        events = recorded(service, session_id)[1:]
+        assert [
+            ev.ModelSwitched(model="m"),
+            ev.PermissionTierChanged(tier="ask_all"),
+            ev.SandboxPolicyChanged(policy=policy),
+            ev.WorkingDirectoryChanged(cwd="/tmp"),
+        ] == [event.event for event in events]
+        assert "now" == model.effective
+        cursors = [model.cursor.seq, *(reply.cursor.seq for reply in replies)]
+        assert [event.seq for event in events] == cursors
+
+
+async def test_settings_that_cannot_be() -> None:
+    """An unknown model and relative folders are refused, naming the field, and nothing changes."""
+    async with open_checked_service(scripted()) as service:
+        session_id = await new_session(service)
+        before = recorded(service)
+        with pytest.raises(NotFound) as unknown:
+            await service.switch_model(session_id, "gone")
+        assert "model" == unknown.value.field
+        with pytest.raises(InvalidInput) as relative:
+            await service.change_working_directory(session_id, "here")
+        assert "cwd" == relative.value.field
+        with pytest.raises(InvalidInput) as root:
+            await service.change_sandbox_policy(session_id, SandboxPolicy(writable_roots=("../up",)))
+        assert "writable_roots" == root.value.field
+        assert before == recorded(service)
