@@ -5,7 +5,6 @@ The tool writes, so the default permission tier asks a person first; here a smal
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Literal
 
 import trio
 
@@ -16,7 +15,7 @@ class SaveNote:
     """A tool has a description for the model, its effects on the world, and `run`."""
 
     spec = sc.ToolSpec(name="save_note", description="Save a note.", parameters=sc.JsonObject({"type": "object"}))
-    effects: frozenset[Literal["write"]] = frozenset({"write"})
+    effects: frozenset[sc.Effect] = frozenset({"write"})
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -26,7 +25,6 @@ class SaveNote:
         note = arguments.get("note")
         if not isinstance(note, str) or not note:
             raise sc.ToolFailed("note must be a text that is not empty")
-        await trio.lowlevel.checkpoint()
         self.notes.append(note)
         return sc.ToolOutput(text=f"saved note {len(self.notes)}")
 
@@ -54,9 +52,11 @@ class NoteTaker:
 async def answer_approvals(policy: sc.AttachedClient, session_id: sc.SessionId, feed: sc.Feed) -> None:
     """Stand in for the person: everything may be noted but passwords."""
     async for item in feed:
+        asked: tuple[sc.Approval, ...] = item.approvals if isinstance(item, sc.SessionSnapshot) else ()
         if isinstance(item, sc.SessionEvent) and isinstance(item.event, sc.events.ApprovalRequested):
-            approval = item.event.approval
-            decision: Literal["deny", "allow_once"] = "deny" if "password" in str(approval.arguments) else "allow_once"
+            asked = (item.event.approval,)
+        for approval in asked:
+            decision: sc.Decision = "deny" if "password" in str(approval.arguments) else "allow_once"
             await policy.answer_approval(session_id, approval.request_id, decision)
 
 

@@ -11,6 +11,8 @@ MAX_PATH_CHARS: Final = 4_096
 """The longest path Linux accepts."""
 MAX_IMAGE_BYTES: Final = 5_000_000
 """Providers refuse larger images."""
+MAX_MESSAGE_CHARS: Final = 8_000_000
+"""Text and images of one message together, so that it fits into a frame with room to spare."""
 MAX_PARTS_PER_MESSAGE: Final = 64
 """A user message is a text and a handful of images."""
 MAX_DELAY_MS: Final = 7 * 24 * 3_600_000
@@ -52,6 +54,8 @@ MAX_FINISHED_REQUESTS: Final = 256
 # What a turn may use.
 MAX_STEPS_PER_TURN: Final = 200
 """Model calls in one turn; a model that loops is ended with a clear outcome."""
+MAX_ANSWER_CHARS: Final = 1_000_000
+"""Text of one model answer; a model that never ends is a failure."""
 MAX_TOOL_OUTPUT_CHARS: Final = 100_000
 """Text of one tool result that is kept and shown to the model; the rest is cut with a remark."""
 MAX_LIVE_OUTPUT_CHARS: Final = 64_000

@@ -27,11 +27,12 @@ class _OpenPart:
 
 
 class AnswerInProgress:
-    """Collects one answer. `malformed` names the tool calls whose arguments could not be read."""
+    """Collects one answer: `size` counts its characters, `malformed` names tool calls with unreadable arguments."""
 
     def __init__(self, *, message_id: MessageId, parent_id: MessageId | None, turn_id: TurnId, model: str) -> None:
         self.message_id = message_id
         self.malformed: set[CallId] = set()
+        self.size = 0
         self._parent_id = parent_id
         self._turn_id = turn_id
         self._model = model
@@ -65,6 +66,7 @@ class AnswerInProgress:
     def _grow(self, text: str) -> Iterator[ev.Event]:
         if text:
             text = clean_text(text)
+            self.size += len(text)
             self._parts[-1].pieces.append(text)
             yield ev.PartDelta(message_id=self.message_id, text=text)
 

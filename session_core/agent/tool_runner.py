@@ -108,7 +108,7 @@ class ToolRunner:
                 self._finish(call, "success", output.text, output)
             except ToolFailed as failure:
                 self._finish(call, "error", str(failure) or "The tool failed.")
-            except Exception as bug:
+            except (Exception, SystemExit, GeneratorExit) as bug:
                 log.exception("tool %s failed unexpectedly", call.name)
                 self._finish(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
 
@@ -135,9 +135,14 @@ class _Reporter:
     call_id: CallId
 
     def __call__(self, text: str) -> None:
+        if not trio.lowlevel.in_trio_task():
+            msg = "report was called from another thread: use trio.from_thread.run_sync(context.report, text) there"
+            raise RuntimeError(msg)
         live = next((tool for tool in self.desk.state.tools if tool.call_id == self.call_id), None)
         if text and live is not None and live.result is None:
-            self.desk.record(ev.ToolOutputDelta(call_id=self.call_id, text=clean_text(text)))
+            self.desk.record(
+                ev.ToolOutputDelta(call_id=self.call_id, text=clean_text(text[-limits.MAX_LIVE_OUTPUT_CHARS :]))
+            )
 
 
 def check_output(output: ToolOutput) -> None:
@@ -147,6 +152,9 @@ def check_output(output: ToolOutput) -> None:
         raise TypeError(msg)
     if not all(image.data.isascii() for image in output.images):
         msg = "an image is not base64 text"
+        raise ValueError(msg)
+    if sum(len(image.data) for image in output.images) > limits.MAX_MESSAGE_CHARS:
+        msg = f"its images have more than {limits.MAX_MESSAGE_CHARS:,} characters together"
         raise ValueError(msg)
     if (fault := find_fault(output.details, limits.MAX_OPEN_JSON_DEPTH)) is not None:
         msg = f"details{fault.path}: {fault.reason}"

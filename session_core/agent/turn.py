@@ -97,6 +97,8 @@ class Agent:
                     return _complete(desk, answer, chunk)
                 for event in answer.take(chunk):
                     desk.record(event)
+                if answer.size > limits.MAX_ANSWER_CHARS:
+                    return ModelFailed(kind="malformed", message="the model's answer does not end")
         return ModelFailed(kind="malformed", message="the model's answer ended without an end mark")
 
 

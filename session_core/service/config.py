@@ -27,6 +27,15 @@ def _demo_models() -> Mapping[str, Provider]:
     return {"demo": DemoProvider()}
 
 
+_AT_LEAST_ONE = (
+    "stream_capacity",
+    "session_stream_capacity",
+    "mailbox_capacity",
+    "approval_timeout_ms",
+    "stop_patience_ms",
+)
+
+
 @attrs.frozen(kw_only=True)
 class ServiceConfig:
     """Settings of a service.
@@ -72,11 +81,14 @@ class ServiceConfig:
         if self.model not in self.models:
             msg = f"default_model is {self.model!r}, which is not among the models: {', '.join(self.models)}"
             raise InvalidInput(msg, field="default_model")
+        if not self.cwd.startswith("/"):
+            msg = f"cwd must be an absolute path, not {self.cwd!r}"
+            raise InvalidInput(msg, field="cwd")
         names = [tool.spec.name for tool in self.tools]
         if len(set(names)) != len(names):
             msg = f"two tools share a name: {', '.join(sorted(names))}"
             raise InvalidInput(msg, field="tools")
-        for field in ("stream_capacity", "session_stream_capacity", "mailbox_capacity"):
+        for field in _AT_LEAST_ONE:
             if getattr(self, field) < 1:
                 msg = f"{field} must be at least 1"
                 raise InvalidInput(msg, field=field)

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import trio
 
+from session_core import limits
 from session_core.agent.answer import clean_text
 from session_core.agent.context import model_messages
 from session_core.agent.turn import Agent, shown
@@ -31,10 +32,12 @@ from session_core.stream.event_stream import EventStream
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import Command, CommandRequest
 from session_core.vocabulary.messages import Message, UserPart
-from session_core.vocabulary.sessions import ClientRole, TurnStatus
+from session_core.vocabulary.sessions import DeliverAs, QueueItem, TurnStatus
 from session_core.vocabulary.snapshots import SessionSnapshot
 
 log = logging.getLogger(__name__)
+
+RETRY_WAKEUP_MS = 10_000  # a wake-up that finds the queue full tries again after this long
 
 Handlers = dict[type[Command[Any]], Callable[..., object]]
 """Which function runs which command."""
@@ -64,7 +67,6 @@ class ServiceCore:
         self.stream = EventStream(capacity=config.stream_capacity, session_capacity=config.session_stream_capacity)
         self.ledger = Ledger(self.stream, config.store, config.now)
         self.sessions: dict[SessionId, Session] = {}
-        self.clients: dict[ClientId, ClientRole] = {}
         self.agent = Agent(
             models=config.models,
             tools={tool.spec.name: tool for tool in config.tools},
@@ -111,10 +113,14 @@ class ServiceCore:
 
     def subtree(self, session_id: SessionId) -> Iterator[Session]:
         """The child sessions of a session, their children, and so on."""
-        for session in list(self.sessions.values()):
-            if session.state.parent_id == session_id:
-                yield session
-                yield from self.subtree(session.state.session_id)
+        children: dict[SessionId | None, list[Session]] = {}
+        for session in self.sessions.values():
+            children.setdefault(session.state.parent_id, []).append(session)
+        found = children.pop(session_id, [])
+        while found:
+            session = found.pop()
+            yield session
+            found += children.pop(session.state.session_id, ())
 
     def add_session(self, session_id: SessionId, created: ev.SessionCreated, by: ClientId | None) -> Session:
         """Bring a session into being."""
@@ -150,7 +156,8 @@ class ServiceCore:
         a child of `after` (None is the root) instead, and waiting messages follow it.
         """
         work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
-        session.work = work
+        if session.state.archived:
+            session.record(ev.SessionRestored(), by)  # nothing runs out of sight
         session.record(ev.TurnStarted(turn_id=work.turn_id), by)
         if not branch:
             self._deliver_queue(session, work.turn_id)
@@ -162,8 +169,25 @@ class ServiceCore:
             message_id = message.message_id
         if branch:
             self._deliver_queue(session, work.turn_id)
+        session.work = work
         self.nursery.start_soon(self._run_turn, session, work, name=f"turn {work.turn_id}")
         return work.turn_id, message_id
+
+    def enqueue(
+        self,
+        session: Session,
+        parts: tuple[UserPart, ...],
+        deliver_as: DeliverAs,
+        by: ClientId | None,
+        *,
+        restart: bool = True,
+    ) -> QueueItem:
+        """Let a message wait. One that comes while the work is being stopped is for what follows: it starts a turn."""
+        item = queue_item(parts, deliver_as, session.now(), by)
+        session.record(ev.MessageQueued(item=item), by)
+        if session.work is not None and session.work.stop_requested and restart and deliver_as != "next_turn":
+            session.work.restart = True
+        return item
 
     def _deliver_queue(self, session: Session, turn_id: TurnId) -> None:
         for item in session.state.queue:
@@ -175,12 +199,20 @@ class ServiceCore:
         try:
             with work.scope:
                 await self.agent.run_turn(desk)
-        except Exception as bug:
+        except (Exception, SystemExit, GeneratorExit) as bug:
             log.exception("turn %s failed by a bug", work.turn_id)
             error = shown(f"internal error: {type(bug).__name__}: {bug}")
         finally:
             if session.work is work:
                 session.close_work(self._status_after(work, error), error=error)
+            self._after(session, work)
+
+    def _after(self, session: Session, work: Work) -> None:
+        """Do what was put off until the work had ended, in the same step."""
+        for call in work.on_end:
+            call()
+        if work.restart and not session.closing and session.work is None:
+            self.start_turn(session, None)
 
     @staticmethod
     def _status_after(work: Work, error: str | None) -> TurnStatus:
@@ -191,8 +223,8 @@ class ServiceCore:
     def start_compaction(self, session: Session, by: ClientId | None) -> None:
         """Start summarising the conversation of a session at rest."""
         work = Work(kind="compaction", turn_id=TurnId(new_id("turn")))
-        session.work = work
         session.record(ev.CompactionStarted(), by)
+        session.work = work
         self.nursery.start_soon(self._run_compaction, session, work, name="compaction")
 
     async def _run_compaction(self, session: Session, work: Work) -> None:
@@ -213,8 +245,9 @@ class ServiceCore:
             else:
                 message = self._summary_message(session, summary)
                 session.record(ev.CompactionFinished(status="completed", summary=message))
-                if any(item.deliver_as != "next_turn" for item in session.state.queue):
-                    self.start_turn(session, None)  # with what was sent meanwhile: nothing else would deliver it
+            if not work.stop_requested and any(item.deliver_as != "next_turn" for item in session.state.queue):
+                work.restart = True  # with what was sent meanwhile: nothing else would deliver it
+            self._after(session, work)
 
     @staticmethod
     def _summary_message(session: Session, summary: str) -> Message:
@@ -231,9 +264,12 @@ class ServiceCore:
         wakeup = next((w for w in session.state.wakeups if w.wakeup_id == wakeup_id), None) if session else None
         if session is None or wakeup is None or session.closing:
             return
+        if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
+            self.wakeups.arm(session_id, wakeup_id, session.now() + RETRY_WAKEUP_MS)
+            return
         session.record(ev.WakeupFired(wakeup_id=wakeup.wakeup_id))
         parts = text_parts(f"[scheduled wake-up] {wakeup.text}")
         if session.work is None:
             self.start_turn(session, None, parts)
         else:
-            session.record(ev.MessageQueued(item=queue_item(parts, "follow_up", session.now(), None)))
+            self.enqueue(session, parts, "follow_up", None)

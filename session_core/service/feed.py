@@ -68,8 +68,9 @@ class Feed:
 
         Cancellation: atomic; a cancelled call has taken nothing.
         """
-        if self._buffer:  # the iterator has taken these and not handed them out
+        if self._buffer:
             await trio.lowlevel.checkpoint()
+        if self._buffer:  # the iterator has taken these and not handed them out
             items, self._buffer = self._buffer[::-1], []
             return items
         if self._follower.needs is not None:

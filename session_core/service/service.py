@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import attrs
 import trio
@@ -11,7 +11,7 @@ import trio
 from session_core.errors import Conflict, Forbidden, InternalError, InvalidInput, ServiceClosed, SessionCoreError
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
 from session_core.service.config import ServiceConfig
-from session_core.service.content import checked_name
+from session_core.service.content import checked_client_id
 from session_core.service.core import Caller, Later, ServiceCore
 from session_core.service.feed import Feed
 from session_core.service.handlers import HANDLERS
@@ -20,10 +20,10 @@ from session_core.service.mailbox import Mailbox, MailboxStatistics
 from session_core.stream.event_stream import StreamStatistics
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.checks import check_for
+from session_core.vocabulary.checks import check_for, describe
 from session_core.vocabulary.commands import Command, CommandRequest
 from session_core.vocabulary.methods import SessionMethods
-from session_core.vocabulary.sessions import ClientRole
+from session_core.vocabulary.sessions import ClientPresence, ClientRole
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -65,13 +65,10 @@ class SessionService(SessionMethods):
         if type(command) not in HANDLERS:
             msg = f"unknown command: {type(command).__name__}"
             raise InvalidInput(msg, field="command")
-        if client_id != LOCAL_CLIENT and client_id not in self._core.clients:
-            checked_name(client_id, "client_id")
+        if client_id != LOCAL_CLIENT and client_id not in self._clients:
+            checked_client_id(client_id)
         request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
-        if self._core.stream.closed:
-            await trio.lowlevel.checkpoint()
-            msg = "the service is closed"
-            raise ServiceClosed(msg)
+        self._refuse_if_closed()
         if command.lane == "beside":
             reply = self._perform(request, self._mailbox.last_number)
             if not isinstance(reply, Later):
@@ -79,10 +76,19 @@ class SessionService(SessionMethods):
         else:
             reply = await self._mailbox.call(request)
         if isinstance(reply, Later):
-            reply = self._replies.settle(request, await reply.wait())
+            reply = self._replies.settle(request, await self._wait(reply, command))
         if not command.reads_only:
             await self._until_durable()
         return cast("R", reply)
+
+    @staticmethod
+    async def _wait(later: Later, command: Command[Any]) -> object:
+        try:
+            return await later.wait()
+        except SessionCoreError:
+            raise
+        except Exception as bug:
+            raise _failed_by_a_bug(command, bug) from bug
 
     async def _until_durable(self) -> None:
         seq, store = self._core.stream.seq, self._core.config.store
@@ -92,7 +98,7 @@ class SessionService(SessionMethods):
     def _perform(self, request: CommandRequest, number: int) -> object:
         """Run one command now; synchronous, so that nothing can come in between."""
         command = request.command
-        if not command.reads_only and self._core.clients.get(request.client_id) == "observer":
+        if not command.reads_only and self._is_observer(request.client_id):
             msg = f"client {request.client_id!r} is an observer: it may watch but not act"
             raise Forbidden(msg)
         remembered = self._replies.recall(request)
@@ -103,9 +109,7 @@ class SessionService(SessionMethods):
         except SessionCoreError:
             raise
         except Exception as bug:
-            log.exception("command %s failed by a bug", type(command).__name__)
-            msg = f"{type(command).__name__} failed by a bug in the service: {type(bug).__name__}: {bug}"
-            raise InternalError(msg) from bug
+            raise _failed_by_a_bug(command, bug) from bug
         self._replies.remember(request, reply)
         return reply
 
@@ -142,6 +146,9 @@ class SessionService(SessionMethods):
             msg = f"after must be a cursor, not {after!r}"
             raise InvalidInput(msg, field="after")
         if session_id is not None:
+            if not check_for(str)(session_id):
+                msg = f"session_id must be text, not {session_id!r}"
+                raise InvalidInput(msg, field="session_id")
             self._core.session(session_id)
 
     def statistics(self) -> ServiceStatistics:
@@ -150,7 +157,7 @@ class SessionService(SessionMethods):
         return ServiceStatistics(
             sessions=len(core.sessions),
             running=sum(1 for session in core.sessions.values() if session.work is not None),
-            clients=len(core.clients),
+            clients=len(self._clients),
             mailbox=self._mailbox.statistics(),
             stream=core.stream.statistics(),
         )
@@ -160,18 +167,38 @@ class SessionService(SessionMethods):
     @contextmanager
     def attach(self, client_id: str, *, role: ClientRole = "participant") -> Generator["AttachedClient"]:
         """Act under a name: everything done through the yielded client says who did it. Observers may only watch."""
-        name = ClientId(checked_name(client_id, "client_id"))
-        if name in self._core.clients or name == LOCAL_CLIENT:
+        name = checked_client_id(client_id)
+        if not check_for(ClientRole)(role):
+            msg = f"role must be {describe(ClientRole)}, not {role!r}"
+            raise InvalidInput(msg, field="role")
+        if name in self._clients or name == LOCAL_CLIENT:
             msg = f"a client called {name!r} is already attached"
             raise Conflict(msg, field="client_id")
-        self._core.clients[name] = role
+        self._refuse_if_closed()
         self._core.ledger.enter(None, ev.ClientAttached(client_id=name, role=role))
         try:
             yield AttachedClient(self, name)
         finally:
-            del self._core.clients[name]
             if not self._core.stream.closed:
                 self._core.ledger.enter(None, ev.ClientDetached(client_id=name))
+
+    @property
+    def _clients(self) -> dict[ClientId, ClientPresence]:
+        return self._core.ledger.fleet.clients
+
+    def _is_observer(self, client_id: ClientId) -> bool:
+        presence = self._clients.get(client_id)
+        return presence is not None and presence.role == "observer"
+
+    def _refuse_if_closed(self) -> None:
+        if self._core.stream.closed:
+            msg = "the service is closed"
+            raise ServiceClosed(msg)
+
+
+def _failed_by_a_bug(command: Command[Any], bug: Exception) -> InternalError:
+    log.error("command %s failed by a bug", type(command).__name__, exc_info=bug)
+    return InternalError(f"{type(command).__name__} failed by a bug in the service: {type(bug).__name__}: {bug}")
 
 
 class AttachedClient(SessionMethods):
@@ -217,7 +244,7 @@ async def open_session_service(config: ServiceConfig | None = None) -> AsyncGene
     except BaseExceptionGroup as group:
         # The block's own error should reach its author as it was raised, not wrapped by our background tasks.
         if body_error is not None and group.exceptions == (body_error,):
-            raise body_error from None
+            raise body_error from body_error.__cause__
         raise
     finally:
         if core is not None:

@@ -87,7 +87,9 @@ def _withhold(core: ServiceCore, targets: list[Session]) -> int:
     return sum(
         1
         for request in core.waiting_commands()
-        if isinstance(request.command, STARTS_WORK) and request.command.session_id in ids
+        if isinstance(request.command, STARTS_WORK)
+        and request.command.session_id in ids
+        and getattr(request.command, "deliver_as", None) != "next_turn"
     )
 
 

@@ -73,6 +73,7 @@ def _model_switched(state: "SessionState", event: ev.ModelSwitched, _: SessionEv
 @_applies(ev.PermissionTierChanged)
 def _tier_changed(state: "SessionState", event: ev.PermissionTierChanged, _: SessionEvent) -> None:
     state.settings = attrs.evolve(state.settings, permission_tier=event.tier)
+    state.grants = ()  # a new rule starts from nothing, so that an "always" can be taken back
 
 
 @_applies(ev.SandboxPolicyChanged)
@@ -323,4 +324,4 @@ def _wakeup_fired(state: "SessionState", event: ev.WakeupFired, _: SessionEvent)
 
 
 NOT_FOLDED = (ev.ModelCallFailed, ev.OutcomeDismissed, ev.CompactionStarted, ev.ClientAttached, ev.ClientDetached)
-"""Events that tell readers something but leave the state to another event recorded with them, or have no session."""
+"""Events that leave a session's state to another event recorded with them, or belong to no session (see `fleet`)."""

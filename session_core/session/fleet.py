@@ -4,27 +4,30 @@ from typing import Any
 
 import attrs
 
-from session_core.ids import Cursor, SessionId
+from session_core.ids import ClientId, Cursor, SessionId
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import PASSING, SessionEvent
-from session_core.vocabulary.sessions import IDLE
+from session_core.vocabulary.sessions import IDLE, ClientPresence
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
 
 
 class FleetState:
     """The working form of a `ServiceSnapshot`."""
 
-    __slots__ = ("sessions",)
+    __slots__ = ("clients", "sessions")
 
     def __init__(self) -> None:
         self.sessions: dict[SessionId, SessionSummary] = {}
+        self.clients: dict[ClientId, ClientPresence] = {}
 
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event of any session into the list."""
         event, session_id = envelope.event, envelope.session_id
-        if session_id is None or isinstance(event, PASSING):
+        if isinstance(event, PASSING):
             return
-        if isinstance(event, ev.SessionCreated):
+        if session_id is None:
+            self._apply_to_clients(event)
+        elif isinstance(event, ev.SessionCreated):
             self.sessions[session_id] = _new_summary(session_id, event, envelope.at)
         elif isinstance(event, ev.SessionDeleted):
             self.sessions.pop(session_id, None)
@@ -32,15 +35,24 @@ class FleetState:
             before = self.sessions[session_id]
             self.sessions[session_id] = attrs.evolve(before, updated_at=envelope.at, **_changes(before, event))
 
+    def _apply_to_clients(self, event: ev.Event) -> None:
+        if isinstance(event, ev.ClientAttached):
+            self.clients[event.client_id] = ClientPresence(client_id=event.client_id, role=event.role)
+        elif isinstance(event, ev.ClientDetached):
+            self.clients.pop(event.client_id, None)
+
     def snapshot(self, cursor: Cursor) -> ServiceSnapshot:
         """Freeze the list as it is at `cursor`."""
-        return ServiceSnapshot(cursor=cursor, sessions=tuple(self.sessions.values()))
+        return ServiceSnapshot(
+            cursor=cursor, sessions=tuple(self.sessions.values()), clients=tuple(self.clients.values())
+        )
 
     @classmethod
     def from_snapshot(cls, snapshot: ServiceSnapshot) -> "FleetState":
         """Make a working list that goes on from a snapshot."""
         state = cls()
         state.sessions = {summary.session_id: summary for summary in snapshot.sessions}
+        state.clients = {client.client_id: client for client in snapshot.clients}
         return state
 
 

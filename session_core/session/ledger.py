@@ -1,4 +1,4 @@
-"""The one synchronous step in which an event becomes true: stamp, fold, journal, publish. No checkpoint inside."""
+"""The one synchronous step in which an event becomes true: stamp, journal, fold, publish. No checkpoint inside."""
 
 from collections.abc import Callable
 
@@ -22,12 +22,12 @@ class Ledger:
     def enter(self, state: SessionState | None, event: Event, by: ClientId | None = None) -> SessionEvent:
         """Record an event of a session, or an app-wide one when there is no state.
 
-        The folds come first: should one fail by a bug, nothing has been journalled or published.
+        The store comes first: should it refuse, nothing has changed. The folds are total and cannot fail.
         """
         session_id = state.session_id if state is not None else None
         envelope = self.stream.stamp(session_id, event, by=by, at=self.now())
+        self.store.append(envelope)
         if state is not None:
             state.apply(envelope)
         self.fleet.apply(envelope)
-        self.store.append(envelope)
         return self.stream.push(envelope)

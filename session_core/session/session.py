@@ -51,6 +51,7 @@ class Work:
     stop_requested: bool = False
     ended: trio.Event = attrs.field(factory=trio.Event)
     on_end: list[Callable[[], None]] = attrs.field(factory=list)
+    restart: bool = False  # messages came while it was being stopped: they start a turn when it has ended
 
 
 @attrs.frozen(kw_only=True)
@@ -111,8 +112,6 @@ class Session:
         if work is not None and work.kind == kind:
             self.work = None
             work.ended.set()
-            for call in work.on_end:
-                call()
 
     @property
     def cursor(self) -> Cursor:
@@ -140,16 +139,17 @@ class Session:
         work = self.work
         if work is None:
             return False
-        if not work.stop_requested:
+        if not work.stop_requested or (self.state.stop is not None and self.state.stop.scope != scope):
             work.stop_requested = True
             self.record(ev.StopRequested(scope=scope), by)
         work.scope.cancel(reason="a stop was requested")
+        self.close_requests("stopped", by)
         return True
 
-    def close_work(self, status: TurnStatus, *, error: str | None = None, by: ClientId | None = None) -> None:
+    def close_work(self, status: TurnStatus, *, error: str | None = None) -> None:
         """Record what it takes to bring the session to rest with everything answered and nothing half-done."""
         while (event := next_closing_event(self.state, status, now=self.now(), error=error)) is not None:
-            self.record(event, by)
+            self.record(event)
 
     def close_requests(self, because: ResolvedBecause, by: ClientId | None = None) -> None:
         """Close all approvals and dialogs that are open without any work running."""
@@ -208,11 +208,16 @@ class Session:
         if (known := self._resolved.get(request_id)) is not None:
             return known
         answer = self._waiting.setdefault(request_id, Deferred())
-        with trio.move_on_after(timeout_ms / 1000) as limit:
+        with trio.move_on_after(timeout_ms / 1000):
             return await answer.wait()
-        if limit.cancelled_caught and not self.resolve_approval(request_id, "deny", "timed_out"):
-            self.resolve_dialog(request_id, None, "timed_out")
-        return await answer.wait()
+        closed = self.resolve_approval(request_id, "deny", "timed_out") or self.resolve_dialog(
+            request_id, None, "timed_out"
+        )
+        if closed:
+            return self._resolved[request_id]
+        self._waiting.pop(request_id, None)  # it was answered so long ago that nobody remembers how
+        answer_unknown = DialogAnswer(request_id=request_id, because="timed_out")
+        return Resolved(resolution=answer_unknown, by=None)
 
     def _remember(self, request_id: RequestId, resolved: Resolved) -> None:
         self._resolved[request_id] = resolved

@@ -14,6 +14,7 @@ from typing import overload
 
 import attrs
 
+from session_core.errors import ProtocolError
 from session_core.ids import Cursor, MessageId, SessionId
 from session_core.session.appliers import APPLIERS
 from session_core.session.fleet import FleetState
@@ -148,6 +149,9 @@ def fold(
 
     `events` come from the stream that the snapshot's cursor belongs to: one session's for a `SessionSnapshot`, all
     for a `ServiceSnapshot`. Events of other sessions are ignored by the former.
+
+    Raises:
+        ProtocolError: A merged event holds text from before and after the snapshot, which nobody can take apart.
     """
     seq = snapshot.cursor.seq
     state: SessionState | FleetState
@@ -159,6 +163,9 @@ def fold(
         state = FleetState.from_snapshot(snapshot)
     for event in events:
         if event.seq > seq:
+            if event.merged > 1 and isinstance(state, SessionState) and event.sseq - event.merged < state.sseq:
+                msg = "this merged event began before the snapshot; follow the session from the snapshot's own cursor"
+                raise ProtocolError(msg, field="$.merged")
             state.apply(event)
             seq = event.seq
     return state.snapshot(Cursor(epoch=snapshot.cursor.epoch, seq=seq))

@@ -17,6 +17,7 @@ from session_core.errors import Lagged, ServiceClosed
 from session_core.ids import Cursor
 from session_core.stream.coalesce import coalesce
 from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.snapshots import Bookmark
 
 if TYPE_CHECKING:
     from session_core.stream.event_stream import EventStream
@@ -71,6 +72,10 @@ class Subscription:
         has_everything = not self._buffer and self._position >= self._ring.head
         return Cursor(epoch=self._stream.epoch, seq=self._stream.seq if has_everything else self._seen_seq)
 
+    def bookmark(self) -> Bookmark:
+        """Say where this reader stands, for a peer that waits far away and must not fall out of the window."""
+        return Bookmark(cursor=self.cursor)
+
     async def receive_batch(self) -> list[SessionEvent]:
         """Wait until there is something, then return all of it, oldest first.
 
@@ -81,8 +86,9 @@ class Subscription:
 
         Cancellation: atomic; a cancelled call has taken nothing.
         """
-        if self._buffer:  # the iterator has taken these and not handed them out
+        if self._buffer:
             await trio.lowlevel.checkpoint()
+        if self._buffer and not self._closed:  # the iterator has taken these and not handed them out
             batch, self._buffer = self._buffer[::-1], []
             self._seen_seq = batch[-1].seq
             return batch
@@ -110,7 +116,7 @@ class Subscription:
         ring = self._ring
         if self._position < ring.base or self._position < ring.head - ring.capacity:  # `oldest`, without a call
             self._skip_to(ring.oldest)
-        batch = ring.items[self._position - ring.base :]
+        batch = ring.since(self._position)
         if self._max_bytes is not None:
             kept = _newest_within(batch, self._max_bytes)
             self._skip_to(ring.head - kept)

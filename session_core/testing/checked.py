@@ -29,12 +29,12 @@ class WitnessStore(MemoryStore):
         self.core: ServiceCore | None = None
 
     def append(self, event: SessionEvent) -> None:
-        """Note an event; the state it belongs to has already taken it in."""
+        """Note an event; the state it belongs to takes it in afterwards, so a snapshot is as of the one before."""
         super().append(event)
         self.seen.append(event)
         if self.core is None or event.seq % SNAPSHOT_EVERY:
             return
-        cursor = Cursor(epoch=self.core.stream.epoch, seq=event.seq)
+        cursor = Cursor(epoch=self.core.stream.epoch, seq=event.seq - 1)
         self.fleets.append(self.core.ledger.fleet.snapshot(cursor))
         session = self.core.sessions.get(event.session_id) if event.session_id is not None else None
         if session is not None:

@@ -27,7 +27,10 @@ class ToolFailed(Exception):
 
 @attrs.frozen(kw_only=True)
 class ToolContext:
-    """What a running tool gets to know and to use; `report` shows live output and never waits."""
+    """What a running tool gets to know and to use; `report` shows live output and never waits.
+
+    From another thread, call it as `trio.from_thread.run_sync(context.report, text)`.
+    """
 
     call_id: CallId
     cwd: str

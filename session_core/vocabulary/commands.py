@@ -102,7 +102,7 @@ class RestoreSession(Command[replies.Acknowledged]):
 
 @checked_value
 class DeleteSession(Command[replies.Acknowledged]):
-    """Stop whatever runs in a session and remove it for good."""
+    """Stop whatever runs in a session and its child sessions, and remove it for good; the children stay."""
 
     session_id: SessionId
 
@@ -124,7 +124,8 @@ class SendUserMessage(Command[replies.SendUserMessageReply]):
     """Say something to the agent: starts a turn when the session is at rest, else waits as `deliver_as` says.
 
     `steer` is read between two steps of the running turn, `follow_up` when it would otherwise end, `next_turn` at the
-    start of the next turn (and starts none by itself).
+    start of the next turn (and starts none by itself). What still waits when a turn is stopped or fails stays in the
+    queue, for people to see, and goes out with the next turn.
     """
 
     session_id: SessionId

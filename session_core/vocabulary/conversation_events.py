@@ -137,7 +137,7 @@ class MessageCompleted:
 
 @attrs.frozen(kw_only=True)
 class MessageDiscarded:
-    """A half-finished answer was withdrawn, because the model call failed and is tried again."""
+    """A half-finished answer was withdrawn: the model call is tried again, or it ended before anything was said."""
 
     message_id: MessageId
     reason: str

@@ -138,7 +138,6 @@ from session_core.vocabulary.work_events import (
     WakeupScheduled as WakeupScheduled,
 )
 
-PassingEvent = PartStarted | PartDelta | ToolOutputDelta
 PASSING = (PartStarted, PartDelta, ToolOutputDelta)
 
 Event = (

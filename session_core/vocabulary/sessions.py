@@ -171,6 +171,14 @@ class StopRequest:
     requested_at: int
 
 
+@attrs.frozen(kw_only=True)
+class ClientPresence:
+    """A frontend that is attached right now."""
+
+    client_id: ClientId
+    role: ClientRole
+
+
 StoppedKind = Literal["turn", "tool_call", "approval", "dialog", "compaction", "wakeup"]
 
 

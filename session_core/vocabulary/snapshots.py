@@ -8,6 +8,7 @@ from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, 
 from session_core.vocabulary.sessions import (
     Activity,
     Approval,
+    ClientPresence,
     Dialog,
     ForkOrigin,
     QueueItem,
@@ -78,10 +79,11 @@ class SessionSummary:
 
 @attrs.frozen(kw_only=True)
 class ServiceSnapshot:
-    """All sessions with their activity, oldest first."""
+    """All sessions with their activity, oldest first, and the clients that are attached."""
 
     cursor: Cursor
     sessions: tuple[SessionSummary, ...]
+    clients: tuple[ClientPresence, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

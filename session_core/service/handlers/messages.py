@@ -3,7 +3,7 @@
 from session_core import limits
 from session_core.errors import Conflict, NotFound, Unavailable
 from session_core.ids import MessageId
-from session_core.service.content import queue_item, user_parts
+from session_core.service.content import user_parts
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
 from session_core.session.session import Session
 from session_core.session.tree import newest_leaf
@@ -18,7 +18,7 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
     parts = user_parts(command.text, command.images)
     session = core.session(command.session_id)
     if session.work is not None or command.deliver_as == "next_turn" or overtaken(session, caller):
-        return _queue(session, parts, command.deliver_as, caller)
+        return _queue(core, session, parts, command.deliver_as, caller)
     return _started(core, session, parts, caller)
 
 
@@ -28,13 +28,12 @@ def overtaken(session: Session, caller: Caller) -> bool:
 
 
 def _queue(
-    session: Session, parts: tuple[UserPart, ...], deliver_as: DeliverAs, caller: Caller
+    core: ServiceCore, session: Session, parts: tuple[UserPart, ...], deliver_as: DeliverAs, caller: Caller
 ) -> r.SendUserMessageReply:
     if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
         msg = f"{limits.MAX_QUEUE_ITEMS} messages are waiting in this session already"
         raise Conflict(msg, field="session_id")
-    item = queue_item(parts, deliver_as, session.now(), caller.client_id)
-    session.record(ev.MessageQueued(item=item), caller.client_id)
+    item = core.enqueue(session, parts, deliver_as, caller.client_id, restart=not overtaken(session, caller))
     return r.SendUserMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
 
 
@@ -93,8 +92,9 @@ def resume(core: ServiceCore, command: c.ResumeSession, caller: Caller) -> r.Sta
     if session.state.activity.name == "idle":
         msg = "there is nothing to resume: the last turn completed"
         raise Conflict(msg, field="session_id")
-    if session.state.head is None:
-        msg = "there is nothing to resume: the conversation is empty"
+    head = session.state.message(session.state.head)
+    if head is None or (head.role == "assistant" and not head.interrupted):
+        msg = "there is nothing to resume: the conversation is empty, or the model has answered to its end"
         raise Conflict(msg, field="session_id")
     _refuse_if_overtaken(session, caller)
     turn_id, _ = core.start_turn(session, caller.client_id)

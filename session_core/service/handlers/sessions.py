@@ -23,7 +23,9 @@ def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.Cre
         permission_tier=command.permission_tier or config.permission_tier,
         sandbox=checked_sandbox(command.sandbox or config.sandbox),
     )
-    if command.parent_id is not None and command.parent_id not in core.sessions:
+    if command.parent_id is not None and (
+        command.parent_id not in core.sessions or core.sessions[command.parent_id].closing
+    ):
         msg = f"there is no session {command.parent_id!r} to be the parent"
         raise NotFound(msg, field="parent_id")
     name = "new session" if command.name is None else checked_name(command.name)
@@ -97,6 +99,8 @@ def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Ack
     session = core.session(command.session_id)
     session.closing = True  # from here on no other command finds it
     session.close_requests("stopped", caller.client_id)
+    for child in core.subtree(command.session_id):
+        child.request_stop("session", caller.client_id)  # nothing could stop it through this session any more
     work = session.work
     if work is None:
         core.remove_session(session, caller.client_id)
