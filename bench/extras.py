@@ -29,7 +29,7 @@ def measure_extras() -> Mapping[str, float]:
     )
     (merge,) = best_calls(7, 200, lambda: coalesce(deltas))
     return {
-        "Session.record of a delta (fold, journal, publish)": record,
+        "Session.record of a delta (journal, fold, publish)": record,
         "fold of a delta": fold,
         "encoding an event": encode,
         "decoding an event": decode,

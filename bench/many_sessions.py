@@ -49,7 +49,7 @@ async def _sessions() -> Result:
 async def _work(nursery: trio.Nursery, count: int, *, whole: bool) -> Callable[[], Awaitable[None]]:
     """Open a stream with sessions and a reader for each; return the work of sending events to random ones.
 
-    With `whole`, events go through `Session.record` (fold, journal, publish), else into the stream directly.
+    With `whole`, events go through `Session.record` (journal, fold, publish), else into the stream directly.
     """
     stream, audience = EventStream(), Audience(1)
     await nursery.start(stream.run)

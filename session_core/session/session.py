@@ -78,7 +78,7 @@ class Session:
     # --- the one writer -----------------------------------------------------------------------------------------------
 
     def record(self, event: ev.Event, by: ClientId | None = None) -> ev.SessionEvent:
-        """Make an event true: fold it, journal it, publish it. Synchronous; nothing can come in between."""
+        """Make an event true: journal it, fold it, publish it. Synchronous; nothing can come in between."""
         recorded = self._ledger.enter(self.state, event, by)
         if isinstance(event, _DELTAS):
             return recorded  # most events by far, and none of them changes the activity or ends anything
