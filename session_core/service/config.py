@@ -16,6 +16,7 @@ from session_core.tools.base import Tool
 from session_core.tools.files import file_tools
 from session_core.vocabulary.messages import Message
 from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy
+from session_core.vocabulary.tools import ToolSpec
 
 Compactor = Callable[[tuple[Message, ...]], Awaitable[str]]
 """Turns a conversation into a summary of it."""
@@ -49,6 +50,12 @@ class ServiceConfig:
         sandbox: Confinement of tools in new sessions.
         compactor: Makes summaries for `compact_context`; without one that command is unavailable.
         store: Where events are kept; in memory by default.
+        system_prompt: What every model is told first.
+        stream_capacity: Events kept for readers of all sessions.
+        session_stream_capacity: Events kept for readers of one session.
+        mailbox_capacity: Commands that may wait; one more is refused.
+        approval_timeout_ms: How long an approval or a dialog waits for an answer.
+        stop_patience_ms: How long a stop waits for the end of what it stopped before it replies.
         now: The wall clock in milliseconds.
     """
 
@@ -84,6 +91,14 @@ class ServiceConfig:
         if not self.cwd.startswith("/"):
             msg = f"cwd must be an absolute path, not {self.cwd!r}"
             raise InvalidInput(msg, field="cwd")
+        for name, provider in self.models.items():
+            if not callable(getattr(provider, "stream", None)):
+                msg = f"models: {name!r} is not a provider: it has no method called stream"
+                raise InvalidInput(msg, field="models")
+        for tool in self.tools:
+            if not isinstance(getattr(tool, "spec", None), ToolSpec) or not callable(getattr(tool, "run", None)):
+                msg = f"tools: {tool!r} is not a tool: it needs spec, effects and run"
+                raise InvalidInput(msg, field="tools")
         names = [tool.spec.name for tool in self.tools]
         if len(set(names)) != len(names):
             msg = f"two tools share a name: {', '.join(sorted(names))}"

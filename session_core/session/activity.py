@@ -3,7 +3,8 @@
 Rules:
 1. `RULES` says for each kind of event, and each activity it may find, which activity follows. What is not in the table
    changes nothing; so a late delta can never revive a stopped session.
-2. Every change is recorded as `ActivityChanged` in the same step as the event that caused it (`Session.record`).
+2. The fold applies the table, so no reader ever sees an event without the activity that goes with it. Every change is
+   also told as `ActivityChanged` in the same step (`Session.record`), for readers that know nothing of the table.
 3. At rest are `idle`, `stopped`, `errored`, `interrupted`: only there a turn may start. A user's stop ends in
    `stopped`, never in `idle`: it does not look like success.
 4. While `stopping`, nothing but the end of the work leads anywhere.

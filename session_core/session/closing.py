@@ -26,10 +26,10 @@ from session_core.vocabulary.sessions import DialogAnswer, ResolvedBecause, Turn
 _INTERRUPT_REASON: dict[TurnStatus, InterruptReason] = {"stopped": "stopped", "failed": "failed"}
 _RESOLVED_BECAUSE: dict[TurnStatus, ResolvedBecause] = {"stopped": "stopped", "interrupted": "restarted"}
 _SYNTHETIC_RESULT: dict[TurnStatus, tuple[ToolStatus, str]] = {
-    "stopped": ("cancelled", "Stopped by the user before it finished. It may have had some of its effects."),
-    "interrupted": ("interrupted", "The service ended before this finished. It may have had some of its effects."),
+    "stopped": ("cancelled", "Stopped by the user."),
+    "interrupted": ("interrupted", "The service ended before this was done."),
 }
-_NO_RESULT: tuple[ToolStatus, str] = ("cancelled", "The turn ended before this finished.")
+_NO_RESULT: tuple[ToolStatus, str] = ("cancelled", "The turn ended before this was done.")
 
 
 def next_closing_event(
@@ -39,7 +39,8 @@ def next_closing_event(
     if state.partial is not None:
         return _close_partial(state, status, now)
     if (unanswered := _unanswered_call(state)) is not None:
-        return _answer(unanswered, status)
+        started = any(tool.call_id == unanswered.call_id for tool in state.tools)
+        return _answer(unanswered, status, started=started)
     if (results := _uncommitted_results(state)) is not None:
         return results
     because = _RESOLVED_BECAUSE.get(status, "turn_ended")
@@ -120,8 +121,9 @@ def _unanswered_call(state: SessionState) -> ToolCallPart | None:
     return next((call for call in head.tool_calls if call.call_id not in answered), None) if head else None
 
 
-def _answer(call: ToolCallPart, status: TurnStatus) -> ev.Event:
+def _answer(call: ToolCallPart, status: TurnStatus, *, started: bool) -> ev.Event:
     result_status, text = _SYNTHETIC_RESULT.get(status, _NO_RESULT)
+    text += " It may have had some of its effects." if started else " It was not started."
     return ev.ToolCallFinished(
         result=ToolResultPart(call_id=call.call_id, name=call.name, status=result_status, text=text)
     )

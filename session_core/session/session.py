@@ -1,8 +1,8 @@
 """A session: its state, its one writer, the work that runs in it, and the people's answers it waits for.
 
 Rules:
-1. `record` is the only way to change the state. It records the event and, if the activity rules say so, the change of
-   activity, in one synchronous step.
+1. `record` is the only way to change the state. It records the event and, if the activity has changed with it, says so
+   in an `ActivityChanged`, in one synchronous step.
 2. At most one piece of work (a turn or a compaction) runs at a time. Its `Work` holds the cancel scope (the force of
    a stop) and the stop request (its reason).
 3. An approval or a dialog is open as long as it is in the state. The first call of a `resolve_*` method closes it;
@@ -18,7 +18,6 @@ import trio
 
 from session_core import limits
 from session_core.ids import ClientId, Cursor, RequestId, TurnId
-from session_core.session.activity import next_activity
 from session_core.session.closing import next_closing_event
 from session_core.session.deferred import Deferred
 from session_core.session.ledger import Ledger
@@ -38,7 +37,6 @@ from session_core.vocabulary.snapshots import SessionSnapshot
 
 Resolution = ev.ApprovalResolved | DialogAnswer
 REMEMBERED_OUTCOMES = 64
-_DELTAS = (ev.PartDelta, ev.ToolOutputDelta)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -79,15 +77,12 @@ class Session:
 
     def record(self, event: ev.Event, by: ClientId | None = None) -> ev.SessionEvent:
         """Make an event true: journal it, fold it, publish it. Synchronous; nothing can come in between."""
+        before = self.state.activity
         recorded = self._ledger.enter(self.state, event, by)
-        if isinstance(event, _DELTAS):
+        if isinstance(event, ev.DELTAS):
             return recorded  # most events by far, and none of them changes the activity or ends anything
-        state = self.state
-        activity = next_activity(
-            state.activity, event, open_approvals=len(state.approvals), in_turn=state.turn is not None
-        )
-        if activity is not state.activity:
-            self._ledger.enter(state, ev.ActivityChanged(activity=activity))
+        if self.state.activity is not before:
+            self._ledger.enter(self.state, ev.ActivityChanged(activity=self.state.activity))
         self._notice(event, by)
         return recorded
 

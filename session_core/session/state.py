@@ -16,9 +16,10 @@ import attrs
 
 from session_core.errors import ProtocolError
 from session_core.ids import Cursor, MessageId, SessionId
+from session_core.session.activity import next_activity
 from session_core.session.appliers import APPLIERS
 from session_core.session.fleet import FleetState
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.events import DELTAS, PASSING, SessionEvent
 from session_core.vocabulary.frozen import Rope, Vector
 from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
 from session_core.vocabulary.sessions import (
@@ -75,6 +76,11 @@ class SessionState:
         if applier is not None:
             applier(self, event, envelope)
         self.sseq = envelope.sseq
+        if isinstance(event, DELTAS):
+            return  # most events by far; they change neither the activity nor the time of the last change
+        self.activity = next_activity(
+            self.activity, event, open_approvals=len(self.approvals), in_turn=self.turn is not None
+        )
         if not isinstance(event, PASSING):
             self.updated_at = envelope.at
 

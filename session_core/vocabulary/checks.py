@@ -90,7 +90,7 @@ def _complaint(path: str, hint: Any, given: object) -> InvalidInput:
             field, item = next((field, each) for field, each in values if not check_for(field.type)(each))
             return _complaint(f"{path}.{field.name}", field.type, item)
     found = _PLAIN_NAMES.get(type(given)) or _with_article(type(given).__name__)
-    if get_origin(hint) is Literal and isinstance(given, str):
+    if isinstance(given, str) and any(get_origin(option) is Literal for option in options):
         found = repr(given[:40])
     return InvalidInput(f"{path} must be {describe(hint)}, not {found}", field=path)
 

@@ -139,6 +139,7 @@ from session_core.vocabulary.work_events import (
 )
 
 PASSING = (PartStarted, PartDelta, ToolOutputDelta)
+DELTAS = (PartDelta, ToolOutputDelta)
 
 Event = (
     SessionCreated

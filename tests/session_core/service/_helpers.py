@@ -1,15 +1,16 @@
 """What tests of a whole service share: a config with a scripted model, and a look at everything that was recorded."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
+import attrs
 import trio
 
 from session_core.ids import SessionId
 from session_core.service.config import ServiceConfig
-from session_core.service.service import SessionService
-from session_core.testing.checked import WitnessStore
+from session_core.service.service import SessionService, open_session_service
+from session_core.testing.checked import WitnessStore, check_laws
 from session_core.testing.scripted import Answer, ScriptedProvider
 from session_core.vocabulary.events import Event, SessionEvent
 from session_core.vocabulary.messages import Message
@@ -28,6 +29,15 @@ def scripted(*answers: Answer | ScriptedProvider, **settings: Any) -> ServiceCon
     first = answers[0] if answers else None
     provider = first if isinstance(first, ScriptedProvider) else ScriptedProvider(*answers)  # type: ignore[arg-type]
     return ServiceConfig(**{"models": {"m": provider}, "tools": (), "cwd": "/", "now": trio_now, **settings})
+
+
+@asynccontextmanager
+async def open_with_store(store: WitnessStore, config: ServiceConfig) -> AsyncGenerator[SessionService]:
+    """Like `open_checked_service`, with a store of the test's own."""
+    async with open_session_service(attrs.evolve(config, store=store)) as service:
+        store.core = service._core
+        yield service
+    check_laws(store)
 
 
 def recorded(service: SessionService, session_id: SessionId | None = None) -> list[SessionEvent]:

@@ -1,78 +1,31 @@
-"""The service as a whole: bad input, bugs, idempotency, clients, and its end."""
+"""The service as a whole: bad input, bugs, cursors, overload, settings."""
 
 from typing import Any
 
 import attrs
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
 
 from session_core import limits
 from session_core.errors import (
     Conflict,
     CursorRefused,
-    Forbidden,
     InternalError,
     InvalidInput,
     NotFound,
     Overloaded,
-    ServiceClosed,
-    SessionCoreError,
 )
-from session_core.ids import ClientId, Cursor, Epoch, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
+from session_core.ids import Cursor, Epoch, TurnId
 from session_core.service.config import ServiceConfig
 from session_core.service.handlers import HANDLERS
 from session_core.service.service import open_session_service
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Forever, ScriptedProvider, text
+from session_core.testing.scripted import text
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import COMMANDS, Command
-from session_core.vocabulary.sessions import SandboxPolicy
-from session_core.vocabulary.snapshots import SessionSnapshot
+from tests.session_core.service._commands import ALL_COMMANDS, NOBODY, one_of_each
 from tests.session_core.service._helpers import new_session, recorded, say, scripted, trace
-
-NOBODY = SessionId("ses_nobody")
-
-
-def one_of_each(session_id: SessionId) -> list[Command[object]]:
-    """One command of every kind that names a session."""
-    message_id, item_id, request_id = MessageId("msg_x"), QueueItemId("item_x"), RequestId("req_x")
-    return [
-        c.LoadSession(session_id=session_id),
-        c.RenameSession(session_id=session_id, name="n"),
-        c.ArchiveSession(session_id=session_id),
-        c.RestoreSession(session_id=session_id),
-        c.DeleteSession(session_id=session_id),
-        c.ForkSession(session_id=session_id),
-        c.SendUserMessage(session_id=session_id, text="t"),
-        c.StartTurnIfIdle(session_id=session_id, text="t"),
-        c.EditMessage(session_id=session_id, message_id=message_id, text="t"),
-        c.SwitchBranch(session_id=session_id, message_id=message_id),
-        c.ResumeSession(session_id=session_id),
-        c.DismissOutcome(session_id=session_id),
-        c.WaitForTurn(session_id=session_id),
-        c.ClearContext(session_id=session_id),
-        c.CompactContext(session_id=session_id),
-        c.ListQueue(session_id=session_id),
-        c.EditQueueItem(session_id=session_id, item_id=item_id, text="t"),
-        c.ReorderQueue(session_id=session_id, item_ids=()),
-        c.RemoveQueueItem(session_id=session_id, item_id=item_id),
-        c.TakeQueue(session_id=session_id),
-        c.SwitchModel(session_id=session_id, model="m"),
-        c.ChangePermissionTier(session_id=session_id, tier="bypass"),
-        c.ChangeSandboxPolicy(session_id=session_id, policy=SandboxPolicy()),
-        c.ChangeWorkingDirectory(session_id=session_id, cwd="/"),
-        c.OpenDialog(session_id=session_id, kind="confirm", title="t"),
-        c.AnswerDialog(session_id=session_id, request_id=request_id),
-        c.AnswerApproval(session_id=session_id, request_id=request_id, decision="deny"),
-        c.ScheduleWakeup(session_id=session_id, delay_ms=1, text="t"),
-        c.CancelWakeup(session_id=session_id, wakeup_id=WakeupId("wake_x")),
-        c.RequestStop(session_id=session_id),
-    ]
-
-
-ALL_COMMANDS = [c.CreateSession(), c.ListSessions(), c.LoadService(), *one_of_each(NOBODY)]
 
 
 def test_every_command_is_tried() -> None:
@@ -205,6 +158,25 @@ async def test_subscribing_to_an_unknown_session() -> None:
             assert "session_id" == caught.value.field
 
 
+async def test_places_that_are_none() -> None:
+    """A session id that is no text and a place that is no cursor are refused by every reader, naming the field."""
+    async with open_checked_service(scripted()) as service:
+        session_id = await new_session(service)
+        bad_ids: Any = ([], 7)
+        strange: Any = [Cursor(epoch=Epoch("run"), seq="7"), "x", 7]  # type: ignore[arg-type]
+        for attempt in (service.subscribe, service.follow):
+            for after in strange:
+                for place in (session_id, None):
+                    with pytest.raises(InvalidInput) as caught:
+                        attempt(place, after=after)
+                    assert "after" == caught.value.field
+            for odd in bad_ids:
+                with pytest.raises(InvalidInput) as caught:
+                    attempt(odd)
+                assert "session_id" == caught.value.field
+        assert 0 == service.statistics().stream.subscribers
+
+
 # --- the mailbox ------------------------------------------------------------------------------------------------------
 
 
@@ -236,146 +208,7 @@ async def test_overload(capacity: int) -> None:
         await service.create_session()
 
 
-# --- clients ----------------------------------------------------------------------------------------------------------
-
-
-async def test_events_say_who_acted() -> None:
-    """What a client does is recorded under its name, and what nobody in particular does under none."""
-    async with open_checked_service(scripted(text("a"))) as service:
-        with service.attach("ann") as ann:
-            created = await ann.create_session()
-            await ann.send_user_message(created.session_id, "hello")
-            await ann.wait_for_turn(created.session_id)
-            events = recorded(service, created.session_id)
-        by = {type(event.event): event.by for event in events}
-        assert [ClientId("ann")] * 3 == [by[kind] for kind in (ev.SessionCreated, ev.TurnStarted, ev.MessageAdded)]
-        assert (None, None) == (by[ev.MessageCompleted], by[ev.TurnEnded])
-        app_wide = [event.event for event in recorded(service) if event.session_id is None]
-        assert [
-            ev.ClientAttached(client_id=ClientId("ann"), role="participant"),
-            ev.ClientDetached(client_id=ClientId("ann")),
-        ] == app_wide
-
-
-async def test_a_follow_up_keeps_its_author() -> None:
-    """A message that waited and was delivered during the turn is recorded under the name of who sent it."""
-    provider = ScriptedProvider(text("a"), text("b"))
-    async with open_checked_service(scripted(provider)) as service:
-        session_id = await new_session(service)
-        await service.send_user_message(session_id, "one")
-        with service.attach("bob") as bob:
-            await bob.send_user_message(session_id, "two")
-        await service.wait_for_turn(session_id)
-        added = [event for event in recorded(service, session_id) if isinstance(event.event, ev.MessageAdded)]
-        assert [ClientId("local"), ClientId("bob")] == [event.by for event in added]
-
-
-@pytest.mark.parametrize("command", ALL_COMMANDS, ids=lambda command: type(command).__name__)
-async def test_observers_may_read_but_not_act(command: Command[object]) -> None:
-    """An observer is forbidden every command that changes something, and no command that only reads."""
-    async with open_checked_service(scripted()) as service:
-        with service.attach("watcher", role="observer") as watcher:
-            before = len(recorded(service))
-            try:
-                await watcher.execute(command)
-                raised: type[SessionCoreError] | None = None
-            except SessionCoreError as error:
-                raised = type(error)
-            assert (raised is Forbidden) == (not command.reads_only)
-            assert before == len(recorded(service))
-
-
-async def test_names_of_clients_are_unique() -> None:
-    """Two clients cannot be attached under one name at a time, and a name is free again afterwards."""
-    async with open_checked_service(scripted()) as service:
-        with service.attach("ann"):
-            for taken in ("ann", "local"):
-                with pytest.raises(Conflict) as caught, service.attach(taken):
-                    pass
-                assert "client_id" == caught.value.field
-            assert 1 == service.statistics().clients
-        with service.attach("ann"), pytest.raises(InvalidInput), service.attach(" "):
-            pass
-        assert 0 == service.statistics().clients
-
-
-# --- the end ----------------------------------------------------------------------------------------------------------
-
-
-async def test_the_end_of_the_service() -> None:
-    """Closing interrupts what runs, ends every feed after its last event, and refuses every later command."""
-    ended: list[object] = []
-    async with trio.open_nursery() as nursery:
-        async with open_checked_service(scripted(Forever("x"))) as service:
-            session_id = await new_session(service)
-            feed = service.follow(session_id)
-            await service.send_user_message(session_id, "go")
-
-            async def wait() -> None:
-                ended.append((await service.wait_for_turn(session_id)).outcome.status)
-
-            async def ask() -> None:
-                ended.append((await service.open_dialog(session_id, "input", "Name?")).answered)
-
-            async def read() -> None:
-                shown = [item async for item in feed]
-                assert isinstance(shown[0], SessionSnapshot)
-                ended.append("read")
-
-            for task in (wait, ask, read):
-                nursery.start_soon(task)
-            for _ in range(5):
-                await trio.lowlevel.checkpoint()
-        with trio.fail_after(5):
-            await wait_all_tasks_blocked()
-    assert {"interrupted", False, "read"} == set(ended)
-    for command in ALL_COMMANDS:
-        with pytest.raises(ServiceClosed):
-            await service.execute(command)
-
-
-async def test_an_open_dialog_does_not_outlive_the_service() -> None:
-    """Whoever waits for an answer when the service closes is told so, although nothing was running."""
-    replies: list[bool] = []
-    async with trio.open_nursery() as nursery:
-        async with open_checked_service(scripted()) as service:
-            session_id = await new_session(service)
-
-            async def ask() -> None:
-                replies.append((await service.open_dialog(session_id, "input", "Name?")).answered)
-
-            nursery.start_soon(ask)
-            await wait_all_tasks_blocked()
-        nursery.cancel_scope.deadline = trio.current_time() + 2
-    assert [False] == replies
-
-
-async def test_commands_that_wait_when_the_service_closes() -> None:
-    """A command still in the mailbox when the service closes is not done and gets `ServiceClosed`."""
-    errors: list[str] = []
-    async with trio.open_nursery() as nursery:
-        async with open_checked_service(scripted()) as service:
-
-            async def create() -> None:
-                with pytest.raises(ServiceClosed) as caught:
-                    await service.create_session()
-                errors.append(caught.value.code)
-
-            await wait_all_tasks_blocked()
-            service._mailbox._actor_parked = False  # nobody wakes the actor
-            nursery.start_soon(create)
-            await wait_all_tasks_blocked()
-            assert 1 == service.statistics().mailbox.waiting
-        assert [] == recorded(service)
-    assert ["closed"] == errors
-
-
-async def test_the_error_of_the_block_comes_out_as_it_was_raised() -> None:
-    """An error raised inside the block is not wrapped in a group, even with a turn running."""
-    with pytest.raises(KeyError, match="mine"):  # noqa: PT012
-        async with open_session_service(scripted(Forever("x"))) as service:
-            await service.send_user_message(await new_session(service), "go")
-            raise KeyError("mine")
+# --- settings and turns -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -385,6 +218,10 @@ async def test_the_error_of_the_block_comes_out_as_it_was_raised() -> None:
         (ServiceConfig(default_model="gone"), "default_model"),
         (ServiceConfig(mailbox_capacity=0), "mailbox_capacity"),
         (ServiceConfig(stream_capacity=0), "stream_capacity"),
+        (ServiceConfig(session_stream_capacity=0), "session_stream_capacity"),
+        (ServiceConfig(stop_patience_ms=-1), "stop_patience_ms"),
+        (ServiceConfig(approval_timeout_ms=0), "approval_timeout_ms"),
+        (ServiceConfig(cwd="here"), "cwd"),
         (ServiceConfig(tools=ServiceConfig().tools * 2), "tools"),
     ],
 )

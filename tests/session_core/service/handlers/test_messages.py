@@ -1,4 +1,4 @@
-"""Messages and turns: send, start, edit, switch branch, resume, dismiss, clear, compact."""
+"""Messages and turns: send, start, edit, switch branch, resume, dismiss, clear."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core import limits
-from session_core.errors import Conflict, InvalidInput, NotFound, Unavailable
+from session_core.errors import Conflict, InvalidInput, NotFound
 from session_core.ids import MessageId
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedProvider, ScriptedTool, failure, text, tool_call
@@ -16,9 +16,8 @@ from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import Command
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import ImagePart, Message, TextPart
-from session_core.wire.codec import encode_event
-from tests.session_core.service._helpers import new_session, of_type, recorded, said, say, scripted, trace, transcript
+from session_core.vocabulary.messages import ImagePart, TextPart
+from tests.session_core.service._helpers import new_session, of_type, said, say, scripted, trace, transcript
 
 
 async def test_send_starts_a_turn() -> None:
@@ -40,10 +39,18 @@ async def test_images() -> None:
     async with open_checked_service(scripted(text("a cat"))) as service:
         session_id = await new_session(service)
         image = ImagePart(media_type="image/png", data="aGk=")
-        for bad in (ImagePart(media_type="image/png", data=""), ImagePart(media_type="image/png", data="ü")):
+        for bad in (
+            ImagePart(media_type="image/png", data=""),
+            ImagePart(media_type="image/png", data="ü"),
+            ImagePart(media_type="image/png", data="!!!"),
+        ):
             with pytest.raises(InvalidInput) as caught:
                 await service.send_user_message(session_id, "", images=(bad,))
             assert "images" == caught.value.field
+        large = ImagePart(media_type="image/png", data="A" * (limits.MAX_MESSAGE_CHARS // 2 + 4))
+        with pytest.raises(InvalidInput) as caught:
+            await service.send_user_message(session_id, "two large ones", images=(large, large))
+        assert ("images", True) == (caught.value.field, "together" in caught.value.message)
         await service.send_user_message(session_id, "", images=(image,))
         assert (image,) == (await service.load_session(session_id)).transcript[0].parts
 
@@ -219,95 +226,21 @@ async def test_the_queue_is_bounded() -> None:
         assert limits.MAX_QUEUE_ITEMS == len((await service.list_queue(session_id)).items)
 
 
-async def summarise(messages: tuple[Message, ...]) -> str:
-    return f"{len(messages)} messages"
-
-
-async def test_compaction() -> None:
-    """A summary takes the place of the conversation for the model; without a compactor it is unavailable."""
-    provider = ScriptedProvider(text("one"), text("two"))
-    async with open_checked_service(scripted(provider, compactor=summarise)) as service:
+async def test_what_waits_when_a_turn_fails_goes_out_with_the_next() -> None:
+    """After a failed turn waiting messages stay in the queue, for people to see, and the next turn takes them along."""
+    provider = ScriptedProvider((Pause("p"), *failure("refused", "no")), text("ok"))
+    async with open_checked_service(scripted(provider)) as service:
         session_id = await new_session(service)
-        with pytest.raises(Conflict):
-            await service.compact_context(session_id)
-        await say(service, session_id, "a")
-        await service.compact_context(session_id)
-        await wait_all_tasks_blocked()
-        assert ("summary", "2 messages") == (await transcript(service, session_id))[-1]
-        assert "idle" == (await service.load_session(session_id)).activity.name
-        await say(service, session_id, "b")
-        assert [("summary", "2 messages"), ("user", "b")] == said(provider.requests[1].messages)
-    async with open_checked_service(scripted(text("one"))) as service:
-        session_id = await new_session(service)
-        await say(service, session_id)
-        with pytest.raises(Unavailable) as caught:
-            await service.compact_context(session_id)
-        assert "unavailable" == caught.value.code
-
-
-async def test_a_failing_compactor_is_an_event() -> None:
-    """A compactor that raises leaves the conversation as it was, says why, and the session can be used."""
-
-    async def broken(messages: tuple[Message, ...]) -> str:
-        await trio.lowlevel.checkpoint()
-        raise ValueError("no idea")
-
-    async with open_checked_service(scripted(text("one"), text("two"), compactor=broken)) as service:
-        session_id = await new_session(service)
-        await say(service, session_id)
-        before = await transcript(service, session_id)
-        await service.compact_context(session_id)
+        await service.send_user_message(session_id, "go")
+        await provider.waiting("p")
+        await service.send_user_message(session_id, "and this")
+        provider.release("p")
         await wait_all_tasks_blocked()
         snapshot = await service.load_session(session_id)
-        assert "errored" == snapshot.activity.name
-        assert "no idea" in (snapshot.activity.message or "")
-        assert before == said(snapshot.transcript)
-        assert "completed" == (await say(service, session_id)).status
+        assert ("errored", 1, 1) == (snapshot.activity.name, len(snapshot.queue), len(provider.requests))
 
-
-@pytest.mark.usefixtures("quiet_log")
-@pytest.mark.parametrize(
-    ("made", "activity"), [("half \ud800", "idle"), (5, "errored"), (ValueError("\ud800"), "errored")]
-)
-async def test_what_a_compactor_makes_can_be_sent_to_readers(made: object, activity: str) -> None:
-    """Whatever a compactor returns or raises, the events about it can be encoded and the session can be used."""
-
-    async def odd(messages: tuple[Message, ...]) -> str:
-        if isinstance(made, Exception):
-            raise made
-        return made  # type: ignore[return-value]
-
-    async with open_checked_service(scripted(text("one"), text("two"), compactor=odd)) as service:
-        session_id = await new_session(service)
-        await say(service, session_id)
-        await service.compact_context(session_id)
-        await wait_all_tasks_blocked()
-        assert activity == (await service.load_session(session_id)).activity.name
-        for event in recorded(service):
-            encode_event(event)
-        assert "completed" == (await say(service, session_id)).status
-
-
-async def test_a_message_sent_during_a_compaction_is_not_stranded() -> None:
-    """A message that came while the conversation was being summarised is answered when the summary is there."""
-    gate = trio.Event()
-
-    async def slow(messages: tuple[Message, ...]) -> str:
-        await gate.wait()
-        return "summary"
-
-    provider = ScriptedProvider(text("one"), text("two"))
-    async with open_checked_service(scripted(provider, compactor=slow)) as service:
-        session_id = await new_session(service)
-        await say(service, session_id)
-        await service.compact_context(session_id)
-        sent = await service.send_user_message(session_id, "still there?")
-        assert "queued" == sent.disposition
-        gate.set()
-        await wait_all_tasks_blocked()
-        snapshot = await service.load_session(session_id)
-        assert () == snapshot.queue
-        assert [("user", "still there?"), ("assistant", "two")] == said(snapshot.transcript)[-2:]
+        assert "completed" == (await say(service, session_id, "again")).status
+        assert [("user", "go"), ("user", "and this"), ("user", "again")] == said(provider.requests[1].messages)
 
 
 async def test_settings_during_a_run_take_effect_at_the_next_call() -> None:

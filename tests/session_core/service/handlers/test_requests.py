@@ -9,13 +9,15 @@ from session_core.errors import InvalidInput, NotFound
 from session_core.ids import ClientId, RequestId, SessionId, WakeupId
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Hang, ScriptedProvider, ScriptedTool, text, tool_call
+from session_core.testing.scripted import Hang, Pause, ScriptedProvider, ScriptedTool, text, tool_call
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.frozen import JsonValue, freeze_json
 from session_core.vocabulary.replies import DialogReply
 from session_core.vocabulary.sessions import Dialog, DialogAnswer
-from tests.session_core.service._helpers import new_session, of_type, scripted, transcript
+from session_core.wire.codec import decode, encode, encode_event
+from tests.session_core.service._helpers import new_session, of_type, recorded, scripted, transcript
 
 
 async def opened(service: SessionService, session_id: SessionId) -> Dialog:
@@ -73,6 +75,49 @@ async def test_answers_that_no_reader_could_get(value: JsonValue) -> None:
                 await service.answer_dialog(session_id, dialog.request_id, value)
             assert "value" == caught.value.field
             assert (await service.answer_dialog(session_id, dialog.request_id, None)).accepted
+
+
+async def test_an_answer_is_frozen() -> None:
+    """Plain lists and dicts inside an answer are frozen when it is taken, and every reader can be sent it."""
+    async with open_checked_service(scripted()) as service:
+        session_id = await new_session(service)
+        inner = [1]
+        value: JsonValue = (inner, {"a": [2]})  # type: ignore[assignment]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(service.open_dialog, session_id, "input", "Which?")
+            dialog = await opened(service, session_id)
+            reply = await service.answer_dialog(session_id, dialog.request_id, value)
+        inner.append(5)
+        expected = freeze_json(([1], {"a": [2]}))
+        (closed,) = of_type(service, session_id, ev.DialogClosed)
+        assert expected == closed.answer.value == reply.value
+        hash(closed)
+        for event in recorded(service):
+            assert event == decode(encode_event(event), SessionEvent)
+        encode(await service.load_session(session_id))
+
+
+async def test_waiting_for_a_dialog_nobody_remembers(autojump_clock: MockClock) -> None:
+    """A retry that waits for a dialog answered too long ago ends after the dialog's time instead of never."""
+    async with open_checked_service(scripted()) as service:
+        session_id = await new_session(service)
+        command = c.OpenDialog(session_id=session_id, kind="input", title="Name?", timeout_ms=5_000)
+        with trio.move_on_after(1):
+            await service.execute(command, idempotency_key="k")
+        (dialog,) = (await service.load_session(session_id)).dialogs
+        await service.answer_dialog(session_id, dialog.request_id, "Ann")
+        for _ in range(limits.MAX_FINISHED_REQUESTS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(service.open_dialog, session_id, "input", "Another?")
+                await service.answer_dialog(session_id, (await opened(service, session_id)).request_id, "x")
+        assert service._core.sessions[session_id].resolved(dialog.request_id) is None
+
+        began = trio.current_time()
+        with trio.fail_after(60):
+            reply = await service.execute(command, idempotency_key="k")
+
+        assert 5.0 == pytest.approx(trio.current_time() - began)
+        assert (dialog.request_id, False, None) == (reply.request_id, reply.answered, reply.value)
 
 
 async def test_a_dialog_times_out_without_its_opener(autojump_clock: MockClock) -> None:
@@ -214,3 +259,29 @@ async def test_delays_that_cannot_be(delay_ms: int) -> None:
         with pytest.raises(InvalidInput) as caught:
             await service.schedule_wakeup(session_id, delay_ms, "x")
         assert "delay_ms" == caught.value.field
+
+
+async def test_a_wakeup_that_finds_the_queue_full_waits(autojump_clock: MockClock) -> None:
+    """A wake-up is never dropped and never overfills the queue: it stays armed and is delivered when there is room."""
+    provider = ScriptedProvider((Pause("p"), *text("a")), text("b"))
+    async with open_checked_service(scripted(provider)) as service:
+        session_id = await new_session(service)
+        await service.send_user_message(session_id, "go")
+        for _ in range(limits.MAX_QUEUE_ITEMS):
+            await service.send_user_message(session_id, "x")
+        armed = await service.schedule_wakeup(session_id, 1_000, "look")
+        await trio.sleep(30)
+        snapshot = await service.load_session(session_id)
+        assert limits.MAX_QUEUE_ITEMS == len(snapshot.queue)
+        assert [armed.wakeup_id] == [wakeup.wakeup_id for wakeup in snapshot.wakeups]
+        assert [] == of_type(service, session_id, ev.WakeupFired)
+
+        await service.take_queue(session_id)
+        await trio.sleep(30)
+
+        snapshot = await service.load_session(session_id)
+        assert (1, ()) == (len(snapshot.queue), snapshot.wakeups)
+        assert [ev.WakeupFired(wakeup_id=armed.wakeup_id)] == of_type(service, session_id, ev.WakeupFired)
+        provider.release("p")
+        await service.wait_for_turn(session_id)
+        assert ("user", "[scheduled wake-up] look") in await transcript(service, session_id)

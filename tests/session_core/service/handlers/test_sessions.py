@@ -157,6 +157,68 @@ async def test_a_session_being_deleted_is_gone_for_others() -> None:
         assert isinstance(trace(service, session_id)[-1], ev.SessionDeleted)
 
 
+async def test_deleting_a_parent_stops_its_children() -> None:
+    """The turns of all descendants stop with the deleted session, and the descendants themselves stay usable."""
+    provider = ScriptedProvider(Hang(), Hang(), Hang(), Hang(), text("still here"))
+    async with open_checked_service(scripted(provider)) as service:
+        parent = await new_session(service)
+        child = await new_session(service, parent_id=parent)
+        grandchild = await new_session(service, parent_id=child)
+        stranger = await new_session(service)
+        for session_id in (parent, child, grandchild, stranger):
+            await service.send_user_message(session_id, "go")
+        await wait_all_tasks_blocked()
+
+        await service.delete_session(parent)
+        await wait_all_tasks_blocked()
+
+        activities = {each.session_id: each.activity.name for each in (await service.list_sessions()).sessions}
+        assert {child: "stopped", grandchild: "stopped", stranger: "waiting_for_model"} == activities
+        assert parent == (await service.load_session(child)).parent_id
+        await service.send_user_message(child, "and now?")
+        assert "still here" == (await service.wait_for_turn(child)).outcome.final_text
+
+
+async def test_no_children_for_a_session_being_deleted() -> None:
+    """A session that is on its way out cannot become anybody's parent, nor can one that is gone."""
+    release = trio.Event()
+
+    async def stubborn(arguments: JsonObject, context: ToolContext) -> str:
+        with trio.CancelScope(shield=True):
+            await release.wait()
+        return "done"
+
+    tools = (ScriptedTool("t", run=stubborn),)
+    async with open_checked_service(scripted(tool_call("t"), tools=tools)) as service:
+        parent = await new_session(service)
+        await service.send_user_message(parent, "go")
+        await wait_all_tasks_blocked()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(service.delete_session, parent)
+            await wait_all_tasks_blocked()
+            with pytest.raises(NotFound) as caught:
+                await service.create_session(parent_id=parent)
+            assert "parent_id" == caught.value.field
+            release.set()
+        with pytest.raises(NotFound):
+            await service.create_session(parent_id=parent)
+        assert () == (await service.list_sessions()).sessions
+
+
+async def test_a_turn_brings_an_archived_session_back() -> None:
+    """A turn in an archived session restores it first, with an event, so that nothing runs out of sight."""
+    async with open_checked_service(scripted(Hang())) as service:
+        session_id = await new_session(service)
+        await service.archive_session(session_id)
+        before = len(trace(service, session_id))
+        await service.send_user_message(session_id, "go")
+        events = trace(service, session_id)[before:]
+        assert (ev.SessionRestored(), ev.TurnStarted) == (events[0], type(events[1]))
+        assert not (await service.load_session(session_id)).archived
+        running = (await service.list_sessions(running=True, archived=False)).sessions
+        assert [session_id] == [summary.session_id for summary in running]
+
+
 async def test_fork_at_any_message() -> None:
     """A fork has the conversation up to the chosen message, the settings of its origin, and a life of its own."""
     provider = ScriptedProvider(text("one"), text("two"), text("three"))

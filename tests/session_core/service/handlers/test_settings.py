@@ -1,9 +1,11 @@
 """Settings: each change is checked, told, and shown in the state and the list."""
 
 import pytest
+from trio.testing import wait_all_tasks_blocked
 
 from session_core.errors import InvalidInput, NotFound
 from session_core.testing.checked import open_checked_service
+from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.sessions import SandboxPolicy, Settings
 from tests.session_core.service._helpers import new_session, recorded, scripted
@@ -49,3 +51,25 @@ async def test_settings_that_cannot_be() -> None:
             await service.change_sandbox_policy(session_id, SandboxPolicy(writable_roots=("../up",)))
         assert "writable_roots" == root.value.field
         assert before == recorded(service)
+
+
+async def test_a_new_tier_takes_grants_back() -> None:
+    """Changing the permission tier forgets what was allowed for the session, so the same tool is asked for again."""
+    tool = ScriptedTool("write", effects=("write",))
+    provider = ScriptedProvider(tool_call("write"), text("a"), tool_call("write"), text("b"))
+    async with open_checked_service(scripted(provider, tools=(tool,))) as service:
+        session_id = await new_session(service)
+        await service.send_user_message(session_id, "go")
+        await wait_all_tasks_blocked()
+        (first,) = (await service.load_session(session_id)).approvals
+        await service.answer_approval(session_id, first.request_id, "allow_session")
+        await service.wait_for_turn(session_id)
+        assert ("write",) == (await service.load_session(session_id)).grants
+
+        await service.change_permission_tier(session_id, "ask_all")
+
+        assert () == (await service.load_session(session_id)).grants
+        await service.send_user_message(session_id, "again")
+        await wait_all_tasks_blocked()
+        assert ["write"] == [each.tool_name for each in (await service.load_session(session_id)).approvals]
+        assert 1 == len(tool.calls)
