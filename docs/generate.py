@@ -1,6 +1,7 @@
 """Writes the parts of the documentation that the code knows best: run `python -m docs.generate` after a change.
 
 - `commands.md` as a whole: from the command classes, their replies, and the errors that their handlers can raise
+- `vocabulary.md` as a whole: every other class that travels, from its annotations and docstring
 - the table in `activity.md`: from the rules of `session_core.session.activity`
 
 `tests/docs/test_generated.py` fails when a file is not what this module would write.
@@ -17,9 +18,10 @@ import attrs
 
 from docs.handler_errors import Refusal, refusals
 from session_core.session.activity import rules_as_markdown
+from session_core.vocabulary import conversation_events, events, messages, sessions, snapshots, work_events
 from session_core.vocabulary.checks import describe
 from session_core.vocabulary.commands import COMMANDS, Command, reply_type
-from session_core.wire.catalogue import is_list, is_literal, tag_of, without_none
+from session_core.wire.catalogue import is_list, is_literal, tag_of, wire_classes, wire_fields, without_none
 
 HERE = Path(__file__).parent
 TABLE = re.compile(r"(<!-- generated: activity rules -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -84,8 +86,35 @@ _SNAPSHOTS = ("ServiceSnapshot", "SessionSnapshot")
 _SNAPSHOT_NOTE = """### `ServiceSnapshot`, `SessionSnapshot`
 
 The whole state at a cursor; [resync.md](resync.md) tells what to do with one, and
-[`snapshots.py`](../session_core/vocabulary/snapshots.py) lists the fields.
+[vocabulary.md](vocabulary.md#snapshots) lists the fields.
 """
+
+VOCABULARY_HEAD = """# Vocabulary
+
+<!-- Made by `python -m docs.generate`; a test compares. Change the classes, not this file. -->
+
+Every value that travels besides commands and replies ([commands.md](commands.md)). On the wire each is a JSON object
+whose `type` is its name in snake_case. In Python they are frozen: events are in `session_core.events`, the others are
+names of `session_core` where programs need them.
+"""
+
+VOCABULARY = (
+    ("Events of sessions and conversations", conversation_events),
+    ("Events of work and waiting", work_events),
+    ("The envelope", events),
+    ("Snapshots", snapshots),
+    ("Messages", messages),
+    ("The rest of a session", sessions),
+)
+
+
+def vocabulary_markdown() -> str:
+    """Return the text of `vocabulary.md`."""
+    pieces = [VOCABULARY_HEAD]
+    for title, module in VOCABULARY:
+        pieces.append(f"## {title}\n")
+        pieces += [_fields_section(cls) for cls in wire_classes() if cls.__module__ == module.__name__]
+    return "\n".join(pieces)
 
 
 def _section(command: type[Command[Any]]) -> str:
@@ -111,8 +140,10 @@ def _fields_section(cls: type) -> str:
 
 
 def _field_table(cls: type) -> str:
+    if not wire_fields(cls):
+        return "No fields.\n"
     lines = ["| field | type | default |", "| --- | --- | --- |"]
-    for field in attrs.fields(cls):
+    for field in wire_fields(cls):
         default = "*required*" if field.default is attrs.NOTHING else f"`{field.default!r}`"
         lines.append(f"| `{field.name}` | {_type_shown(field.type)} | {default} |")
     return "\n".join(lines) + "\n"
@@ -144,6 +175,7 @@ def generated() -> dict[Path, str]:
     activity = HERE / "activity.md"
     return {
         HERE / "commands.md": commands_markdown(),
+        HERE / "vocabulary.md": vocabulary_markdown(),
         activity: activity_markdown(activity.read_text(encoding="utf-8")),
     }
 

@@ -27,7 +27,7 @@ _EXAMPLES = """\
 examples:
   session-core demo                                a guided tour: sessions, followers, stop, steering
   session-core run "list the files"                ask once, watch the answer, leave
-  session-core run --cwd docs "read index.md"      work in another directory
+  session-core run --cwd docs "read stop.md"       work in another directory
   git diff | session-core run -                    take the prompt from stdin
   session-core run --json "hello" | head -1        events as JSON, one per line
 
@@ -149,7 +149,8 @@ def _directory(given: str) -> str:
 
 
 def _prompt(given: str) -> str:
-    if given == "-":
+    from_stdin = given == "-"
+    if from_stdin:
         if sys.stdin is None:
             raise UsageError("the prompt was to come from stdin, but stdin is closed")
         try:
@@ -157,7 +158,7 @@ def _prompt(given: str) -> str:
         except UnicodeDecodeError:
             raise UsageError("the prompt on stdin is not valid UTF-8 text") from None
     if not given.strip():
-        raise UsageError("the prompt is empty")
+        raise UsageError("the prompt on stdin is empty" if from_stdin else "the prompt is empty")
     return given
 
 

@@ -38,7 +38,7 @@ class Claims:
         self.broken += not holds
         style = self.screen.style
         mark = style.green(style.symbol("✓")) if holds else style.red(f"{style.symbol('✗')} NOT TRUE:")
-        await self.screen.say(f"   {mark} {claim}")
+        await self.screen.say(f"   {mark} {self.screen.folded(claim, indent=5)}")
 
 
 @attrs.define
@@ -66,7 +66,7 @@ class Tour:
         """Announce the next step."""
         self._step += 1
         await self.screen.say()
-        await self.screen.say(self.screen.style.bold(f"{self._step}. {sentence}"))
+        await self.screen.say(self.screen.style.bold(f"{self._step}. {self.screen.folded(sentence, indent=3)}"))
 
     async def breathe(self, seconds: float) -> None:
         """Give people time to watch; tests have none."""
@@ -95,8 +95,7 @@ async def start_sessions(tour: Tour) -> None:
         reply = await tour.service.send_user_message(created.session_id, prompt)
         assert reply.turn_id is not None
         tour.turns[name] = reply.turn_id
-        if not tour.screen.live:
-            await tour.screen.say(f'     {name:<9} "{prompt}"')
+        await tour.screen.say(f'     {name:<9} "{prompt}"')
     await tour.stage.until(lambda: all(words_of(tour.state(name)) for name in PROMPTS if name != "unlucky"))
     running = (await tour.service.list_sessions(running=True)).total
     await tour.claims.check(f"{running} turns run side by side", holds=running == len(PROMPTS))

@@ -5,6 +5,7 @@ line wrapping off, so that resizing the window can make a mess of one picture on
 """
 
 import shutil
+import textwrap
 import unicodedata
 from collections.abc import Callable
 
@@ -38,6 +39,13 @@ class Screen:
     def show_panel(self, rows: Rows) -> None:
         """Draw this panel from now on, where that is possible."""
         self._rows = rows if self.live else None
+
+    def folded(self, text: str, *, indent: int) -> str:
+        """Break a text that begins `indent` cells into a line between words, where the terminal is too narrow."""
+        if not self.live:
+            return text
+        width = max(20, shutil.get_terminal_size().columns - 1 - indent)
+        return textwrap.fill(text, width).replace("\n", "\n" + " " * indent)
 
     async def say(self, text: str = "") -> None:
         """Print a line that stays; `text` is ready to be printed."""

@@ -1,5 +1,6 @@
 """`session-core demo`: plays the scenes over a live service and ends with figures; exit code 0 only if all was true."""
 
+import shutil
 import sys
 
 import trio
@@ -50,8 +51,13 @@ async def play(screen: Screen, fast: bool) -> int:  # noqa: FBT001 - passed by t
     if claims.broken:
         await screen.say(style.red(f"{claims.broken} of {claims.checked} claims did not hold."))
         return EXIT_FAILED
-    await screen.say(f'{style.green(f"All {claims.checked} claims held.")} Next: session-core run "list the files"')
+    await screen.say(f'{style.green(f"All {claims.checked} claims held.")} Next: {_program()} run "list the files"')
     return EXIT_OK
+
+
+def _program() -> str:
+    """How to call this program from here: by its name if the shell would find it."""
+    return "session-core" if shutil.which("session-core") else sys.argv[0]
 
 
 async def figures(tour: Tour, seconds: float) -> None:

@@ -2,10 +2,11 @@
 
 import pytest
 
-from docs.generate import HERE, activity_markdown, commands_markdown, generated
+from docs.generate import HERE, activity_markdown, commands_markdown, generated, vocabulary_markdown
 from docs.handler_errors import Refusal, refusals
 from session_core.session.activity import rules_as_markdown
 from session_core.vocabulary import commands as c
+from session_core.wire.catalogue import wire_classes
 
 
 def test_generated_documents_are_up_to_date() -> None:
@@ -35,6 +36,16 @@ def test_every_command_is_listed() -> None:
     named = [each.__name__ for command in c.COMMANDS for each in (command, c.reply_type(command))]
 
     assert [] == [name for name in named if f"`{name}`" not in text]
+
+
+def test_every_class_that_travels_is_listed() -> None:
+    """Every class with a form on the wire has its section in commands.md or vocabulary.md."""
+    text = commands_markdown() + vocabulary_markdown()
+    elsewhere = {"Cursor", "CommandRequest", "ErrorReply", "ToolSpec"}
+
+    assert [] == [
+        cls.__name__ for cls in wire_classes() if f"`{cls.__name__}`" not in text and cls.__name__ not in elsewhere
+    ]
 
 
 @pytest.mark.parametrize(

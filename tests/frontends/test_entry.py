@@ -65,7 +65,7 @@ async def test_the_prompt_from_stdin() -> None:
         (("run", "--bogus", "hi"), "unrecognized arguments: --bogus"),
         (("run", ""), "the prompt is empty"),
         (("run", " \n"), "the prompt is empty"),
-        (("run", "-"), "the prompt is empty"),
+        (("run", "-"), "the prompt on stdin is empty"),
         (("run", "--cwd", "/no/such/place", "hi"), "--cwd: there is no '/no/such/place'"),
         (("run", "--cwd", "pyproject.toml", "hi"), "--cwd: 'pyproject.toml' is not a directory"),
         (("run", "--json", "--quiet", "hi"), "--json and --quiet exclude each other"),
