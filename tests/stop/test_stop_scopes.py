@@ -264,10 +264,11 @@ async def test_stop_overtakes_a_full_mailbox() -> None:
 
 
 async def test_stop_among_a_thousand_streaming_sessions() -> None:
-    """With a thousand other sessions streaming, a stop ends its session before that has said another word."""
+    """With a thousand others streaming and a full mailbox, a stop ends its session before that says another word."""
     many = 1_000
     provider = ScriptedProvider(*[(Pause("together"), Forever("x"))] * (many + 1))
-    async with open_session_service(scripted(provider, session_stream_capacity=64)) as service:
+    config = scripted(provider, session_stream_capacity=64, mailbox_capacity=2)
+    async with open_session_service(config) as service:
         ids = [await new_session(service) for _ in range(many + 1)]
         for session_id in ids:
             await service.send_user_message(session_id, "go")
@@ -276,11 +277,21 @@ async def test_stop_among_a_thousand_streaming_sessions() -> None:
             provider.release("together")
             while not await service_is_streaming(events):
                 pass
-            cursor = service._core.stream.cursor
 
-            outcome = await service.request_stop(chosen)
+            async with trio.open_nursery() as nursery:
+                with actor_held(service):
+                    for _ in range(2):
+                        nursery.start_soon(service.load_session, chosen)
+                    while service.statistics().mailbox.waiting < 2:
+                        await trio.lowlevel.checkpoint()
+                    with pytest.raises(Overloaded):
+                        await service.list_queue(chosen)
+                    cursor = service._core.stream.cursor
 
-            assert ("stopped", many) == (outcome.result, service.statistics().running)
+                    outcome = await service.request_stop(chosen)
+
+                    assert ("stopped", 2) == (outcome.result, service.statistics().mailbox.waiting)
+            assert many == service.statistics().running
             seen = [event for event in await events.receive_batch() if event.seq > cursor.seq]
             assert (cursor.seq + 1, ev.StopRequested(scope="turn")) == (seen[0].seq, seen[0].event)
             assert not [event for event in seen if isinstance(event.event, ev.PartDelta)]
