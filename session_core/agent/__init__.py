@@ -4,6 +4,7 @@
 - `answer`: the model's answer as it streams in, put together into a message
 - `tool_runner`: prepare tool calls in order, run them, report in order
 - `permissions`: which tool calls need a person's yes, as a table
+- `faults`: what foreign code may raise, and what must pass through
 - `context`: what of the conversation a model gets to see
 
 In comes a `TurnDesk`, bound to one session; out go events recorded at it. Failures of models and tools are events.

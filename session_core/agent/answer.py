@@ -17,6 +17,8 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, Part, PartKind, TextPart, ThinkingPart, ToolCallPart, Usage
 from session_core.wire.strict_json import find_fault
 
+TOOL_CALL_COST = 1_000  # characters that a tool call counts for: a thousand calls in one answer are a fault
+
 
 @attrs.define
 class _OpenPart:
@@ -37,6 +39,19 @@ class AnswerInProgress:
         self._turn_id = turn_id
         self._model = model
         self._parts: list[_OpenPart] = []
+
+    def has_room_for(self, chunk: ProviderEvent) -> bool:
+        """Count a chunk in and tell whether the answer is still of a sensible length."""
+        match chunk:
+            case TextChunk(text=text) | ToolCallChunk(text=text):
+                self.size += len(text) or 1  # endless nothing ends too
+            case ThinkingChunk(text=text, signature=signature):
+                self.size += len(text) + len(signature or "") or 1
+            case ToolCallOpened(name=name):
+                self.size += TOOL_CALL_COST + len(name)
+            case _:
+                pass
+        return self.size <= limits.MAX_ANSWER_CHARS
 
     def take(self, chunk: ProviderEvent) -> Iterator[ev.Event]:
         """Take one chunk in; yields the events that tell readers about it."""
@@ -66,7 +81,6 @@ class AnswerInProgress:
     def _grow(self, text: str) -> Iterator[ev.Event]:
         if text:
             text = clean_text(text)
-            self.size += len(text)
             self._parts[-1].pieces.append(text)
             yield ev.PartDelta(message_id=self.message_id, text=text)
 

@@ -17,14 +17,15 @@ import trio
 
 from session_core import limits
 from session_core.agent.answer import clean_text
+from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.permissions import needs_approval
 from session_core.ids import CallId, MessageId, new_id
 from session_core.session.desk import TurnDesk
 from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.checks import check_for
+from session_core.vocabulary.checks import check_for, is_base64
 from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart, ToolStatus
-from session_core.wire.strict_json import find_fault
+from session_core.wire.codec import encode
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,9 @@ class ToolRunner:
                 self._finish(call, "success", output.text, output)
             except ToolFailed as failure:
                 self._finish(call, "error", str(failure) or "The tool failed.")
-            except (Exception, SystemExit, GeneratorExit) as bug:
+            except FOREIGN_FAULTS as bug:
+                if passes_through(bug):
+                    raise
                 log.exception("tool %s failed unexpectedly", call.name)
                 self._finish(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
 
@@ -150,14 +153,14 @@ def check_output(output: ToolOutput) -> None:
     if not check_for(ToolOutput)(output):
         msg = "it did not return a ToolOutput"
         raise TypeError(msg)
-    if not all(image.data.isascii() for image in output.images):
+    if not all(is_base64(image.data) for image in output.images):
         msg = "an image is not base64 text"
         raise ValueError(msg)
     if sum(len(image.data) for image in output.images) > limits.MAX_MESSAGE_CHARS:
         msg = f"its images have more than {limits.MAX_MESSAGE_CHARS:,} characters together"
         raise ValueError(msg)
-    if (fault := find_fault(output.details, limits.MAX_OPEN_JSON_DEPTH)) is not None:
-        msg = f"details{fault.path}: {fault.reason}"
+    if output.details is not None and len(encode(output.details)) > limits.MAX_MESSAGE_CHARS:
+        msg = f"its details have more than {limits.MAX_MESSAGE_CHARS:,} bytes"
         raise ValueError(msg)
 
 

@@ -95,10 +95,10 @@ class Agent:
                     return chunk
                 if isinstance(chunk, ModelFinished):
                     return _complete(desk, answer, chunk)
+                if not answer.has_room_for(chunk):
+                    return ModelFailed(kind="malformed", message="the model's answer does not end")
                 for event in answer.take(chunk):
                     desk.record(event)
-                if answer.size > limits.MAX_ANSWER_CHARS:
-                    return ModelFailed(kind="malformed", message="the model's answer does not end")
         return ModelFailed(kind="malformed", message="the model's answer ended without an end mark")
 
 

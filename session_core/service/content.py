@@ -1,12 +1,11 @@
 """Checking and building what people send: texts, images, names, queue items."""
 
-from binascii import a2b_base64
 from collections.abc import Sequence
 
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import ClientId, MessageId, QueueItemId, TurnId, new_id
-from session_core.vocabulary.checks import check_for
+from session_core.vocabulary.checks import check_for, is_base64
 from session_core.vocabulary.messages import ImagePart, Message, TextPart, UserPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, SandboxPolicy
 
@@ -74,7 +73,7 @@ def user_parts(text: str, images: Sequence[ImagePart]) -> tuple[UserPart, ...]:
         msg = f"images: at most {limits.MAX_PARTS_PER_MESSAGE - 1} per message"
         raise InvalidInput(msg, field="images")
     for image in images:
-        if not 0 < len(image.data) * 3 // 4 <= limits.MAX_IMAGE_BYTES or not _is_base64(image.data):
+        if not 0 < len(image.data) * 3 // 4 <= limits.MAX_IMAGE_BYTES or not is_base64(image.data):
             msg = f"images: each must be base64 text of at most {limits.MAX_IMAGE_BYTES:,} bytes"
             raise InvalidInput(msg, field="images")
     if sum(len(image.data) for image in images) > limits.MAX_MESSAGE_CHARS:
@@ -83,14 +82,6 @@ def user_parts(text: str, images: Sequence[ImagePart]) -> tuple[UserPart, ...]:
     if images and not text.strip():
         return tuple(images)
     return (*text_parts(checked_text(text)), *images)
-
-
-def _is_base64(data: str) -> bool:
-    try:
-        a2b_base64(data, strict_mode=True)
-    except ValueError:
-        return False
-    return True
 
 
 def text_parts(text: str) -> tuple[UserPart, ...]:

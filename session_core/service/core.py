@@ -17,6 +17,7 @@ import trio
 from session_core import limits
 from session_core.agent.answer import clean_text
 from session_core.agent.context import model_messages
+from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.turn import Agent, shown
 from session_core.errors import Conflict, NotFound
 from session_core.ids import ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
@@ -199,7 +200,9 @@ class ServiceCore:
         try:
             with work.scope:
                 await self.agent.run_turn(desk)
-        except (Exception, SystemExit, GeneratorExit) as bug:
+        except FOREIGN_FAULTS as bug:
+            if passes_through(bug):
+                raise
             log.exception("turn %s failed by a bug", work.turn_id)
             error = shown(f"internal error: {type(bug).__name__}: {bug}")
         finally:
@@ -233,8 +236,11 @@ class ServiceCore:
         try:
             with work.scope:
                 assert self.config.compactor is not None
-                summary = clean_text(await self.config.compactor(model_messages(session.state.transcript)))
-        except Exception as failure:
+                made = await self.config.compactor(model_messages(session.state.transcript))
+                summary = clean_text(made)[: limits.MAX_TEXT_CHARS]
+        except FOREIGN_FAULTS as failure:
+            if passes_through(failure):
+                raise
             log.exception("compaction failed")
             error = shown(f"the summary could not be made: {type(failure).__name__}: {failure}")
         finally:

@@ -242,12 +242,13 @@ async def open_session_service(config: ServiceConfig | None = None) -> AsyncGene
             finally:
                 nursery.cancel_scope.cancel(reason="the session service is closing")
     except BaseExceptionGroup as group:
-        # The block's own error should reach its author as it was raised, not wrapped by our background tasks.
-        if body_error is not None and group.exceptions == (body_error,):
-            raise body_error from body_error.__cause__
-        raise
+        if body_error is None or group.exceptions != (body_error,):
+            raise
     finally:
         if core is not None:
             for session in core.sessions.values():
                 session.close_requests("restarted")  # whoever asked must not wait on
             core.stream.close()
+    if body_error is not None:
+        # The block's own error reaches its author as it was raised, not wrapped by our background tasks.
+        raise body_error

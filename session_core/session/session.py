@@ -37,6 +37,7 @@ from session_core.vocabulary.snapshots import SessionSnapshot
 
 Resolution = ev.ApprovalResolved | DialogAnswer
 REMEMBERED_OUTCOMES = 64
+_WIDTH: dict[StopScope, int] = {"turn": 0, "subtree": 1, "session": 2}
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -134,7 +135,8 @@ class Session:
         work = self.work
         if work is None:
             return False
-        if not work.stop_requested or (self.state.stop is not None and self.state.stop.scope != scope):
+        known = self.state.stop
+        if not work.stop_requested or (known is not None and _WIDTH[scope] > _WIDTH[known.scope]):
             work.stop_requested = True
             self.record(ev.StopRequested(scope=scope), by)
         work.scope.cancel(reason="a stop was requested")

@@ -6,7 +6,8 @@ from typing import Any
 
 import attrs
 
-from session_core.vocabulary.events import PartDelta, SessionEvent, ToolOutputDelta
+from session_core import limits
+from session_core.vocabulary.events import DELTAS, PartDelta, SessionEvent, ToolOutputDelta
 
 COALESCE_FROM = 16
 """Below this many pending events merging costs more than it saves (measured)."""
@@ -23,12 +24,16 @@ def coalesce(batch: list[SessionEvent]) -> list[SessionEvent]:
     merged: list[SessionEvent] = []
     run: list[SessionEvent] = []
     run_key: object = None
+    room = limits.MAX_TEXT_CHARS
     for event in batch:
         text_of = _TEXT_OF.get(type(event.event))
         key = None if text_of is None else (text_of(event.event), event.session_id, event.by)
-        if run and (key is None or key != run_key or event.sseq - event.merged != run[-1].sseq):
+        length = len(event.event.text) if isinstance(event.event, DELTAS) else 0
+        if run and (key is None or key != run_key or event.sseq - event.merged != run[-1].sseq or length > room):
             merged.append(_merge(run))
             run = []
+            room = limits.MAX_TEXT_CHARS
+        room -= length
         run.append(event)
         run_key = key
     if run:

@@ -5,6 +5,7 @@ from its annotations; events and snapshots are built by us alone and skip this c
 """
 
 import types
+from binascii import a2b_base64
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin
@@ -65,6 +66,15 @@ def check_for(hint: Any) -> Check:
 def _check_for_class(cls: type) -> Check:
     checks = [(field.name, check_for(field.type)) for field in attrs.fields(cls)]
     return lambda given: isinstance(given, cls) and all(check(getattr(given, name)) for name, check in checks)
+
+
+def is_base64(data: str) -> bool:
+    """Tell whether a text is base64."""
+    try:
+        a2b_base64(data, strict_mode=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _validator(hint: Any) -> Callable[[object, "attrs.Attribute[Any]", object], None]:

@@ -1,5 +1,7 @@
 """What comes while a stop is under way and after it: messages, wake-ups, answers, further stops."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -36,13 +38,17 @@ class Stubborn:
             await self.release.wait()
         return "done after all"
 
-    async def begin(self, service: SessionService) -> SessionId:
-        """Start a turn and come back when the tool runs."""
-        session_id = await new_session(service)
-        await service.send_user_message(session_id, "go")
-        await wait_all_tasks_blocked()
-        assert 1 == len(self.tool.calls)
-        return session_id
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[tuple[SessionService, SessionId]]:
+        """Open a service with a turn in which the tool runs; at the latest at the end the tool lets go."""
+        async with open_checked_service(self.config) as service:
+            session_id = await new_session(service)
+            await service.send_user_message(session_id, "go")
+            await wait_all_tasks_blocked()
+            try:
+                yield service, session_id
+            finally:
+                self.release.set()
 
 
 def now(service: SessionService, command: Command[object]) -> object:
@@ -54,8 +60,7 @@ def now(service: SessionService, command: Command[object]) -> object:
 async def test_a_message_sent_while_stopping_starts_a_turn(deliver_as: DeliverAs) -> None:
     """What is sent after the stop is for what follows: it starts a turn when the stop is through, in its order."""
     stubborn = Stubborn()
-    async with open_checked_service(stubborn.config) as service:
-        session_id = await stubborn.begin(service)
+    async with stubborn.running() as (service, session_id):
         await service.send_user_message(session_id, "kept")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(service.request_stop, session_id)
@@ -80,8 +85,7 @@ async def test_a_message_sent_while_stopping_starts_a_turn(deliver_as: DeliverAs
 async def test_a_next_turn_message_sent_while_stopping_starts_nothing() -> None:
     """A message for the next turn waits for that turn, also when it comes while the work is being stopped."""
     stubborn = Stubborn()
-    async with open_checked_service(stubborn.config) as service:
-        session_id = await stubborn.begin(service)
+    async with stubborn.running() as (service, session_id):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(service.request_stop, session_id)
             await wait_all_tasks_blocked()
@@ -95,8 +99,7 @@ async def test_a_next_turn_message_sent_while_stopping_starts_nothing() -> None:
 async def test_a_message_sent_before_the_stop_starts_nothing() -> None:
     """A message that the stop overtook in the mailbox waits in the queue, although it is handled while stopping."""
     stubborn = Stubborn()
-    async with open_checked_service(stubborn.config) as service:
-        session_id = await stubborn.begin(service)
+    async with stubborn.running() as (service, session_id):
         async with trio.open_nursery() as nursery:
             with actor_held(service):
                 nursery.start_soon(service.send_user_message, session_id, "too early")
@@ -117,8 +120,7 @@ async def test_a_message_sent_before_the_stop_starts_nothing() -> None:
 async def test_a_wakeup_due_while_stopping_starts_a_turn(autojump_clock: MockClock) -> None:
     """A wake-up that survived the stop and falls due before it is through wakes the session when it is."""
     stubborn = Stubborn()
-    async with open_checked_service(stubborn.config) as service:
-        session_id = await stubborn.begin(service)
+    async with stubborn.running() as (service, session_id):
         await service.schedule_wakeup(session_id, 1_000, "look")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(service.request_stop, session_id)
@@ -190,8 +192,7 @@ async def test_a_wider_stop_is_recorded() -> None:
     """A second stop that reaches further than the first is recorded too, and the same one again is not."""
     stubborn = Stubborn()
     scopes: list[StopScope] = ["turn", "session", "session"]
-    async with open_checked_service(stubborn.config) as service:
-        session_id = await stubborn.begin(service)
+    async with stubborn.running() as (service, session_id):
         async with trio.open_nursery() as nursery:
             for scope in scopes:
                 nursery.start_soon(partial(service.request_stop, session_id, scope=scope))

@@ -12,6 +12,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.frozen import freeze_json
 from session_core.vocabulary.sessions import Dialog, DialogAnswer, Wakeup
+from session_core.wire.codec import encode
 from session_core.wire.strict_json import find_fault
 
 
@@ -64,7 +65,11 @@ def answer_dialog(core: ServiceCore, command: c.AnswerDialog, caller: Caller) ->
     if (fault := find_fault(command.value, limits.MAX_OPEN_JSON_DEPTH)) is not None:
         msg = f"value{fault.path}: {fault.reason}"
         raise InvalidInput(msg, field="value")
-    accepted = session.resolve_dialog(command.request_id, freeze_json(command.value), "answered", caller.client_id)
+    answer = freeze_json(command.value)
+    if len(encode(answer)) > limits.MAX_TEXT_CHARS:
+        msg = f"value has more than {limits.MAX_TEXT_CHARS:,} bytes"
+        raise InvalidInput(msg, field="value")
+    accepted = session.resolve_dialog(command.request_id, answer, "answered", caller.client_id)
     resolved = _resolved(session, command.request_id)
     value = resolved.resolution.value if isinstance(resolved.resolution, DialogAnswer) else None
     return r.AnswerReply(

@@ -176,7 +176,7 @@ async def test_an_answer_without_an_end() -> None:
         outcome = await say(service, session_id)
         assert ("failed", "malformed: the model's answer does not end") == (outcome.status, outcome.error)
         last = (await service.load_session(session_id)).transcript[-1]
-        assert (piece * 5, InterruptedPart(reason="failed")) == (last.text, last.parts[-1])
+        assert (piece * 4, InterruptedPart(reason="failed")) == (last.text, last.parts[-1])
         (failed,) = of_type(service, session_id, ev.ModelCallFailed)
         assert ("malformed", None) == (failed.kind, failed.retry_at)
         check_readable(service)

@@ -1,7 +1,9 @@
 """A feed read in both ways at once: item by item and in batches."""
 
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
 
 from session_core.ids import SessionId
 from session_core.service.feed import Feed
@@ -96,3 +98,25 @@ async def test_a_batch_after_single_items_is_the_rest() -> None:
     first = await anext(world.feed)
     rest = await world.feed.receive_batch()
     assert [2, 3, 4] == [item.sseq for item in (first, *rest) if isinstance(item, SessionEvent)]
+
+
+async def test_two_tasks_ask_for_the_rest() -> None:
+    """Of two tasks that ask at once one gets the rest, and the other what comes next instead of nothing."""
+    world = World(100)
+    await anext(world.feed)
+    for _ in range(3):
+        world.rename(MINE)
+    await anext(world.feed)
+    received: list[list[int]] = []
+
+    async def receive() -> None:
+        batch = await world.feed.receive_batch()
+        received.append([item.sseq for item in batch if isinstance(item, SessionEvent)])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        nursery.start_soon(receive)
+        await wait_all_tasks_blocked()
+        assert [[3, 4]] == received
+        world.rename(MINE)
+    assert [[3, 4], [5]] == received

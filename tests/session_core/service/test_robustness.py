@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core.errors import InternalError
 from session_core.service.core import Later
@@ -175,7 +175,7 @@ async def test_a_bug_in_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.usefixtures("quiet_log")
 @pytest.mark.parametrize("after", range(8))
-async def test_a_store_that_refuses_any_event_of_a_turn(after: int) -> None:
+async def test_a_store_that_refuses_any_event_of_a_turn(after: int, autojump_clock: MockClock) -> None:
     """Whichever event of a turn the store refuses, the next message is answered and the laws of the fold hold."""
     store = FailingStore()
     async with open_with_store(store, scripted(text("one"), text("two"))) as service:
@@ -185,5 +185,6 @@ async def test_a_store_that_refuses_any_event_of_a_turn(after: int) -> None:
             await service.send_user_message(session_id, "first")
         await wait_all_tasks_blocked()
         assert store.refused
-        assert "completed" == (await say(service, session_id, "second")).status
+        with trio.fail_after(60):
+            assert "completed" == (await say(service, session_id, "second")).status
         assert 0 == service.statistics().running

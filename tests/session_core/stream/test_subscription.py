@@ -1,9 +1,12 @@
 """A subscription read in both ways at once: event by event and in batches."""
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
 
+from session_core.errors import ServiceClosed
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.snapshots import Bookmark
@@ -42,6 +45,42 @@ async def test_a_cancelled_batch_after_single_events_has_taken_nothing() -> None
     assert scope.cancelled_caught
     assert at(1) == reader.cursor
     assert [2, 3] == numbers(await reader.receive_batch())
+
+
+async def test_two_tasks_ask_for_the_rest() -> None:
+    """Of two tasks that ask at once one gets the rest, and the other what comes next instead of an accident."""
+    stream = stream_of()
+    reader = stream.subscribe(A)
+    publish(stream, 3)
+    await anext(reader)
+    received: list[list[int]] = []
+
+    async def receive() -> None:
+        received.append(numbers(await reader.receive_batch()))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        nursery.start_soon(receive)
+        await wait_all_tasks_blocked()
+        assert [[2, 3]] == received
+        publish(stream, 1)
+    assert [[2, 3], [4]] == received
+
+
+async def test_closing_while_the_rest_is_asked_for() -> None:
+    """A subscription closed before the rest was handed over says that it is closed."""
+    stream = stream_of()
+    reader = stream.subscribe(A)
+    publish(stream, 3)
+    await anext(reader)
+
+    async def receive() -> None:
+        with pytest.raises(ServiceClosed):
+            await reader.receive_batch()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        reader.close()
 
 
 @given(acts=st.lists(Act, max_size=25), rnd=st.random_module())

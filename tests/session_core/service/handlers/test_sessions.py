@@ -196,10 +196,12 @@ async def test_no_children_for_a_session_being_deleted() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(service.delete_session, parent)
             await wait_all_tasks_blocked()
-            with pytest.raises(NotFound) as caught:
-                await service.create_session(parent_id=parent)
-            assert "parent_id" == caught.value.field
-            release.set()
+            try:
+                with pytest.raises(NotFound) as caught:
+                    await service.create_session(parent_id=parent)
+                assert "parent_id" == caught.value.field
+            finally:
+                release.set()
         with pytest.raises(NotFound):
             await service.create_session(parent_id=parent)
         assert () == (await service.list_sessions()).sessions
