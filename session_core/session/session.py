@@ -207,14 +207,12 @@ class Session:
         answer = self._waiting.setdefault(request_id, Deferred())
         with trio.move_on_after(timeout_ms / 1000):
             return await answer.wait()
-        closed = self.resolve_approval(request_id, "deny", "timed_out") or self.resolve_dialog(
-            request_id, None, "timed_out"
-        )
-        if closed:
-            return self._resolved[request_id]
+        if not self.resolve_approval(request_id, "deny", "timed_out"):
+            self.resolve_dialog(request_id, None, "timed_out")
+        if (known := self._resolved.get(request_id)) is not None:
+            return known  # closed just now, or answered at the very moment the time was up
         self._waiting.pop(request_id, None)  # it was answered so long ago that nobody remembers how
-        answer_unknown = DialogAnswer(request_id=request_id, because="timed_out")
-        return Resolved(resolution=answer_unknown, by=None)
+        return Resolved(resolution=DialogAnswer(request_id=request_id, because="timed_out"), by=None)
 
     def _remember(self, request_id: RequestId, resolved: Resolved) -> None:
         self._resolved[request_id] = resolved

@@ -4,7 +4,7 @@ from typing import Literal
 
 import attrs
 import trio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -109,6 +109,7 @@ async def test_the_first_answer_to_an_approval_wins(plan: list[Rival], rnd: obje
 
 
 @given(plan=rivals, patience=st.none() | st.integers(0, 8), rnd=st.random_module())
+@example(plan=[Rival("answer", TIMEOUT_MS, 0, "allow_once")], patience=None, rnd=None).via("an answer as time is up")
 async def test_the_first_answer_to_a_dialog_wins(
     *, plan: list[Rival], patience: int | None, rnd: object, autojump_clock: MockClock
 ) -> None:

@@ -285,3 +285,23 @@ async def test_a_wakeup_that_finds_the_queue_full_waits(autojump_clock: MockCloc
         provider.release("p")
         await service.wait_for_turn(session_id)
         assert ("user", "[scheduled wake-up] look") in await transcript(service, session_id)
+
+
+async def test_an_answer_as_the_time_is_up(autojump_clock: MockClock) -> None:
+    """An answer that comes at the very moment the time is up is what the asker learns, if it was accepted."""
+    async with open_checked_service(scripted()) as service:
+        session_id = await new_session(service)
+        for _ in range(40):  # trio throws a coin for which of the two comes first
+            async with trio.open_nursery() as nursery:
+                replies: list[tuple[bool, object]] = []
+
+                async def ask(replies: list[tuple[bool, object]] = replies) -> None:
+                    reply = await service.open_dialog(session_id, "input", "Name?", timeout_ms=10)
+                    replies.append((reply.answered, reply.value))
+
+                nursery.start_soon(ask)
+                await wait_all_tasks_blocked()
+                (dialog,) = (await service.load_session(session_id)).dialogs
+                await trio.sleep_until(trio.current_time() + 0.01)
+                answer = await service.answer_dialog(session_id, dialog.request_id, "me")
+            assert [(answer.accepted, answer.value)] == replies
