@@ -30,9 +30,9 @@ async def test_cancellation_passes_also_in_a_group() -> None:
         scope.cancel()
         with pytest.raises(trio.Cancelled) as caught:
             await trio.lowlevel.checkpoint()
-    cancelled = caught.value
-    assert passes_through(cancelled)
-    assert passes_through(BaseExceptionGroup("", [BaseExceptionGroup("", [cancelled]), SystemExit()]))
+        cancelled = caught.value
+        assert passes_through(cancelled)
+        assert passes_through(BaseExceptionGroup("", [BaseExceptionGroup("", [cancelled]), SystemExit()]))
     assert passes_through(KeyboardInterrupt())
 
 
