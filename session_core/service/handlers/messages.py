@@ -110,12 +110,11 @@ def dismiss(core: ServiceCore, command: c.DismissOutcome, caller: Caller) -> r.A
 def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.WaitForTurnReply | Later:
     session = core.session(command.session_id)
     work = session.work if session.work is not None and session.work.kind == "turn" else None
-    turn_id = command.turn_id
+    newest = work or session.state.last_outcome
+    turn_id = command.turn_id or (newest.turn_id if newest is not None else None)
     if turn_id is None:
-        if work is None and session.state.last_outcome is None:
-            msg = "this session has had no turn yet"
-            raise Conflict(msg, field="session_id")
-        turn_id = work.turn_id if work is not None else session.state.last_outcome.turn_id  # type: ignore[union-attr]
+        msg = "this session has had no turn yet"
+        raise Conflict(msg, field="session_id")
     if work is not None and work.turn_id == turn_id:
 
         async def ended() -> r.WaitForTurnReply:
