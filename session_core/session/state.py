@@ -182,5 +182,5 @@ def apply(snapshot: SessionSnapshot, event: SessionEvent) -> SessionSnapshot: ..
 @overload
 def apply(snapshot: ServiceSnapshot, event: SessionEvent) -> ServiceSnapshot: ...
 def apply(snapshot: SessionSnapshot | ServiceSnapshot, event: SessionEvent) -> SessionSnapshot | ServiceSnapshot:
-    """Return the snapshot after one more event; pure and total."""
+    """Return the snapshot after one more event; pure, and total but for what `fold` refuses."""
     return fold(snapshot, (event,))
