@@ -9,11 +9,14 @@ from pathlib import Path
 from bench.broadcast import measure_burst, measure_publish, measure_single, measure_stall
 from bench.commands import measure_command
 from bench.extras import measure_extras
+from bench.journal import measure_durable, measure_journal
 from bench.many_sessions import measure_sessions
 from bench.measure import Result, run_case
 from bench.picture import picture
 from bench.report import attempts_text, document, figures, misses, ratio_text, table, target_text
 from bench.stops import measure_stop
+from bench.store_growth import measure_memory, measure_steps
+from bench.store_reading import measure_listing, measure_reopen
 from bench.values import measure_encode, measure_snapshot
 
 CASES: Mapping[str, Callable[[], Result]] = {
@@ -26,6 +29,12 @@ CASES: Mapping[str, Callable[[], Result]] = {
     "snapshot": measure_snapshot,
     "encode": measure_encode,
     "stop": measure_stop,
+    "journal": measure_journal,
+    "durable": measure_durable,
+    "reopen": measure_reopen,
+    "listing": measure_listing,
+    "steps": measure_steps,
+    "memory": measure_memory,
 }
 ATTEMPTS = 3
 """A case that misses its target is run again, because noise only ever makes things look slower."""

@@ -6,6 +6,7 @@ from bench.limits_of_trio import PingPong
 from bench.measure import Result, best_times
 from session_core.service.config import ServiceConfig
 from session_core.service.service import open_session_service
+from session_core.storage.memory import MemoryStore
 from session_core.vocabulary.commands import ListQueue, RenameSession
 
 CALLS = 1_000
@@ -19,7 +20,8 @@ def measure_command() -> Result:
 
 async def _command() -> Result:
     game = PingPong()
-    async with open_session_service(ServiceConfig(cwd="/")) as service, trio.open_nursery() as nursery:
+    config = ServiceConfig(store=MemoryStore(), cwd="/")
+    async with open_session_service(config) as service, trio.open_nursery() as nursery:
         await nursery.start(game.serve)
         session_id = (await service.create_session(name="measured")).session_id
         light, changing = ListQueue(session_id=session_id), RenameSession(session_id=session_id, name="renamed")

@@ -59,7 +59,10 @@ How a command runs:
 | `invalid_input` | a field has the wrong type, size or content; `field` names it |
 | `forbidden` | the client is an observer, and the command is not one of those that only read |
 | `conflict` (`idempotency_key`) | the key was used for another command before |
-| `overloaded` | the mailbox is full; nothing was done. Not for commands beside the mailbox |
+| `overloaded` | the mailbox is full, or the disk far behind; nothing was done. The former not beside the mailbox |
+| `storage_failed` | it was done but not saved, and may be gone after a restart. Not for commands that only read |
+| `read_only` | the disk has failed; nothing was done. Not for commands that only read, nor for `RequestStop` |
+| `store_damaged` (`session_id`) | what is kept of this session cannot be read; other sessions are not concerned |
 | `closed` | the service has ended |
 | `internal` | a bug; it fails this one command and the service goes on |
 

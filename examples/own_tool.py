@@ -62,8 +62,8 @@ async def answer_approvals(policy: sc.AttachedClient, session_id: sc.SessionId, 
 
 async def main() -> None:
     """Send two notes; one of them is not allowed."""
-    tool = SaveNote()
-    async with sc.open_session_service(sc.ServiceConfig(models={"notes": NoteTaker()}, tools=(tool,))) as service:
+    config = sc.ServiceConfig(models={"notes": NoteTaker()}, tools=(tool := SaveNote(),), store=sc.MemoryStore())
+    async with sc.open_session_service(config) as service:
         session_id = (await service.create_session()).session_id
         with service.attach("policy") as policy:
             async with policy.follow(session_id) as feed, trio.open_nursery() as nursery:

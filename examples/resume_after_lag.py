@@ -31,7 +31,8 @@ async def ask(service: sc.SessionService, session_id: sc.SessionId, text: str) -
 
 async def main() -> None:
     """Leave twice, for a short and for a long time."""
-    config = sc.ServiceConfig(models={"demo": sc.DemoProvider(pace_ms=0)}, session_stream_capacity=64)
+    demo = sc.DemoProvider(pace_ms=0)
+    config = sc.ServiceConfig(models={"demo": demo}, session_stream_capacity=64, store=sc.MemoryStore())
     async with sc.open_session_service(config) as service:
         session_id = (await service.create_session(name="long story")).session_id
 

@@ -38,7 +38,7 @@ async def stop_when_it_speaks(service: sc.SessionService, session_id: sc.Session
 
 async def main() -> None:
     """Run both sessions side by side."""
-    config = sc.ServiceConfig(models={"demo": sc.DemoProvider(pace_ms=5)})
+    config = sc.ServiceConfig(models={"demo": sc.DemoProvider(pace_ms=5)}, store=sc.MemoryStore())
     async with sc.open_session_service(config) as service:
         watched = await service.create_session(name="watched")
         background = await service.create_session(name="background")

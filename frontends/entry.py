@@ -11,53 +11,25 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import session_core as sc
+from frontends.arguments import PROGRAM, UsageError, parser
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_READER_LEFT = 128 + signal.SIGPIPE
 
-PROGRAM = "session-core"
-_EXAMPLES = """\
-examples:
-  session-core demo                                a guided tour: sessions, followers, stop, steering
-  session-core run "list the files"                ask once, watch the answer, leave
-  session-core run --cwd docs "read stop.md"       work in another directory
-  git diff | session-core run -                    take the prompt from stdin
-  session-core run --json "hello" | head -1        events as JSON, one per line
-
-exit codes:
-  0 done   1 the turn failed   2 wrong usage   130 interrupted   141 the reader of the output left
-"""
-_RUN_DETAILS = """\
-Stdout carries the answer and nothing else; thoughts, tool calls and the outcome go to stderr. What a model or a tool
-says is made harmless before it is printed; --json gives it unchanged.
-
-Ctrl-C stops the turn and keeps the partial answer; a second Ctrl-C leaves at once.
-"""
-
-
-class UsageError(Exception):
-    """The arguments make no sense; the message is one sentence for the user."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see: {self.prog} --help)")
+_BESIDE = "sessions, show, export and store backup still work, and so does run --no-save"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
     _keep_logs_off_the_screen()
     try:
-        chosen = _parser().parse_args(arguments)
+        chosen = parser().parse_args(arguments)
         return _dispatch(chosen)
     except SystemExit as leaving:  # --help and --version
         return _flushed(leaving.code if isinstance(leaving.code, int) else 0)
@@ -65,61 +37,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(error)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=PROGRAM,
-        description="Run AI agent sessions that any number of frontends can watch and steer.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {sc.__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="command", parser_class=_Parser)
-    run = commands.add_parser(
-        "run",
-        help="send one prompt and show the answer",
-        description="Send one prompt to a new session and show the answer as it comes.",
-        epilog=_RUN_DETAILS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    run.add_argument("prompt", help="what to say; - reads it from stdin")
-    run.add_argument("--cwd", metavar="DIR", default=".", help="the directory to work in (default: this one)")
-    run.add_argument("--model", metavar="NAME", help="the model that answers (default: demo, which works offline)")
-    run.add_argument(
-        "--permissions",
-        choices=["ask_all", "ask_writes", "ask_outward", "bypass"],
-        metavar="TIER",
-        help="which tools need a yes: ask_all, ask_writes (default), ask_outward, bypass",
-    )
-    run.add_argument("--yes", action="store_true", help="allow every tool call that needs a yes, each one once")
-    run.add_argument("--quiet", action="store_true", help="print only the final text")
-    run.add_argument("--json", action="store_true", help="print a snapshot and then every event, one JSON per line")
-    demo = commands.add_parser(
-        "demo",
-        help="show what the service can do, live and offline",
-        description="A guided tour of about 20 seconds. Needs no network and no configuration and writes no files.",
-        allow_abbrev=False,
-    )
-    demo.add_argument("--fast", action="store_true", help="as quick as it can, for tests")
-    return parser
-
-
 def _dispatch(chosen: argparse.Namespace) -> int:
-    if chosen.command == "run":
-        return _run(chosen)
-    if chosen.command == "demo":
-        from frontends.demo.tour import main as demo
+    command: str | None = chosen.command
+    if command is None:
+        raise UsageError(f"choose a command (see: {PROGRAM} --help)")
+    return _COMMANDS[command](chosen)
 
-        return demo(fast=chosen.fast)
-    raise UsageError(f"choose a command: run or demo (see: {PROGRAM} --help)")
+
+def _demo(chosen: argparse.Namespace) -> int:
+    from frontends.demo.tour import main as demo
+
+    return demo(fast=chosen.fast)
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    cwd = _directory(chosen.cwd)
+    cwd = _directory(chosen.cwd) if chosen.cwd is not None else None
+    goes_on = chosen.session is not None or chosen.go_on
     if chosen.json and chosen.quiet:
         raise UsageError("--json and --quiet exclude each other")
-    prompt = _prompt(chosen.prompt)
+    if chosen.prompt is None and not goes_on:
+        raise UsageError(f"the following arguments are required: prompt (see: {PROGRAM} run --help)")
+    prompt = _prompt(chosen.prompt) if chosen.prompt is not None else None
+    from frontends.cli.conversation import Manners
     from frontends.cli.run import RunOptions
     from frontends.cli.run import main as run
 
@@ -127,13 +66,96 @@ def _run(chosen: argparse.Namespace) -> int:
         RunOptions(
             prompt=prompt,
             cwd=cwd,
+            home=None if chosen.no_save else _home(chosen),
+            session=chosen.session,
+            go_on=chosen.go_on,
             model=chosen.model,
             permissions=chosen.permissions,
-            json=chosen.json,
-            quiet=chosen.quiet,
-            yes=chosen.yes,
+            manners=Manners(json=chosen.json, quiet=chosen.quiet, yes=chosen.yes),
         )
     )
+
+
+def _sessions(chosen: argparse.Namespace) -> int:
+    if chosen.search is not None and not chosen.search.strip():
+        raise UsageError("--search: there is nothing to search for")
+    from frontends.stored.reading import ListOptions, list_sessions
+
+    return list_sessions(
+        ListOptions(home=_home(chosen), archived=chosen.all, search=chosen.search, limit=chosen.limit, json=chosen.json)
+    )
+
+
+def _show(chosen: argparse.Namespace) -> int:
+    from frontends.stored.reading import ShowOptions, show
+
+    return show(
+        ShowOptions(home=_home(chosen), session=chosen.session, last=chosen.last, whole=chosen.all, json=chosen.json)
+    )
+
+
+def _change(chosen: argparse.Namespace) -> int:
+    from frontends.stored import changing
+
+    home = _home(chosen)
+    match chosen.command:
+        case "rename":
+            return changing.rename(home, chosen.session, chosen.name)
+        case "archive":
+            return changing.archive(home, chosen.sessions)
+        case "restore":
+            return changing.restore(home, chosen.sessions)
+        case "delete":
+            return changing.delete(home, chosen.sessions, yes=chosen.yes)
+        case _:
+            return changing.fork(home, chosen.session, chosen.name)
+
+
+def _transfer(chosen: argparse.Namespace) -> int:
+    from frontends.stored import transfer
+
+    if chosen.command == "export":
+        return transfer.export(_home(chosen), chosen.session, chosen.file, force=chosen.force)
+    return transfer.bring(_home(chosen), chosen.file, as_new=chosen.as_new)
+
+
+def _store(chosen: argparse.Namespace) -> int:
+    from frontends.stored import upkeep
+
+    home = _home(chosen)
+    match chosen.task:
+        case "verify":
+            return upkeep.verify(home)
+        case "rebuild":
+            return upkeep.rebuild(home)
+        case "compact":
+            return upkeep.compact(home)
+        case "stats":
+            return upkeep.stats(home, as_json=chosen.json)
+        case _:
+            return upkeep.backup(home, chosen.target)
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "run": _run,
+    "sessions": _sessions,
+    "show": _show,
+    "rename": _change,
+    "archive": _change,
+    "restore": _change,
+    "delete": _change,
+    "fork": _change,
+    "export": _transfer,
+    "import": _transfer,
+    "store": _store,
+    "demo": _demo,
+}
+
+
+def _home(chosen: argparse.Namespace) -> Path:
+    from frontends.stored.home import home_of
+
+    return home_of(chosen.home)
 
 
 def _directory(given: str) -> str:
@@ -184,10 +206,10 @@ def _report(error: BaseException) -> int:
     if os.environ.get("SESSION_CORE_DEBUG"):
         traceback.print_exception(error)
     if isinstance(cause, UsageError):
-        _complain(str(cause))
+        _complain(str(cause), *cause.details)
         return EXIT_USAGE
     if isinstance(cause, sc.SessionCoreError):
-        _complain(cause.message)
+        _complain(cause.message, *([_BESIDE] if cause.code == "store_in_use" else []))
         return EXIT_USAGE if cause.code in {"invalid_input", "not_found"} else EXIT_FAILED
     from frontends.console.output import OutputFailed
 
@@ -206,10 +228,16 @@ def _leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-def _complain(sentence: str) -> None:
-    safe = "".join(character if character.isprintable() else "?" for character in sentence)
+def _complain(sentence: str, *details: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # nobody can be told
-        print(f"{PROGRAM}: {safe}", file=sys.stderr, flush=True)
+        print(f"{PROGRAM}: {_safe(sentence)}", file=sys.stderr)
+        for detail in details:
+            print(f"  {_safe(detail)}", file=sys.stderr)
+        sys.stderr.flush()
+
+
+def _safe(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _flushed(code: int) -> int:

@@ -87,6 +87,36 @@ class InternalError(SessionCoreError):
     code = "internal"
 
 
+class StorageFailed(SessionCoreError):
+    """What was done could not be saved; it may be gone when the service starts again. Nothing more is accepted."""
+
+    code = "storage_failed"
+
+
+class ReadOnly(SessionCoreError):
+    """The service only shows what there is: the disk has failed, or the store was opened for reading."""
+
+    code = "read_only"
+
+
+class StoreInUse(SessionCoreError):
+    """Another process writes to this home; the message names it."""
+
+    code = "store_in_use"
+
+
+class StoreDamaged(SessionCoreError):
+    """Something that was kept cannot be read back as it was written; the message says what, and what to do."""
+
+    code = "store_damaged"
+
+
+class StoreUnusable(SessionCoreError):
+    """The store cannot be opened: wrong place, wrong owner, or written by a newer version."""
+
+    code = "store_unusable"
+
+
 class Lagged(SessionCoreError):
     """The reader fell behind and exactly `missed` events are gone for it; the subscription goes on after them."""
 

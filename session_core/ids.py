@@ -66,6 +66,12 @@ def new_session_id() -> SessionId:
     return SessionId(new_id("ses"))
 
 
+def is_session_id(text: str) -> bool:
+    """Tell whether a text has the form of a session id."""
+    kind, _, rest = text.partition("_")
+    return kind == "ses" and len(rest) == _TIME_CHARACTERS + _RANDOM_CHARACTERS and set(rest) <= set(_ALPHABET)
+
+
 def new_epoch() -> Epoch:
     """Make the name of one run of the service."""
     return Epoch(new_id("run"))

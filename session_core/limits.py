@@ -40,6 +40,12 @@ STREAM_CAPACITY: Final = 8_192
 """Events kept for readers of all sessions."""
 SESSION_STREAM_CAPACITY: Final = 2_048
 """Events kept for readers of one session; a chatty neighbour cannot push them out."""
+WINDOW_MESSAGES: Final = 1_024
+"""Messages held in a session's state, the newest ones: several long turns, and a number that is copied in no time. The
+window is part of the fold: readers with another number would see another state."""
+WINDOW_CHARS: Final = 4_000_000
+"""Characters in these messages: about as much as any model reads, and at most 16 MB of text, unless a single message
+is larger."""
 IDEMPOTENCY_CAPACITY: Final = 4_096
 """Replies remembered for retries; the oldest are forgotten first."""
 MAX_QUEUE_ITEMS: Final = 64
@@ -74,3 +80,19 @@ STOP_PATIENCE_MS: Final = 5_000
 """How long `request_stop` waits for the end before it says truthfully that work is still stopping."""
 KILL_GRACE_MS: Final = 500
 """Time between SIGTERM and SIGKILL for a child process group."""
+
+# What the store holds.
+MAX_RECORD_BYTES: Final = 4 * MAX_FRAME_BYTES
+"""One event in the journal; what is larger was not written by this program."""
+MAX_BACKLOG_BYTES: Final = 64 * 1024 * 1024
+"""Events that wait for a slow disk; beyond this, commands are refused until it has caught up."""
+PARTIAL_TEXT_EVERY_MS: Final = 250
+"""How often the text of an unfinished answer is saved. With the time the disk takes, a crash loses half a second."""
+COMMIT_AFTER_MS: Final = 20
+"""How long events that nobody waits for may gather before they are committed together."""
+COMMIT_AFTER_STEPS: Final = 512
+"""As many of them are committed without waiting further."""
+STATE_EVERY_EVENTS: Final = 256
+"""How many events of a session may lie between two saved states: what opening it has to fold, at most."""
+REMEMBERED_SESSIONS_MS: Final = 5 * 60_000
+"""How long a session at rest stays in memory after it was last used."""

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,14 @@ settings.register_profile("quick", _COMMON, max_examples=30)
 settings.register_profile("default", _COMMON, max_examples=300)
 settings.register_profile("thorough", _COMMON, max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Keep tests, and the programs they start, away from the sessions of whoever runs them."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SESSION_CORE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 @pytest.fixture

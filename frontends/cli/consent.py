@@ -1,16 +1,12 @@
 """Answering approvals: by asking a person, by `--yes`, or by saying no where nobody can be asked."""
 
-import os
-from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import attrs
-import trio
 
 import session_core as sc
 
 Decision = Literal["allow_once", "allow_session", "deny"]
-Ask = Callable[[], Awaitable[str]]
 
 _WORDS: dict[str, Decision] = {
     "y": "allow_once",
@@ -18,21 +14,11 @@ _WORDS: dict[str, Decision] = {
     "a": "allow_session",
     "always": "allow_session",
 }
-_LONGEST_ANSWER = 1024
 
 
 def decision_of(answer: str) -> Decision:
     """Read a typed answer; whatever is not clearly a yes is a no."""
     return _WORDS.get(answer.strip().lower(), "deny")
-
-
-async def read_answer(fd: int) -> str:
-    """Wait for a line typed on a terminal.
-
-    Cancellation: nothing that was typed is lost; it waits for the next reader.
-    """
-    await trio.lowlevel.wait_readable(fd)
-    return os.read(fd, _LONGEST_ANSWER).decode("utf-8", "replace")
 
 
 @attrs.define

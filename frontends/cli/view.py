@@ -47,6 +47,7 @@ class View:
         self._pieces: list[Piece] = []
         self._status = False
         self._seen: dict[sc.MessageId, int] = {}  # characters of text and thinking taken from each answer
+        self._finished: set[sc.MessageId] = set()  # cannot be withdrawn any more, only leave the snapshot's window
         self._kind: str | None = None
         self._sanitiser = Sanitiser()
         self._results: set[sc.CallId] = set()
@@ -58,6 +59,13 @@ class View:
         return pieces
 
     # --- what comes in ------------------------------------------------------------------------------------------------
+
+    def begin_after(self, snapshot: sc.SessionSnapshot) -> None:
+        """Take what a session held before this turn as shown: after a lag, only the turn itself is made up for."""
+        for message in snapshot.messages:
+            self._finished.add(message.message_id)
+            self._seen[message.message_id] = sum(len(text) for _, text in _spoken(message))
+            self._results.update(part.call_id for part in message.parts if isinstance(part, sc.ToolResultPart))
 
     def event(self, envelope: sc.SessionEvent) -> None:
         """Show one event."""
@@ -88,7 +96,7 @@ class View:
         self.line(self._styles["err"].dim(f"(the display fell behind by {many}; going on from a new snapshot)"))
         present = {message.message_id for message in snapshot.transcript}
         partial = snapshot.partial
-        for message_id in [each for each in self._seen if each not in present]:
+        for message_id in [each for each in self._seen if each not in present and each not in self._finished]:
             if partial is None or partial.message_id != message_id:
                 self._withdraw(message_id)
         for message in snapshot.transcript:
@@ -141,16 +149,11 @@ class View:
 
     def _message(self, message: sc.Message) -> None:
         """Show what is still missing of a finished message."""
+        self._finished.add(message.message_id)
         for call in message.tool_calls:
             self._arguments[call.call_id] = call.arguments
         if message.role == "assistant":
-            parts: list[tuple[str, str]] = []
-            for part in message.parts:
-                if isinstance(part, sc.TextPart):
-                    parts.append(("text", part.text))
-                elif isinstance(part, sc.ThinkingPart) and part.text:
-                    parts.append(("thinking", part.text))
-            self._rest(message.message_id, parts)
+            self._rest(message.message_id, _spoken(message))
         for part in message.parts:
             if isinstance(part, sc.ToolResultPart):
                 self._result(part)
@@ -199,6 +202,17 @@ class View:
         if self._status:
             self._pieces.append(("err", ERASE_LINE))
             self._status = False
+
+
+def _spoken(message: sc.Message) -> list[tuple[str, str]]:
+    """What a finished answer says, as kinds and texts of its parts."""
+    parts: list[tuple[str, str]] = []
+    for part in message.parts if message.role == "assistant" else ():
+        if isinstance(part, sc.TextPart):
+            parts.append(("text", part.text))
+        elif isinstance(part, sc.ThinkingPart) and part.text:
+            parts.append(("thinking", part.text))
+    return parts
 
 
 def _ends_line(text: str) -> bool:

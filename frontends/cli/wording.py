@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 
 import session_core as sc
+from frontends.console.figures import ago
 from frontends.console.sanitise import one_line
 from frontends.console.style import Style, counted, duration
 
@@ -17,6 +18,26 @@ _ERROR_CHARS = 400
 def demo_notice(style: Style, model: str) -> str:
     """Say who answers when no real model does."""
     return style.dim(f"The offline demo model ({one_line(model)}) answers; it follows simple rules, no AI is asked.")
+
+
+def continuing(style: Style, state: sc.SessionState, short: str, *, used_at: int, now: int) -> str:
+    """Say which session goes on, and what became of its last turn if that did not end well."""
+    messages = counted(state.earlier + len(state.messages), "message")
+    name = one_line(state.name, _NAME_CHARS)
+    said = style.dim(f'Going on with {short} "{name}": {messages}, last used {ago(used_at, now)}.')
+    reason = one_line(state.activity.message or "no reason was given", _ERROR_CHARS)
+    answer = state.message(state.head)
+    kept = "; its partial answer was kept" if answer is not None and answer.interrupted else ""
+    match state.activity.name:
+        case "interrupted":
+            mark = style.red(style.symbol("✗"))
+            return f"{said}\n{mark} Its last turn was interrupted: the program that ran it ended{kept}."
+        case "stopped":
+            return f"{said}\n{style.yellow(style.symbol('■'))} Its last turn was stopped{kept}."
+        case "errored":
+            return f"{said}\n{style.red(style.symbol('✗'))} Its last turn failed: {reason}"
+        case _:
+            return said
 
 
 def arguments_line(arguments: Mapping[str, sc.JsonValue]) -> str:

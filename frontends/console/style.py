@@ -1,7 +1,8 @@
 """Colours and symbols: the only place where escape codes are made."""
 
+import os
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TextIO
 
 import attrs
 
@@ -62,6 +63,13 @@ def style_for(*, tty: bool, encoding: str, environ: Mapping[str, str]) -> Style:
     """Choose a style: colours only on a terminal that knows them, and never against NO_COLOR."""
     colours = tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
     return Style(colours=colours, symbols=encoding.lower().replace("-", "").startswith("utf"))
+
+
+def style_of(stream: TextIO | None) -> Style:
+    """Choose a style for a stream this program was started with."""
+    if stream is None:
+        return Style()
+    return style_for(tty=stream.isatty(), encoding=stream.encoding, environ=os.environ)
 
 
 def duration(milliseconds: float) -> str:

@@ -6,11 +6,11 @@ line wrapping off, so that resizing the window can make a mess of one picture on
 
 import shutil
 import textwrap
-import unicodedata
 from collections.abc import Callable
 
 import trio
 
+from frontends.console.cells import cell_width
 from frontends.console.output import Output
 from frontends.console.sanitise import sanitise
 
@@ -91,10 +91,3 @@ def tail(text: str, width: int) -> str:
             cut = line[index + 1 :]
             return cut.partition(" ")[2] or cut if line[index] != " " else cut
     return line
-
-
-def cell_width(character: str) -> int:
-    """How many cells a terminal gives a character."""
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1

@@ -30,6 +30,7 @@ async def play(screen: Screen, fast: bool) -> int:  # noqa: FBT001 - passed by t
     config = sc.ServiceConfig(
         models={"demo": sc.DemoProvider(pace_ms=FAST_PACE_MS if fast else PACE_MS)},
         session_stream_capacity=SESSION_CAPACITY,
+        store=sc.MemoryStore(),
     )
     await screen.say(f"{style.bold('session-core')}: a tour with the offline demo model; nothing leaves this process.")
     begun = trio.current_time()

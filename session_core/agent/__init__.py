@@ -5,7 +5,6 @@
 - `tool_runner`: prepare tool calls in order, run them, report in order
 - `permissions`: which tool calls need a person's yes, as a table
 - `faults`: what foreign code may raise, and what must pass through
-- `context`: what of the conversation a model gets to see
 
 In comes a `TurnDesk`, bound to one session; out go events recorded at it. Failures of models and tools are events.
 """

@@ -17,7 +17,6 @@ import trio
 
 from session_core import limits
 from session_core.agent.answer import AnswerInProgress, clean_text
-from session_core.agent.context import model_messages
 from session_core.agent.tool_runner import ToolRunner
 from session_core.ids import MessageId, new_id
 from session_core.providers.base import RETRYABLE, ModelFailed, ModelFinished, ModelRequest, Provider
@@ -72,6 +71,7 @@ class Agent:
     async def _ask_once(self, desk: TurnDesk) -> AnswerInProgress | ModelFailed:
         # A stop that came before costs no model call; nor does a tool that swallows its cancellation gain one.
         await trio.lowlevel.checkpoint_if_cancelled()
+        conversation = await desk.conversation()
         state = desk.state
         model = state.settings.model
         provider = self.models.get(model)
@@ -79,7 +79,7 @@ class Agent:
             return ModelFailed(kind="refused", message=f"there is no model called {model!r} here")
         request = ModelRequest(
             model=model,
-            messages=model_messages(state.transcript),
+            messages=conversation,
             tools=tuple(tool.spec for tool in self.tools.values()),
             system=self.system_prompt,
         )

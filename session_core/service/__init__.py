@@ -4,6 +4,9 @@
 - `config`: `ServiceConfig`, where everything has a default
 - `core`: what handlers work with: sessions, starting and ending turns
 - `mailbox`: the bounded queue of commands and the actor that drains it
+- `acknowledging`: replies that wait for the disk
+- `residents`: which sessions are in memory, and how they leave and come back
+- `retention`: what is archived and deleted by itself, if anything
 - `handlers`: one synchronous function per command, in a table
 - `stopping`: the stop contract, beside the mailbox
 - `wakeups`: messages that deliver themselves later

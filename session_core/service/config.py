@@ -11,7 +11,8 @@ from session_core.ids import now_ms
 from session_core.providers.base import Provider
 from session_core.providers.demo import DemoProvider
 from session_core.storage.base import SessionStore
-from session_core.storage.memory import MemoryStore
+from session_core.storage.settings import Retention
+from session_core.storage.sqlite import SqliteStore
 from session_core.tools.base import Tool
 from session_core.tools.files import file_tools
 from session_core.vocabulary.messages import Message
@@ -34,6 +35,7 @@ _AT_LEAST_ONE = (
     "mailbox_capacity",
     "approval_timeout_ms",
     "stop_patience_ms",
+    "session_stay_ms",
 )
 
 
@@ -49,13 +51,16 @@ class ServiceConfig:
         permission_tier: Which tools need a person's yes in new sessions.
         sandbox: Confinement of tools in new sessions.
         compactor: Makes summaries for `compact_context`; without one that command is unavailable.
-        store: Where events are kept; in memory by default.
+        store: Where sessions are kept: by default in the home (`$SESSION_CORE_HOME`, or the platform's place for data).
         system_prompt: What every model is told first.
         stream_capacity: Events kept for readers of all sessions.
         session_stream_capacity: Events kept for readers of one session.
         mailbox_capacity: Commands that may wait; one more is refused.
         approval_timeout_ms: How long an approval or a dialog waits for an answer.
         stop_patience_ms: How long a stop waits for the end of what it stopped before it replies.
+        retention: What is archived and deleted by itself; nothing by default.
+        session_stay_ms: How long a session that nobody uses stays in memory.
+        wakeups: Whether wake-ups fire; a program that opens a home only to change something leaves them to the next.
         now: The wall clock in milliseconds.
     """
 
@@ -67,12 +72,15 @@ class ServiceConfig:
     permission_tier: PermissionTier = "ask_writes"
     sandbox: SandboxPolicy = attrs.field(factory=SandboxPolicy)
     compactor: Compactor | None = None
-    store: SessionStore = attrs.field(factory=MemoryStore)
+    store: SessionStore = attrs.field(factory=SqliteStore)
     stream_capacity: int = limits.STREAM_CAPACITY
     session_stream_capacity: int = limits.SESSION_STREAM_CAPACITY
     mailbox_capacity: int = limits.MAILBOX_CAPACITY
     approval_timeout_ms: int = limits.APPROVAL_TIMEOUT_MS
     stop_patience_ms: int = limits.STOP_PATIENCE_MS
+    retention: Retention = attrs.field(factory=Retention)
+    session_stay_ms: int = limits.REMEMBERED_SESSIONS_MS
+    wakeups: bool = True
     now: Callable[[], int] = now_ms
 
     @property

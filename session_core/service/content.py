@@ -19,11 +19,12 @@ def checked_text(text: str, field: str = "text", *, longest: int = limits.MAX_TE
         msg = f"{field} has {len(text):,} characters; the limit is {longest:,}"
         raise InvalidInput(msg, field=field)
     if not text.isascii():
-        _check_encodable(text, field)
+        check_encodable(text, field)
     return text
 
 
-def _check_encodable(text: str, field: str) -> None:
+def check_encodable(text: str, field: str) -> None:
+    """Refuse a text that no one could be sent."""
     try:
         text.encode()
     except UnicodeEncodeError as problem:

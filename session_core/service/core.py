@@ -16,25 +16,27 @@ import trio
 
 from session_core import limits
 from session_core.agent.answer import clean_text
-from session_core.agent.context import model_messages
 from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.turn import Agent, shown
-from session_core.errors import Conflict, NotFound
+from session_core.errors import Conflict, NotFound, StorageFailed, StoreDamaged
 from session_core.ids import ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
 from session_core.service.config import ServiceConfig
 from session_core.service.content import queue_item, text_parts, user_message
 from session_core.service.mailbox import Mailbox
+from session_core.service.residents import Residents
 from session_core.service.wakeups import WakeupClock
 from session_core.session.desk import TurnDesk, message_from_queue
 from session_core.session.ledger import Ledger
+from session_core.session.restore import close_after_crash, needs_memory
 from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
+from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import EventStream
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import Command, CommandRequest
 from session_core.vocabulary.messages import Message, UserPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, TurnStatus
-from session_core.vocabulary.snapshots import SessionSnapshot
+from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +69,9 @@ class ServiceCore:
         self.nursery = nursery
         self.stream = EventStream(capacity=config.stream_capacity, session_capacity=config.session_stream_capacity)
         self.ledger = Ledger(self.stream, config.store, config.now)
-        self.sessions: dict[SessionId, Session] = {}
+        self.store = config.store
+        self.residents = Residents(self.ledger, stay_ms=config.session_stay_ms, is_wanted=self._is_wanted)
+        self.sessions = self.residents.sessions
         self.agent = Agent(
             models=config.models,
             tools={tool.spec.name: tool for tool in config.tools},
@@ -90,12 +94,54 @@ class ServiceCore:
         """The commands that wait in the mailbox."""
         return self._mailbox.waiting() if self._mailbox is not None else iter(())
 
+    def _is_wanted(self, session_id: SessionId) -> bool:
+        return any(getattr(request.command, "session_id", None) == session_id for request in self.waiting_commands())
+
+    # --- the store ----------------------------------------------------------------------------------------------------
+
+    async def recover(self, opened: OpenedStore) -> None:
+        """Take over what the store has: the list of all sessions, and those that a crash or the clock concerns."""
+        fleet = self.ledger.fleet
+        fleet.sessions = {summary.session_id: summary for summary in opened.summaries}
+        for summary in filter(needs_memory, opened.summaries):
+            try:
+                await self.residents.bring(summary.session_id)
+            except StoreDamaged as damage:
+                log.error("%s", damage.message)  # noqa: TRY400 - no bug of ours, so no traceback
+                continue
+            session = self.sessions[summary.session_id]
+            close_after_crash(session)
+            for wakeup in session.state.wakeups:
+                self.wakeups.arm(summary.session_id, wakeup.wakeup_id, wakeup.due_at)
+
+    @property
+    def seq(self) -> int:
+        """The number of the newest event."""
+        return self.stream.seq
+
+    def summary_of(self, session_id: SessionId) -> SessionSummary | None:
+        """Return a session's line in the list."""
+        return self.ledger.fleet.sessions.get(session_id)
+
+    def state_of(self, session_id: SessionId) -> SessionSnapshot | None:
+        """Return a session's state, for a store to keep."""
+        session = self.sessions.get(session_id)
+        return session.snapshot() if session is not None else None
+
+    def storage_failed(self, failure: StorageFailed) -> None:
+        """Interrupt whatever runs, as nothing it does can be kept, and tell everybody."""
+        if not self.stream.closed:
+            self.ledger.enter(None, ev.StorageStopped(reason=failure.message))
+        for session in self.sessions.values():
+            if session.work is not None:
+                session.work.scope.cancel(reason="the store has failed")
+
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def session(self, session_id: SessionId) -> Session:
         """Look a session up."""
-        session = self.sessions.get(session_id)
-        if session is None or session.closing:
+        session = self.residents.find(session_id)
+        if session is None:
             msg = f"there is no session {session_id!r}"
             raise NotFound(msg, field="session_id")
         return session
@@ -113,20 +159,21 @@ class ServiceCore:
         return session
 
     def subtree(self, session_id: SessionId) -> Iterator[Session]:
-        """The child sessions of a session, their children, and so on."""
-        children: dict[SessionId | None, list[Session]] = {}
-        for session in self.sessions.values():
-            children.setdefault(session.state.parent_id, []).append(session)
+        """The child sessions of a session, their children, and so on, as far as anything can happen in them."""
+        children: dict[SessionId | None, list[SessionId]] = {}
+        for summary in self.ledger.fleet.sessions.values():
+            children.setdefault(summary.parent_id, []).append(summary.session_id)
         found = children.pop(session_id, [])
         while found:
-            session = found.pop()
-            yield session
-            found += children.pop(session.state.session_id, ())
+            child = found.pop()
+            if child in self.sessions:
+                yield self.sessions[child]
+            found += children.pop(child, ())
 
     def add_session(self, session_id: SessionId, created: ev.SessionCreated, by: ClientId | None) -> Session:
         """Bring a session into being."""
         session = Session(SessionState(session_id=session_id), self.ledger)
-        self.sessions[session_id] = session
+        self.residents.add(session)
         session.record(created, by)
         return session
 
@@ -136,9 +183,8 @@ class ServiceCore:
         for wakeup in session.state.wakeups:
             self.wakeups.disarm(wakeup.wakeup_id)
         session.record(ev.SessionDeleted(), by)
-        del self.sessions[session_id]
-        self.stream.close_session(session_id)
-        self.config.store.forget(session_id)
+        self.residents.remove(session_id)
+        self.store.forget(session_id)
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -195,11 +241,14 @@ class ServiceCore:
             session.record(message_from_queue(session.state, item, turn_id, session.now()), item.client_id)
 
     async def _run_turn(self, session: Session, work: Work) -> None:
-        desk = TurnDesk(session, work, approval_timeout_ms=self.config.approval_timeout_ms)
         error: str | None = None
         try:
             with work.scope:
-                await self.agent.run_turn(desk)
+                await self.agent.run_turn(self._desk(session, work))
+        except StorageFailed:
+            log.warning("turn %s was interrupted: nothing can be saved any more", work.turn_id)
+        except StoreDamaged as damage:
+            error = shown(damage.message)
         except FOREIGN_FAULTS as bug:
             if passes_through(bug):
                 raise
@@ -209,6 +258,9 @@ class ServiceCore:
             if session.work is work:
                 session.close_work(self._status_after(work, error), error=error)
             self._after(session, work)
+
+    def _desk(self, session: Session, work: Work) -> TurnDesk:
+        return TurnDesk(session, work, approval_timeout_ms=self.config.approval_timeout_ms)
 
     def _after(self, session: Session, work: Work) -> None:
         """Do what was put off until the work had ended, in the same step."""
@@ -236,7 +288,8 @@ class ServiceCore:
         try:
             with work.scope:
                 assert self.config.compactor is not None
-                made = await self.config.compactor(model_messages(session.state.transcript))
+                conversation = await self._desk(session, work).conversation()
+                made = await self.config.compactor(conversation)
                 summary = clean_text(made)[: limits.MAX_TEXT_CHARS]
         except FOREIGN_FAULTS as failure:
             if passes_through(failure):

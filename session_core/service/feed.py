@@ -1,6 +1,6 @@
 """What frontends in this process read: a snapshot first, then events, and a new snapshot after a lag."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
@@ -25,11 +25,13 @@ class Feed:
         stream: EventStream,
         session_id: SessionId | None,
         take_snapshot: Callable[[], Snapshot],
+        prepare: Callable[[], Awaitable[None]],
         *,
         after: Cursor | None,
         max_bytes: int | None,
     ) -> None:
         self._take_snapshot = take_snapshot
+        self._prepare = prepare
         self._follower = Follower(session_id, after=after)
         merge_from = COALESCE_FROM if session_id is not None else None
         try:
@@ -74,16 +76,16 @@ class Feed:
             items, self._buffer = self._buffer[::-1], []
             return items
         if self._follower.needs is not None:
-            await trio.lowlevel.checkpoint()
-            return self._resync()
+            return await self._resync()
         try:
             batch = await self._subscription.receive_batch()
         except Lagged as lag:
             self._follower.on_lagged(lag.missed)
-            return self._resync()
+            return await self._resync()
         return [*self._follower.on_events(batch, self._epoch)]
 
-    def _resync(self) -> list[FeedItem]:
+    async def _resync(self) -> list[FeedItem]:
+        await self._prepare()
         try:
             snapshot = self._take_snapshot()
         except NotFound:

@@ -1,12 +1,15 @@
 """Replies remembered by idempotency key, so that sending a command twice does it once."""
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 from session_core import limits
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import ClientId
+from session_core.service.content import check_encodable
 from session_core.service.core import Later
+from session_core.storage.base import StoredReply
 from session_core.vocabulary.commands import CommandRequest
 
 _Key = tuple[ClientId, str]
@@ -15,8 +18,14 @@ _Key = tuple[ClientId, str]
 class RememberedReplies:
     """The replies to the newest keyed commands; each client has keys of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[StoredReply], None]) -> None:
         self._replies: OrderedDict[_Key, tuple[bytes, object]] = OrderedDict()
+        self._keep = keep
+
+    def restore(self, kept: Iterable[StoredReply]) -> None:
+        """Know again what an earlier run of the service has answered."""
+        for each in kept:
+            self._replies[each.client_id, each.key] = (each.fingerprint, each.reply)
 
     def recall(self, request: CommandRequest) -> object | None:
         """Return the first reply to this key, or None when it is new.
@@ -30,6 +39,7 @@ class RememberedReplies:
         if not key or len(key) > limits.MAX_NAME_CHARS:
             msg = f"an idempotency key has 1 to {limits.MAX_NAME_CHARS} characters"
             raise InvalidInput(msg, field="idempotency_key")
+        check_encodable(key, "idempotency_key")
         found = self._replies.get((request.client_id, key))
         if found is None:
             return None
@@ -47,15 +57,22 @@ class RememberedReplies:
         fingerprint, known = self._replies.get(key, (b"", reply))
         if not isinstance(known, Later):
             return known
-        self._replies[key] = (fingerprint, reply)
+        self._put(request, fingerprint, reply)
         return reply
 
     def remember(self, request: CommandRequest, reply: object) -> None:
         """Keep a reply, if it has a key; the oldest goes when there are too many."""
         if request.idempotency_key is not None and not request.command.reads_only:
-            self._replies[request.client_id, request.idempotency_key] = (_fingerprint(request), reply)
+            self._put(request, _fingerprint(request), reply)
             if len(self._replies) > limits.IDEMPOTENCY_CAPACITY:
                 self._replies.popitem(last=False)
+
+    def _put(self, request: CommandRequest, fingerprint: bytes, reply: object) -> None:
+        client_id, key = request.client_id, request.idempotency_key
+        assert key is not None
+        self._replies[client_id, key] = (fingerprint, reply)
+        if not isinstance(reply, Later):
+            self._keep(StoredReply(client_id=client_id, key=key, fingerprint=fingerprint, reply=reply))
 
 
 def _fingerprint(request: CommandRequest) -> bytes:

@@ -54,10 +54,23 @@ class MailboxStatistics:
 
 
 class Mailbox:
-    """A bounded queue of commands, drained by `run`."""
+    """A bounded queue of commands, drained by `run`.
 
-    def __init__(self, perform: Callable[[CommandRequest, int], object], *, capacity: int) -> None:
+    Args:
+        perform: Runs a command, synchronously.
+        capacity: Commands that may wait.
+        hold: Takes over answering the caller, for replies that are not due yet; says whether it has.
+    """
+
+    def __init__(
+        self,
+        perform: Callable[[CommandRequest, int], object],
+        *,
+        capacity: int,
+        hold: Callable[[Entry, object], bool] = lambda _entry, _reply: False,
+    ) -> None:
         self._perform = perform
+        self._hold = hold
         self._capacity = capacity
         self._entries: deque[Entry] = deque()
         self._actor: trio.lowlevel.Task | None = None
@@ -129,7 +142,9 @@ class Mailbox:
         if entry.caller is None:
             return
         self._performed += 1
-        entry.resolve(outcome.capture(self._perform, entry.request, entry.number))
+        result = outcome.capture(self._perform, entry.request, entry.number)
+        if isinstance(result, outcome.Error) or not self._hold(entry, result.value):
+            entry.resolve(result)
 
     def _abort_actor(self, _: object) -> trio.lowlevel.Abort:
         self._actor_parked = False

@@ -8,20 +8,33 @@ from typing import Any, TypeVar, cast
 import attrs
 import trio
 
-from session_core.errors import Conflict, Forbidden, InternalError, InvalidInput, ServiceClosed, SessionCoreError
+from session_core import limits
+from session_core.errors import (
+    Conflict,
+    Forbidden,
+    InternalError,
+    InvalidInput,
+    Overloaded,
+    ReadOnly,
+    ServiceClosed,
+    SessionCoreError,
+)
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
+from session_core.service import retention
+from session_core.service.acknowledging import Acknowledger, Durable
 from session_core.service.config import ServiceConfig
 from session_core.service.content import checked_client_id
 from session_core.service.core import Caller, Later, ServiceCore
 from session_core.service.feed import Feed
 from session_core.service.handlers import HANDLERS
 from session_core.service.idempotency import RememberedReplies
-from session_core.service.mailbox import Mailbox, MailboxStatistics
+from session_core.service.mailbox import Entry, Mailbox, MailboxStatistics
+from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import StreamStatistics
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.checks import check_for, describe
-from session_core.vocabulary.commands import Command, CommandRequest
+from session_core.vocabulary.commands import Command, CommandRequest, DeleteSession, RequestStop
 from session_core.vocabulary.methods import SessionMethods
 from session_core.vocabulary.sessions import ClientPresence, ClientRole
 
@@ -34,10 +47,12 @@ class ServiceStatistics:
     """Counts for people and tests."""
 
     sessions: int
+    in_memory: int
     running: int
     clients: int
     mailbox: MailboxStatistics
     stream: StreamStatistics
+    read_only: str | None = None
 
 
 class SessionService(SessionMethods):
@@ -45,8 +60,9 @@ class SessionService(SessionMethods):
 
     def __init__(self, core: ServiceCore) -> None:
         self._core = core
-        self._replies = RememberedReplies()
-        self._mailbox = Mailbox(self._perform, capacity=core.config.mailbox_capacity)
+        self._replies = RememberedReplies(core.store.remember)
+        self._acknowledger = Acknowledger(core.store, lambda: core.stream.seq)
+        self._mailbox = Mailbox(self._perform, capacity=core.config.mailbox_capacity, hold=self._hold)
         core.attach_mailbox(self._mailbox)
 
     async def execute(
@@ -69,17 +85,37 @@ class SessionService(SessionMethods):
             checked_client_id(client_id)
         request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
         self._refuse_if_closed()
+        session_id: SessionId | None = getattr(command, "session_id", None)
+        if session_id is not None and session_id not in self._core.sessions:
+            await self._core.residents.bring(session_id, even_damaged=isinstance(command, DeleteSession))
         if command.lane == "beside":
             reply = self._perform(request, self._mailbox.last_number)
             if not isinstance(reply, Later):
                 await trio.lowlevel.cancel_shielded_checkpoint()
         else:
             reply = await self._mailbox.call(request)
+        if isinstance(reply, Durable):
+            return cast("R", reply.reply)
         if isinstance(reply, Later):
             reply = self._replies.settle(request, await self._wait(reply, command))
         if not command.reads_only:
             await self._until_durable()
         return cast("R", reply)
+
+    async def _start(self, opened: OpenedStore, nursery: trio.Nursery) -> None:
+        """Go on from what the store has, and begin to serve."""
+        self._replies.restore(opened.replies)
+        await self._core.recover(opened)
+        core = self._core
+        for part in (
+            core.stream.run,
+            self._acknowledger.run,
+            self._mailbox.run,
+            *([core.wakeups.run] if core.config.wakeups else []),
+            core.residents.run,
+        ):
+            await nursery.start(part)
+        nursery.start_soon(retention.run, self, core.config.retention, core.config.now)
 
     @staticmethod
     async def _wait(later: Later, command: Command[Any]) -> object:
@@ -91,9 +127,15 @@ class SessionService(SessionMethods):
             raise _failed_by_a_bug(command, bug) from bug
 
     async def _until_durable(self) -> None:
-        seq, store = self._core.stream.seq, self._core.config.store
+        seq, store = self._core.stream.seq, self._core.store
         if store.durable_seq < seq:
             await store.wait_durable(seq)
+
+    def _hold(self, entry: Entry, reply: object) -> bool:
+        if entry.request.command.reads_only or isinstance(reply, Later):
+            return False
+        self._acknowledger.hold(entry, reply)
+        return True
 
     def _perform(self, request: CommandRequest, number: int) -> object:
         """Run one command now; synchronous, so that nothing can come in between."""
@@ -104,6 +146,8 @@ class SessionService(SessionMethods):
         remembered = self._replies.recall(request)
         if remembered is not None:
             return remembered
+        if not command.reads_only:
+            self._refuse_if_unsaved(command)
         try:
             reply = HANDLERS[type(command)](self._core, command, Caller(client_id=request.client_id, number=number))
         except SessionCoreError:
@@ -112,6 +156,16 @@ class SessionService(SessionMethods):
             raise _failed_by_a_bug(command, bug) from bug
         self._replies.remember(request, reply)
         return reply
+
+    def _refuse_if_unsaved(self, command: Command[Any]) -> None:
+        """Refuse what could not be kept; a stop acts all the same, and its caller is told that nothing is kept."""
+        store = self._core.store
+        if store.failure is not None and not isinstance(command, RequestStop):
+            msg = f"the service is read-only: {store.failure.message}"
+            raise ReadOnly(msg)
+        if store.backlog > limits.MAX_BACKLOG_BYTES:
+            msg = "the disk has not caught up with what is to be saved; try again in a moment"
+            raise Overloaded(msg)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -136,10 +190,18 @@ class SessionService(SessionMethods):
                 core.stream,
                 None,
                 lambda: core.ledger.fleet.snapshot(core.stream.cursor),
+                trio.lowlevel.checkpoint,
                 after=after,
                 max_bytes=max_bytes,
             )
-        return Feed(core.stream, session_id, lambda: core.snapshot_of(session_id), after=after, max_bytes=max_bytes)
+
+        async def bring() -> None:
+            await trio.lowlevel.checkpoint()
+            await core.residents.bring(session_id)
+
+        return Feed(
+            core.stream, session_id, lambda: core.snapshot_of(session_id), bring, after=after, max_bytes=max_bytes
+        )
 
     def _check_place(self, session_id: SessionId | None, after: Cursor | None) -> None:
         if after is not None and not check_for(Cursor)(after):
@@ -149,13 +211,16 @@ class SessionService(SessionMethods):
             if not check_for(str)(session_id):
                 msg = f"session_id must be text, not {session_id!r}"
                 raise InvalidInput(msg, field="session_id")
-            self._core.session(session_id)
+            if session_id not in self._core.ledger.fleet.sessions or session_id in self._core.sessions:
+                self._core.session(session_id)
 
     def statistics(self) -> ServiceStatistics:
         """Return the counts of this moment."""
         core = self._core
         return ServiceStatistics(
-            sessions=len(core.sessions),
+            sessions=len(core.ledger.fleet.sessions),
+            in_memory=len(core.sessions),
+            read_only=core.ledger.fleet.read_only,
             running=sum(1 for session in core.sessions.values() if session.work is not None),
             clients=len(self._clients),
             mailbox=self._mailbox.statistics(),
@@ -225,15 +290,25 @@ async def open_session_service(config: ServiceConfig | None = None) -> AsyncGene
     """
     config = config or ServiceConfig()
     config.check()
+    service: SessionService | None = None
+    try:
+        async with config.store.open() as opened, _run_service(config, opened) as service:
+            yield service
+    finally:
+        if service is not None:
+            service._acknowledger.finish()  # noqa: SLF001 - the service's own part
+
+
+@asynccontextmanager
+async def _run_service(config: ServiceConfig, opened: OpenedStore) -> AsyncGenerator[SessionService]:
     body_error: BaseException | None = None
     core: ServiceCore | None = None
     try:
         async with trio.open_nursery() as nursery:
             core = ServiceCore(config, nursery)
             service = SessionService(core)
-            await nursery.start(core.stream.run)
-            await nursery.start(service._mailbox.run)  # noqa: SLF001 - the service's own part
-            await nursery.start(core.wakeups.run)
+            await nursery.start(core.store.run, core)
+            await service._start(opened, nursery)  # noqa: SLF001 - the service's own part
             try:
                 yield service
             except BaseException as error:

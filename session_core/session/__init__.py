@@ -5,7 +5,10 @@
 - `fleet`: the same for the list of all sessions
 - `activity`: what a session is doing, as a table of rules
 - `tree`: branches of the conversation
+- `window`: how much of a long conversation a state holds
 - `closing`: which events bring unfinished work to a truthful end, after a stop, a failure or a crash
+- `known_path`: the conversation a model was shown last, kept for its next step
+- `restore`: from what a store has kept back to a state, and to rest after a crash
 - `session`: `Session.record`, the one writer; the running turn; approvals and dialogs that wait
 - `desk`: the narrow view of a session that a turn gets to see
 

@@ -3,17 +3,26 @@
 Every function must be total (see `state`): look things up, and do nothing when they are not there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from session_core import limits
 from session_core.ids import CallId, WakeupId
+from session_core.session.window import chars_in, trim
 from session_core.vocabulary import events as ev
+from session_core.vocabulary.added import added_messages
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import JsonObject, Rope
-from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, PartialPart, ToolResultPart, Usage
+from session_core.vocabulary.messages import (
+    LiveTool,
+    PartialMessage,
+    PartialPart,
+    ToolResultPart,
+    Usage,
+    size_of,
+)
 from session_core.vocabulary.sessions import RunningTurn, StopRequest
 
 if TYPE_CHECKING:
@@ -89,24 +98,29 @@ def _cwd_changed(state: "SessionState", event: ev.WorkingDirectoryChanged, _: Se
 # --- the conversation -------------------------------------------------------------------------------------------------
 
 
-def _add(state: "SessionState", message: Message) -> None:
-    state.messages = state.messages.append(message)
-    state.head = message.message_id
+def _add_messages(
+    state: "SessionState", envelope: SessionEvent, results: Mapping[CallId, ToolResultPart] | None = None
+) -> None:
+    """Add what the event brings, one by one, and let the oldest leave the window; the last becomes the head."""
+    for message in added_messages(envelope.event, results or {}, envelope.at):
+        before = chars_in(state.messages) if state.window_chars is None else state.window_chars
+        state.messages, dropped, state.window_chars = trim(state.messages.append(message), before + size_of(message))
+        state.earlier += dropped
+        state.head = message.message_id
 
 
 @_applies(ev.MessageAdded)
-def _message_added(state: "SessionState", event: ev.MessageAdded, _: SessionEvent) -> None:
+def _message_added(state: "SessionState", event: ev.MessageAdded, envelope: SessionEvent) -> None:
     if event.queue_item_id is not None:
         state.queue = tuple(item for item in state.queue if item.item_id != event.queue_item_id)
         if state.turn is not None and state.turn.steps:
             state.turn = attrs.evolve(state.turn, steered=True)
-    _add(state, event.message)
+    _add_messages(state, envelope)
 
 
 @_applies(ev.MessagesImported)
-def _messages_imported(state: "SessionState", event: ev.MessagesImported, _: SessionEvent) -> None:
-    for message in event.messages:
-        state.messages = state.messages.append(message)
+def _messages_imported(state: "SessionState", event: ev.MessagesImported, envelope: SessionEvent) -> None:
+    _add_messages(state, envelope)
     state.head = event.head
 
 
@@ -151,9 +165,9 @@ def _part_delta(state: "SessionState", event: ev.PartDelta, _: SessionEvent) -> 
 
 
 @_applies(ev.MessageCompleted)
-def _message_completed(state: "SessionState", event: ev.MessageCompleted, _: SessionEvent) -> None:
+def _message_completed(state: "SessionState", event: ev.MessageCompleted, envelope: SessionEvent) -> None:
     state.partial = state.growing = None
-    _add(state, event.message)
+    _add_messages(state, envelope)
     used = event.message.usage or Usage()
     state.usage = state.usage.plus(used)
     if state.turn is not None:
@@ -210,18 +224,7 @@ def _tool_finished(state: "SessionState", event: ev.ToolCallFinished, envelope: 
 
 @_applies(ev.ToolResultsCommitted)
 def _results_committed(state: "SessionState", event: ev.ToolResultsCommitted, envelope: SessionEvent) -> None:
-    results: dict[CallId, ToolResultPart] = {tool.call_id: tool.result for tool in state.tools if tool.result}
-    _add(
-        state,
-        Message(
-            message_id=event.message_id,
-            parent_id=event.parent_id,
-            role="tool",
-            parts=tuple(results[call_id] for call_id in event.call_ids if call_id in results),
-            created_at=envelope.at,
-            turn_id=event.turn_id,
-        ),
-    )
+    _add_messages(state, envelope, {tool.call_id: tool.result for tool in state.tools if tool.result})
     state.tools = tuple(tool for tool in state.tools if tool.call_id not in event.call_ids)
 
 
@@ -250,10 +253,9 @@ def _activity_changed(state: "SessionState", event: ev.ActivityChanged, _: Sessi
 
 
 @_applies(ev.CompactionFinished)
-def _compaction_finished(state: "SessionState", event: ev.CompactionFinished, _: SessionEvent) -> None:
+def _compaction_finished(state: "SessionState", _event: ev.CompactionFinished, envelope: SessionEvent) -> None:
     state.stop = None
-    if event.summary is not None:
-        _add(state, event.summary)
+    _add_messages(state, envelope)
 
 
 # --- queue, requests, wake-ups ----------------------------------------------------------------------------------------
@@ -323,5 +325,12 @@ def _wakeup_fired(state: "SessionState", event: ev.WakeupFired, _: SessionEvent)
     _drop_wakeup(state, event.wakeup_id)
 
 
-NOT_FOLDED = (ev.ModelCallFailed, ev.OutcomeDismissed, ev.CompactionStarted, ev.ClientAttached, ev.ClientDetached)
+NOT_FOLDED = (
+    ev.ModelCallFailed,
+    ev.OutcomeDismissed,
+    ev.CompactionStarted,
+    ev.ClientAttached,
+    ev.ClientDetached,
+    ev.StorageStopped,
+)
 """Events that leave a session's state to another event recorded with them, or belong to no session (see `fleet`)."""

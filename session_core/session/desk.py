@@ -46,6 +46,21 @@ class TurnDesk:
         """Wait until everything recorded so far would survive a crash."""
         await self._session.until_durable()
 
+    async def conversation(self) -> tuple[Message, ...]:
+        """Return the messages that lead to the head, from the newest summary on if there is one.
+
+        A long conversation reaches further back than the state: the rest is read from the store, once while the
+        session is in memory.
+        """
+        path = self._session.path
+        newer = path.newer(self.state)
+        if newer is not None:
+            return path.extend(newer)
+        recent = self.state.transcript
+        missing = missing_before(self.state, recent)
+        older = await self._session.load_path(missing) if missing is not None else ()
+        return path.begin(older + recent)
+
     def deliver_waiting(self, kinds: Iterable[DeliverAs]) -> bool:
         """Move waiting messages of these kinds into the conversation, in order; returns whether there were any."""
         if self.stop_requested:
@@ -87,6 +102,13 @@ class TurnDesk:
         self.record(ev.ApprovalRequested(approval=approval))
         resolved = await self._session.wait_resolved(approval.request_id, self._approval_timeout_ms)
         return resolved.resolution.decision if isinstance(resolved.resolution, ev.ApprovalResolved) else "deny"
+
+
+def missing_before(state: SessionState, path: tuple[Message, ...]) -> MessageId | None:
+    """Return the message that a path of the state lacks at its beginning; None when it has all that matters."""
+    if not state.earlier or any(message.role == "summary" for message in reversed(path)):
+        return None
+    return path[0].parent_id if path else state.head
 
 
 def message_from_queue(state: SessionState, item: QueueItem, turn_id: TurnId, now: int) -> ev.MessageAdded:

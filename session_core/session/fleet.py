@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import attrs
-
 from session_core.ids import ClientId, Cursor, SessionId
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.frozen import changed
 from session_core.vocabulary.sessions import IDLE, ClientPresence
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
 
@@ -14,11 +13,12 @@ from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
 class FleetState:
     """The working form of a `ServiceSnapshot`."""
 
-    __slots__ = ("clients", "sessions")
+    __slots__ = ("clients", "read_only", "sessions")
 
     def __init__(self) -> None:
         self.sessions: dict[SessionId, SessionSummary] = {}
         self.clients: dict[ClientId, ClientPresence] = {}
+        self.read_only: str | None = None
 
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event of any session into the list."""
@@ -26,25 +26,30 @@ class FleetState:
         if isinstance(event, PASSING):
             return
         if session_id is None:
-            self._apply_to_clients(event)
+            self._apply_app_wide(event)
         elif isinstance(event, ev.SessionCreated):
             self.sessions[session_id] = _new_summary(session_id, event, envelope.at)
         elif isinstance(event, ev.SessionDeleted):
             self.sessions.pop(session_id, None)
         elif session_id in self.sessions:
             before = self.sessions[session_id]
-            self.sessions[session_id] = attrs.evolve(before, updated_at=envelope.at, **_changes(before, event))
+            self.sessions[session_id] = changed(before, updated_at=envelope.at, **_changes(before, event))
 
-    def _apply_to_clients(self, event: ev.Event) -> None:
+    def _apply_app_wide(self, event: ev.Event) -> None:
         if isinstance(event, ev.ClientAttached):
             self.clients[event.client_id] = ClientPresence(client_id=event.client_id, role=event.role)
         elif isinstance(event, ev.ClientDetached):
             self.clients.pop(event.client_id, None)
+        elif isinstance(event, ev.StorageStopped):
+            self.read_only = event.reason
 
     def snapshot(self, cursor: Cursor) -> ServiceSnapshot:
         """Freeze the list as it is at `cursor`."""
         return ServiceSnapshot(
-            cursor=cursor, sessions=tuple(self.sessions.values()), clients=tuple(self.clients.values())
+            cursor=cursor,
+            sessions=tuple(self.sessions.values()),
+            clients=tuple(self.clients.values()),
+            read_only=self.read_only,
         )
 
     @classmethod
@@ -53,6 +58,7 @@ class FleetState:
         state = cls()
         state.sessions = {summary.session_id: summary for summary in snapshot.sessions}
         state.clients = {client.client_id: client for client in snapshot.clients}
+        state.read_only = snapshot.read_only
         return state
 
 
@@ -91,6 +97,10 @@ def _changes(before: SessionSummary, event: ev.Event) -> dict[str, Any]:
             return {"queued": max(0, before.queued - 1)}
         case ev.MessageAdded(queue_item_id=str()):
             return {"queued": max(0, before.queued - 1)}
+        case ev.WakeupScheduled():
+            return {"wakeups": before.wakeups + 1}
+        case ev.WakeupCancelled() | ev.WakeupFired():
+            return {"wakeups": max(0, before.wakeups - 1)}
         case ev.ApprovalRequested() | ev.DialogOpened():
             return {"open_requests": before.open_requests + 1}
         case ev.ApprovalResolved() | ev.DialogClosed():

@@ -17,13 +17,15 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.ids import ClientId, Cursor, RequestId, TurnId
+from session_core.ids import ClientId, Cursor, MessageId, RequestId, TurnId
 from session_core.session.closing import next_closing_event
 from session_core.session.deferred import Deferred
+from session_core.session.known_path import KnownPath
 from session_core.session.ledger import Ledger
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.messages import Message
 from session_core.vocabulary.sessions import (
     Decision,
     DialogAnswer,
@@ -69,7 +71,11 @@ class Session:
         self.work: Work | None = None
         self.closing = False
         self.stop_mark = -1
+        self.used_at = 0
+        self.path = KnownPath()
         self.outcomes: OrderedDict[TurnId, TurnOutcome] = OrderedDict()
+        if state.last_outcome is not None:
+            self.outcomes[state.last_outcome.turn_id] = state.last_outcome
         self._ledger = ledger
         self._resolved: OrderedDict[RequestId, Resolved] = OrderedDict()
         self._waiting: dict[RequestId, Deferred[Resolved]] = {}
@@ -127,6 +133,10 @@ class Session:
         seq = self._ledger.stream.seq
         if self._ledger.store.durable_seq < seq:
             await self._ledger.store.wait_durable(seq)
+
+    async def load_path(self, message_id: MessageId) -> tuple[Message, ...]:
+        """Read the way to a message that is no longer in the state, as much of it as a state would hold."""
+        return await self._ledger.store.load_path(self.state.session_id, message_id, max_chars=limits.WINDOW_CHARS // 2)
 
     # --- ending work --------------------------------------------------------------------------------------------------
 

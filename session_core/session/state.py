@@ -7,6 +7,7 @@ Rules:
    `fold(snapshot, events after its cursor) == a fresh snapshot`.
 3. The working state is updated in place, but everything it holds is immutable or persistent. A snapshot therefore only
    copies references: it costs the same for any length of history and never changes afterwards.
+4. The state holds the newest messages only (see `window`); trimming is part of the fold, so all see the same window.
 """
 
 from collections.abc import Iterable
@@ -54,6 +55,9 @@ class SessionState:
     settings: Settings = Settings(model="", cwd="")
     activity: Activity = IDLE
     messages: Vector[Message] = attrs.field(factory=Vector[Message])
+    earlier: int = 0
+    window_chars: int | None = None
+    """The size of all `messages`, counted when the first one is added: most uses of a snapshot never need it."""
     head: MessageId | None = None
     partial: PartialMessage | None = None
     growing: Rope | None = None
@@ -86,11 +90,14 @@ class SessionState:
 
     @property
     def transcript(self) -> tuple[Message, ...]:
-        """The messages from the root to the head, oldest first."""
+        """The messages from the root to the head, oldest first, as far back as the window reaches.
+
+        Earlier ones are had by `load_messages`. Empty if the head itself is one of them.
+        """
         return path_to(self.messages, self.head)
 
     def message(self, message_id: MessageId | None) -> Message | None:
-        """Look a message up; recent ones are found fastest."""
+        """Look a message up in the window; recent ones are found fastest."""
         return next((each for each in reversed(self.messages) if each.message_id == message_id), None)
 
     def partial_now(self) -> PartialMessage | None:
@@ -116,6 +123,7 @@ class SessionState:
             settings=self.settings,
             activity=self.activity,
             messages=self.messages,
+            earlier=self.earlier,
             head=self.head,
             partial=self.partial_now(),
             tools=self.tools,

@@ -1,7 +1,14 @@
-"""Where events are kept.
+"""Where sessions are kept: an append-only journal of events per session, and what is derived from it.
 
-- `base`: `SessionStore`, what the service needs of a store
-- `memory`: `MemoryStore`, which keeps them as long as the process lives
+- `base`: `SessionStore` and `StoreReader`, what the service needs of a store
+- `memory`: `MemoryStore`, which lives as long as the process
+- `sqlite`: `SqliteStore`, the default: group commit into one file per home; `sqlite_reader` reads it, also beside it
+- `writer`, `reader`, `lists`: batches into SQL, SQL into values; in worker threads
+- `schema`: tables and migrations
+- `records`: events as the journal holds them: checksums, and long texts apart
+- `partial_text`: the text of unfinished answers, saved now and then
+- `files`, `home`, `home_lock`: the files of a store, their modes, and the lock that makes one writer
+- `settings`: what `config.toml` of a home says
 
-In come recorded events, synchronously; out come the events of a session, and the number of the last durable one.
+In come recorded events, synchronously; out comes what a session goes on from, its messages, and search.
 """

@@ -1,32 +1,172 @@
 """A store that lives as long as the process: for tests, scripts and demos."""
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
 import trio
 
-from session_core.ids import SessionId
+from session_core import limits
+from session_core.errors import StorageFailed
+from session_core.ids import CallId, MessageId, SessionId
+from session_core.storage.base import LiveState, MessagePage, OpenedStore, StoredReply, StoredSession
+from session_core.storage.partial_text import about_of, ended_by
+from session_core.vocabulary.added import added_messages, collect_results
 from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.messages import Message, ToolResultPart, size_of
+from session_core.vocabulary.replies import SearchHit
+from session_core.vocabulary.snapshots import SessionSummary
 
 
 class MemoryStore:
     """Keeps every durable event in a list per session; an event is as durable as it gets when it is handed over."""
 
+    failure: StorageFailed | None = None
+    backlog = 0
+
     def __init__(self) -> None:
         self.durable_seq = 0
         self._events: dict[SessionId, list[SessionEvent]] = {}
+        self._unfinished: dict[SessionId, list[SessionEvent]] = {}
+        self._replies: dict[tuple[str, str], StoredReply] = {}
+        self._live: LiveState | None = None
+        self._summaries: dict[SessionId, SessionSummary] = {}
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[OpenedStore]:
+        """Give what was kept by an earlier service of this process."""
+        self.durable_seq = 0
+        try:
+            yield OpenedStore(summaries=self._list(), replies=tuple(self._replies.values()))
+        finally:
+            self._summaries = {each.session_id: each for each in self._list()}
+            self._live = None
+
+    async def run(self, live: LiveState, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Have nothing to do."""
+        self._live = live
+        task_status.started()
+        await trio.sleep_forever()
+        raise AssertionError
 
     def append(self, event: SessionEvent) -> None:
         """Take an event over."""
         self.durable_seq = event.seq
-        if event.session_id is not None and not isinstance(event.event, PASSING):
-            self._events.setdefault(event.session_id, []).append(event)
+        session_id = event.session_id
+        if session_id is None:
+            return
+        if isinstance(event.event, PASSING):
+            if about_of(event.event) is not None:
+                self._unfinished.setdefault(session_id, []).append(event)
+            return
+        self._events.setdefault(session_id, []).append(event)
+        if ended_by(event.event) is not None:
+            self._unfinished.pop(session_id, None)
+
+    def remember(self, reply: StoredReply) -> None:
+        """Keep a reply."""
+        self._replies.pop((reply.client_id, reply.key), None)
+        self._replies[reply.client_id, reply.key] = reply
+        if len(self._replies) > limits.IDEMPOTENCY_CAPACITY:
+            del self._replies[next(iter(self._replies))]
+
+    def forget(self, session_id: SessionId) -> None:
+        """Remove a session's events."""
+        self._events.pop(session_id, None)
+        self._unfinished.pop(session_id, None)
 
     async def wait_durable(self, seq: int) -> None:
         """Return at once."""
         await trio.lowlevel.checkpoint()
 
+    # --- reading ------------------------------------------------------------------------------------------------------
+
     def events_of(self, session_id: SessionId) -> tuple[SessionEvent, ...]:
         """Return the kept events of a session, oldest first."""
         return tuple(self._events.get(session_id, ()))
 
-    def forget(self, session_id: SessionId) -> None:
-        """Remove a session's events."""
-        self._events.pop(session_id, None)
+    async def list_sessions(self) -> tuple[SessionSummary, ...]:
+        """Return the list of sessions, oldest first."""
+        await trio.lowlevel.checkpoint()
+        return self._list()
+
+    def _list(self) -> tuple[SessionSummary, ...]:
+        live = self._live
+        known = [self._summaries.get(each) if live is None else live.summary_of(each) for each in sorted(self._events)]
+        return tuple(summary for summary in known if summary is not None)
+
+    async def load(self, session_id: SessionId) -> StoredSession | None:
+        """Return all events of a session."""
+        await trio.lowlevel.checkpoint()
+        if session_id not in self._events:
+            return None
+        events = [*self._events[session_id], *self._unfinished.get(session_id, ())]
+        return StoredSession(snapshot=None, events=tuple(sorted(events, key=lambda event: event.sseq)))
+
+    async def load_messages(self, session_id: SessionId, *, before: int, limit: int) -> MessagePage:
+        """Return messages that came right before message number `before`."""
+        await trio.lowlevel.checkpoint()
+        messages = self._messages(session_id)[: max(0, before)]
+        first = max(0, len(messages) - limit)
+        return MessagePage(first=first, messages=tuple(messages[first:]))
+
+    async def load_path(self, session_id: SessionId, message_id: MessageId, *, max_chars: int) -> tuple[Message, ...]:
+        """Return the messages on the way to this one, back to a summary or as far as `max_chars` goes."""
+        await trio.lowlevel.checkpoint()
+        wanted: MessageId | None = message_id
+        path: list[Message] = []
+        for message in reversed(self._messages(session_id)):
+            if message.message_id != wanted:
+                continue
+            max_chars -= size_of(message)
+            if path and max_chars < 0:
+                break
+            path.append(message)
+            wanted = message.parent_id
+            if message.role == "summary":
+                break
+        return tuple(reversed(path))
+
+    async def newest_leaf(self, session_id: SessionId, message_id: MessageId) -> MessageId | None:
+        """Return the newest message that descends from this one, or itself."""
+        await trio.lowlevel.checkpoint()
+        messages = self._messages(session_id)
+        if not any(message.message_id == message_id for message in messages):
+            return None
+        family, newest = {message_id}, message_id
+        for message in messages:
+            if message.parent_id in family:
+                family.add(message.message_id)
+                newest = message.message_id
+        return newest
+
+    async def search(self, text: str, *, limit: int) -> tuple[SearchHit, ...]:
+        """Return messages that hold all words of `text`, newest first."""
+        words = text.casefold().split()
+        names = {summary.session_id: summary.name for summary in await self.list_sessions()}
+        return tuple(
+            SearchHit(
+                session_id=session_id,
+                session_name=name,
+                message_id=message.message_id,
+                role=message.role,
+                created_at=message.created_at,
+                excerpt=message.text[:200],
+            )
+            for session_id, name in reversed(names.items())
+            for message in reversed(self._messages(session_id))
+            if words and all(word in message.text.casefold() for word in words)
+        )[:limit]
+
+    async def journal(self, session_id: SessionId) -> AsyncIterator[tuple[SessionEvent, ...]]:
+        """Give all events of a session at once."""
+        await trio.lowlevel.checkpoint()
+        yield self.events_of(session_id)
+
+    def _messages(self, session_id: SessionId) -> list[Message]:
+        messages: list[Message] = []
+        results: dict[CallId, ToolResultPart] = {}
+        for event in self._events.get(session_id, ()):
+            messages += added_messages(event.event, results, event.at)
+            collect_results(results, event.event)
+        return messages

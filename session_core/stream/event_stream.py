@@ -85,7 +85,8 @@ class EventStream:
         """Make the envelope that the next `push` will publish, without publishing it."""
         sseq = 0
         if session_id is not None:
-            sseq = (self._by_session.get(session_id) or self.open_session(session_id)).head + 1
+            ring = self._by_session.get(session_id) or self.open_session(session_id)
+            sseq = ring.numbered_from + ring.head + 1
         return SessionEvent(self.seq + 1, sseq, session_id, now_ms() if at is None else at, event, by)
 
     def push(self, stamped: SessionEvent) -> SessionEvent:
@@ -108,9 +109,16 @@ class EventStream:
         return stamped
 
     def open_session(self, session_id: SessionId, *, sseq: int = 0) -> Ring:
-        """Begin a session's ring after its event number `sseq`; publishing does this by itself for new sessions."""
-        ring = Ring(self._session_capacity, session_id=session_id, base=sseq, seq=self.seq if sseq else 0)
-        self._by_session[session_id] = ring
+        """Begin a session's ring after its event number `sseq`; publishing does this by itself for new sessions.
+
+        Readers may have come before: then their ring goes on as the session's.
+        """
+        ring = self._by_session.get(session_id)
+        if ring is None:
+            ring = self._by_session[session_id] = Ring(self._session_capacity, session_id=session_id)
+            ring.trimmed_seq = self.seq if sseq else 0
+        if not ring.head:
+            ring.numbered_from = sseq
         return ring
 
     def close_session(self, session_id: SessionId) -> None:
@@ -183,11 +191,16 @@ class EventStream:
             ring.trimmed_seq = self.seq  # the session may have been closed: earlier cursors cannot be trusted
         return ring
 
+    def has_readers(self, session_id: SessionId) -> bool:
+        """Tell whether somebody reads this session."""
+        ring = self._by_session.get(session_id)
+        return ring is not None and ring.readers > 0
+
     def forget_reader(self, ring: Ring) -> None:
         """Count a reader out; a ring that was made only for readers and never used goes with the last of them."""
         self._subscribers -= 1
         ring.readers -= 1
-        if ring.session_id is not None and not ring.readers and not ring.head:
+        if ring.session_id is not None and not ring.readers and not ring.head and not ring.numbered_from:
             if self._by_session.get(ring.session_id) is ring:  # it may have been closed, and another one begun
                 del self._by_session[ring.session_id]
 

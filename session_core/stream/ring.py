@@ -28,18 +28,20 @@ class Ring:
         "dirty",
         "head",
         "items",
+        "numbered_from",
         "readers",
         "session_id",
         "trimmed_seq",
         "waiting",
     )
 
-    def __init__(self, capacity: int, *, session_id: SessionId | None = None, base: int = 0, seq: int = 0) -> None:
+    def __init__(self, capacity: int, *, session_id: SessionId | None = None) -> None:
         self.session_id = session_id
         self.items: list[SessionEvent] = []
-        self.base = base  # index of items[0]
-        self.head = base  # index of the next event to come
-        self.trimmed_seq = seq  # global seq of the last event that is no longer held
+        self.base = 0  # index of items[0]
+        self.head = 0  # index of the next event to come
+        self.numbered_from = 0  # the session's number of the last event before this ring began
+        self.trimmed_seq = 0  # global seq of the last event that is no longer held
         self.capacity = capacity
         self.closed = False
         self.dirty = False  # handed to the pump, which has not come round yet

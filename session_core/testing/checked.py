@@ -90,16 +90,23 @@ def _check_fleet(witness: WitnessStore, core: ServiceCore, cursor: Cursor) -> No
         replayed.apply(event)
     assert replayed.snapshot(cursor) == final
     for summary in final.sessions:
-        state = core.sessions[summary.session_id].state
+        session = core.sessions.get(summary.session_id)
+        state = _replayed(summary.session_id, witness.seen) if session is None else session.state
         shown = (summary.name, summary.activity, summary.archived, summary.model, summary.cwd, summary.updated_at)
         settings = state.settings
         assert shown == (state.name, state.activity, state.archived, settings.model, settings.cwd, state.updated_at)
         assert summary.queued == len(state.queue)
         assert summary.open_requests == len(state.approvals) + len(state.dialogs)
+        assert summary.wakeups == len(state.wakeups)
 
 
 def _replay(session_id: SessionId, events: list[SessionEvent], cursor: Cursor) -> SessionSnapshot:
+    return _replayed(session_id, events).snapshot(cursor)
+
+
+def _replayed(session_id: SessionId, events: list[SessionEvent]) -> SessionState:
     state = SessionState(session_id=session_id)
     for event in events:
-        state.apply(event)
-    return state.snapshot(cursor)
+        if event.session_id == session_id:
+            state.apply(event)
+    return state

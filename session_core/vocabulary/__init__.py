@@ -1,7 +1,8 @@
 """The words of the system: pure, deeply frozen attrs values that every other package speaks in.
 
-- `commands`: what a client may ask for, each bound to the type of its reply in `replies`
+- `commands` (and `session_commands`): what a client may ask for, each bound to the type of its reply in `replies`
 - `events`: what has happened, and the `SessionEvent` envelope with its place in the order
+- `added`: which messages an event adds, for the fold and for stores
 - `messages`: the conversation: messages, their parts, the half-finished message, live tools
 - `sessions`: the rest of a session's state: activity, settings, queue, approvals, dialogs, wake-ups, outcomes
 - `snapshots`: the whole state at a cursor

@@ -51,6 +51,10 @@ def check_for(hint: Any) -> Check:
     if origin is Literal:
         return lambda given: isinstance(given, str) and given in arguments
     if origin in (Union, types.UnionType):
+        checks = [check_for(each) for each in arguments if each is not types.NoneType]
+        if len(checks) == 1 < len(arguments):
+            (only,) = checks
+            return lambda given: given is None or only(given)
         checks = [check_for(each) for each in arguments]
         return lambda given: any(check(given) for check in checks)
     if origin is tuple:

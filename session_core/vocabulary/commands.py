@@ -4,15 +4,52 @@
 answers, law 6). `reads_only` commands change nothing, so observers may send them too.
 """
 
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
-
-import attrs
+from typing import Any, ClassVar, get_args
 
 from session_core.ids import LOCAL_CLIENT, ClientId, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.vocabulary import replies
 from session_core.vocabulary.checks import checked_value
 from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.session_commands import (
+    ArchiveSession as ArchiveSession,
+)
+from session_core.vocabulary.session_commands import (
+    Command as Command,
+)
+from session_core.vocabulary.session_commands import (
+    CreateSession as CreateSession,
+)
+from session_core.vocabulary.session_commands import (
+    DeleteSession as DeleteSession,
+)
+from session_core.vocabulary.session_commands import (
+    ForkSession as ForkSession,
+)
+from session_core.vocabulary.session_commands import (
+    Lane as Lane,
+)
+from session_core.vocabulary.session_commands import (
+    ListSessions as ListSessions,
+)
+from session_core.vocabulary.session_commands import (
+    LoadMessages as LoadMessages,
+)
+from session_core.vocabulary.session_commands import (
+    LoadService as LoadService,
+)
+from session_core.vocabulary.session_commands import (
+    LoadSession as LoadSession,
+)
+from session_core.vocabulary.session_commands import (
+    RenameSession as RenameSession,
+)
+from session_core.vocabulary.session_commands import (
+    RestoreSession as RestoreSession,
+)
+from session_core.vocabulary.session_commands import (
+    SearchMessages as SearchMessages,
+)
 from session_core.vocabulary.sessions import (
     Decision,
     DeliverAs,
@@ -22,99 +59,6 @@ from session_core.vocabulary.sessions import (
     SandboxPolicy,
     StopScope,
 )
-from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
-
-R_co = TypeVar("R_co", covariant=True)
-Lane = Literal["mailbox", "beside"]
-
-
-@attrs.frozen(slots=True)
-class Command(Generic[R_co]):
-    """Base of all commands; the type argument is the reply."""
-
-    lane: ClassVar[Lane] = "mailbox"
-    reads_only: ClassVar[bool] = False
-
-
-# --- sessions ---------------------------------------------------------------------------------------------------------
-
-
-@checked_value
-class CreateSession(Command[replies.CreateSessionReply]):
-    """Make a session; what is left out comes from the service's defaults."""
-
-    name: str | None = None
-    cwd: str | None = None
-    model: str | None = None
-    permission_tier: PermissionTier | None = None
-    sandbox: SandboxPolicy | None = None
-    parent_id: SessionId | None = None
-
-
-@checked_value
-class ListSessions(Command[replies.ListSessionsReply]):
-    """List sessions, newest first."""
-
-    reads_only: ClassVar[bool] = True
-    limit: int = 50
-    page: str | None = None
-    search: str | None = None
-    archived: bool | None = False
-    running: bool | None = None
-
-
-@checked_value
-class LoadService(Command[ServiceSnapshot]):
-    """Take a snapshot of all sessions and their activity."""
-
-    reads_only: ClassVar[bool] = True
-
-
-@checked_value
-class LoadSession(Command[SessionSnapshot]):
-    """Take a snapshot of one session; takes nothing away from anybody."""
-
-    reads_only: ClassVar[bool] = True
-    session_id: SessionId
-
-
-@checked_value
-class RenameSession(Command[replies.Acknowledged]):
-    """Give a session another name."""
-
-    session_id: SessionId
-    name: str
-
-
-@checked_value
-class ArchiveSession(Command[replies.Acknowledged]):
-    """Put a session away; it must be at rest."""
-
-    session_id: SessionId
-
-
-@checked_value
-class RestoreSession(Command[replies.Acknowledged]):
-    """Bring an archived session back."""
-
-    session_id: SessionId
-
-
-@checked_value
-class DeleteSession(Command[replies.Acknowledged]):
-    """Stop whatever runs in a session and its child sessions, and remove it for good; the children stay."""
-
-    session_id: SessionId
-
-
-@checked_value
-class ForkSession(Command[replies.CreateSessionReply]):
-    """Make a new session that continues from a message of this one (its head if none is named)."""
-
-    session_id: SessionId
-    at_message_id: MessageId | None = None
-    name: str | None = None
-
 
 # --- messages ---------------------------------------------------------------------------------------------------------
 
@@ -345,6 +289,8 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     ListSessions,
     LoadService,
     LoadSession,
+    LoadMessages,
+    SearchMessages,
     RenameSession,
     ArchiveSession,
     RestoreSession,

@@ -83,7 +83,7 @@ class MessageAdded:
 
 @attrs.frozen(kw_only=True)
 class MessagesImported:
-    """A fork took over a conversation."""
+    """A fork took over a conversation, or an old branch came back into view; `head` is the last of the messages."""
 
     messages: tuple[Message, ...]
     head: MessageId | None

@@ -123,6 +123,9 @@ from session_core.vocabulary.work_events import (
     StopRequested as StopRequested,
 )
 from session_core.vocabulary.work_events import (
+    StorageStopped as StorageStopped,
+)
+from session_core.vocabulary.work_events import (
     TurnEnded as TurnEnded,
 )
 from session_core.vocabulary.work_events import (
@@ -185,6 +188,7 @@ Event = (
     | WakeupFired
     | ClientAttached
     | ClientDetached
+    | StorageStopped
 )
 
 

@@ -5,8 +5,11 @@ snapshot costs the same for ten messages as for a hundred thousand.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, Generic, TypeVar, final, overload
+
+import attrs
 
 T = TypeVar("T")
 
@@ -138,6 +141,20 @@ class JsonObject(Mapping[str, "JsonValue"]):
 
 JsonValue = str | int | float | bool | None | tuple["JsonValue", ...] | JsonObject
 """Any JSON, in its immutable form."""
+
+
+@cache
+def _names_of(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(cls))
+
+
+def changed(value: T, **changes: Any) -> T:
+    """Return a copy of an attrs value with some fields changed: `attrs.evolve` for hot paths, several times as fast."""
+    cls: Any = type(value)
+    fields = {name: getattr(value, name) for name in _names_of(cls)}
+    fields.update(changes)
+    copy: T = cls(**fields)
+    return copy
 
 
 _AS_THEY_ARE = (str, int, float, bool, type(None), JsonObject)

@@ -9,7 +9,7 @@ from typing import Literal
 import attrs
 
 from session_core.ids import CallId, MessageId, TurnId
-from session_core.vocabulary.frozen import JsonObject, Rope
+from session_core.vocabulary.frozen import JsonObject, JsonValue, Rope
 
 Role = Literal["user", "assistant", "tool", "summary"]
 InterruptReason = Literal["stopped", "failed", "interrupted"]
@@ -116,6 +116,48 @@ class Message:
     def interrupted(self) -> bool:
         """Whether the message was cut short."""
         return any(isinstance(part, InterruptedPart) for part in self.parts)
+
+
+def size_of(message: Message) -> int:
+    """Return how many characters (code points) the parts of a message hold together; at least 1.
+
+    In JSON, texts and keys count with their length, and every value counts one more for its punctuation: numbers are
+    not counted by their digits, since those depend on who writes them.
+    """
+    return max(1, sum(map(_size_of_part, message.parts)))
+
+
+def _size_of_part(part: Part) -> int:
+    match part:
+        case TextPart():
+            return len(part.text)
+        case ThinkingPart():
+            return len(part.text) + len(part.signature or "")
+        case ImagePart():
+            return len(part.data)
+        case ToolCallPart():
+            return _size_of_json(part.arguments)
+        case ToolResultPart():
+            details = 0 if part.details is None else _size_of_json(part.details)
+            return len(part.text) + sum(len(image.data) for image in part.images) + details
+        case InterruptedPart():
+            return 0
+
+
+def _size_of_json(item: JsonValue) -> int:
+    """Count without recursion: what is nested too deep for Python's stack must be counted too."""
+    size, waiting = 0, [item]
+    while waiting:
+        each = waiting.pop()
+        size += 1
+        if isinstance(each, str):
+            size += len(each)
+        elif isinstance(each, JsonObject):
+            size += sum(map(len, each))
+            waiting.extend(each.values())
+        elif isinstance(each, tuple):
+            waiting.extend(each)
+    return size
 
 
 PartKind = Literal["text", "thinking", "tool_call"]

@@ -75,6 +75,16 @@ class SessionMethods(ABC):
         """Take a snapshot of one session."""
         return await self.execute(c.LoadSession(session_id=session_id))
 
+    async def load_messages(
+        self, session_id: SessionId, *, before: int | None = None, limit: int = 100
+    ) -> r.MessagesReply:
+        """Read older messages than a snapshot holds."""
+        return await self.execute(c.LoadMessages(session_id=session_id, before=before, limit=limit))
+
+    async def search_messages(self, text: str, *, limit: int = 20) -> r.SearchReply:
+        """Find messages of all sessions."""
+        return await self.execute(c.SearchMessages(text=text, limit=limit))
+
     async def rename_session(self, session_id: SessionId, name: str) -> r.Acknowledged:
         """Give a session another name."""
         return await self.execute(c.RenameSession(session_id=session_id, name=name))

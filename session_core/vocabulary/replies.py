@@ -6,6 +6,7 @@ import attrs
 
 from session_core.ids import ClientId, Cursor, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.messages import Message, Role
 from session_core.vocabulary.sessions import Decision, QueueItem, StoppedWork, StopScope, TurnOutcome
 from session_core.vocabulary.snapshots import SessionSummary
 
@@ -32,6 +33,35 @@ class ListSessionsReply:
     sessions: tuple[SessionSummary, ...]
     next_page: str | None
     total: int
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class MessagesReply:
+    """A run of messages in order of creation; the first one is number `first` of the session, counting from 0."""
+
+    first: int
+    messages: tuple[Message, ...]
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class SearchHit:
+    """A message that was found; `excerpt` is the text around the first match."""
+
+    session_id: SessionId
+    session_name: str
+    message_id: MessageId
+    role: Role
+    created_at: int
+    excerpt: str
+
+
+@attrs.frozen(kw_only=True)
+class SearchReply:
+    """What was found, best first."""
+
+    hits: tuple[SearchHit, ...]
     cursor: Cursor
 
 

@@ -24,8 +24,9 @@ from session_core.vocabulary.sessions import (
 class SessionSnapshot:
     """Everything a frontend needs to show one session, half-finished message included.
 
-    `messages` is the whole tree in order of creation (a parent always comes before its children) and `head` the leaf
-    being shown; `transcript` follows it up to the root.
+    `messages` is the end of the tree in order of creation (a parent always comes before its children): `earlier` older
+    ones are not in it and are had by `load_messages`. `head` is the leaf being shown, which may be one of the older
+    ones after a switch to an old branch; `transcript` follows it towards the root.
     """
 
     session_id: SessionId
@@ -41,6 +42,7 @@ class SessionSnapshot:
     settings: Settings
     activity: Activity
     messages: Vector[Message]
+    earlier: int = 0
     head: MessageId | None
     partial: PartialMessage | None
     tools: tuple[LiveTool, ...]
@@ -56,7 +58,10 @@ class SessionSnapshot:
 
     @property
     def transcript(self) -> tuple[Message, ...]:
-        """The messages on the way from the root to the head, oldest first."""
+        """The messages on the way from the root to the head, oldest first, as far back as `messages` reaches.
+
+        Earlier ones are had by `load_messages`. Empty if the head itself is one of them.
+        """
         return path_to(self.messages, self.head)
 
 
@@ -75,15 +80,20 @@ class SessionSummary:
     activity: Activity
     queued: int = 0
     open_requests: int = 0
+    wakeups: int = 0
 
 
 @attrs.frozen(kw_only=True)
 class ServiceSnapshot:
-    """All sessions with their activity, oldest first, and the clients that are attached."""
+    """All sessions with their activity, oldest first, and the clients that are attached.
+
+    `read_only` says why nothing can be changed any more, when the disk has failed.
+    """
 
     cursor: Cursor
     sessions: tuple[SessionSummary, ...]
     clients: tuple[ClientPresence, ...] = ()
+    read_only: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +104,10 @@ class Bookmark:
 
 
 def path_to(messages: Vector[Message], head: MessageId | None) -> tuple[Message, ...]:
-    """Return the messages from the root to `head`; one walk backwards finds them, as parents precede children."""
+    """Return the messages on the way to `head`, from the root or from the first whose parent is not among `messages`.
+
+    One walk backwards finds them, as parents precede children.
+    """
     wanted, found = head, []
     for message in reversed(messages):
         if wanted is None:

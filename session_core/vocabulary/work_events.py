@@ -185,3 +185,13 @@ class ClientDetached:
     """A frontend went."""
 
     client_id: ClientId
+
+
+# --- the store --------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class StorageStopped:
+    """Nothing is saved any more, for this reason: the service is read-only, and what runs is interrupted."""
+
+    reason: str

@@ -18,6 +18,7 @@ from session_core.vocabulary import (
     events,
     messages,
     replies,
+    session_commands,
     sessions,
     snapshots,
     tools,
@@ -36,6 +37,7 @@ _MODULES = (
     work_events,
     events,
     replies,
+    session_commands,
     commands,
     tools,
 )

@@ -18,7 +18,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "ids", "limits", "_version", "vocabulary"}),
     frozenset({"wire", "stream", "storage", "providers", "tools", "confine"}),
     frozenset({"session", "sep", "mcp", "protocols"}),
-    frozenset({"agent"}),
+    frozenset({"agent", "upkeep"}),
     frozenset({"service"}),
     frozenset({DOOR}),
 )
@@ -29,6 +29,8 @@ NEIGHBOURS: dict[tuple[str, str], str] = {
     ("errors", "ids"): "a refused cursor is part of the error that refuses it",
     ("vocabulary", "errors"): "a value that refuses its input raises the typed error",
     ("vocabulary", "limits"): "the bounds of a value are checked where it is made",
+    ("storage", "wire"): "the journal holds events as they go over the wire",
+    ("storage", "stream"): "deltas kept for a crash are merged as for a slow reader",
     ("stream", "wire"): "an event is encoded once and the bytes are shared by all who read it",
 }
 

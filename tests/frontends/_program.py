@@ -23,8 +23,15 @@ class Ended:
     err: str
 
 
+HOME = "SESSION_CORE_HOME"
+_HOME_OUTSIDE = os.environ.get(HOME)  # this module is loaded before any test has its own
+LEFT_OUT = {"NO_COLOR", "SESSION_CORE_DEBUG", "COLUMNS"}
+
+
 def environment(**extra: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "SESSION_CORE_DEBUG"}}
+    """The environment of the program; its home is the one that `conftest.py` has made for this test."""
+    kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+    assert kept.get(HOME) not in {None, _HOME_OUTSIDE}, "a test must never touch the sessions of whoever runs it"
     return {**kept, "PYTHONPATH": str(ROOT), **extra}
 
 

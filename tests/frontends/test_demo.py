@@ -95,7 +95,7 @@ async def test_a_viewer_that_lags_ends_where_the_others_do(autojump_clock: trio.
             sc.ModelFinished(usage=sc.Usage()),
         )
     )
-    config = sc.ServiceConfig(models={"m": provider}, session_stream_capacity=16)
+    config = sc.ServiceConfig(models={"m": provider}, session_stream_capacity=16, store=sc.MemoryStore())
     async with open_checked_service(config) as service, trio.open_nursery() as nursery:
         session_id = (await service.create_session()).session_id
         stage = Stage()

@@ -10,6 +10,8 @@ import trio
 
 import session_core as sc
 from frontends import entry
+from frontends.arguments import parser
+from tests.frontends._kept import keep
 from tests.frontends._program import PROGRAM, ROOT, Ended, environment, interrupted_at, program
 
 NOTICE = "The offline demo model (demo) answers"
@@ -59,7 +61,7 @@ async def test_the_prompt_from_stdin() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "choose a command: run or demo (see: session-core --help)"),
+        ((), "choose a command (see: session-core --help)"),
         (("walk",), "argument command: invalid choice: 'walk'"),
         (("run",), "the following arguments are required: prompt (see: session-core run --help)"),
         (("run", "--bogus", "hi"), "unrecognized arguments: --bogus"),
@@ -172,6 +174,93 @@ async def test_help_and_version() -> None:
     assert "examples:" in shown.out
     assert "exit codes:" in shown.out
     assert Ended(0, f"session-core {sc.__version__}\n", "") == version
+
+
+COMMANDS = [
+    *("run", "sessions", "show", "rename", "archive", "restore", "delete", "fork", "export", "import", "store", "demo"),
+    *(f"store {task}" for task in ("verify", "rebuild", "compact", "stats", "backup")),
+]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_fits_a_terminal(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No line of any help is wider than 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    entry.main([*command.split(), "--help"])
+
+    assert [] == [line for line in capsys.readouterr().out.splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_for_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command explains itself, with examples unless it is as plain as a task of `store`, and where it keeps."""
+    code = entry.main([*command.split(), "--help"])
+    shown = capsys.readouterr().out
+
+    assert 0 == code
+    assert shown.startswith(f"usage: session-core {command} ")
+    assert ("examples:" in shown) == (command != "demo" and " " not in command)
+    assert ("--home DIR" in shown) == (command not in {"demo", "store"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["sessions", "--limit", "0"], "argument --limit: '0' is not a number from 1 on"),
+        (["sessions", "--search", " "], "--search: there is nothing to search for"),
+        (["show"], "the following arguments are required: ID"),
+        (["show", "x", "--last", "2", "--all"], "argument --all: not allowed with argument --last"),
+        (["run", "--no-save", "--continue", "x"], "argument --continue: not allowed with argument --no-save"),
+        (["archive"], "the following arguments are required: ID"),
+        (["store", "polish"], "argument task: invalid choice: 'polish'"),
+    ],
+)
+def test_wrong_usage_of_stored_sessions(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What makes no sense is refused in one line before anything is opened."""
+    code = entry.main(arguments)
+
+    assert 2 == code
+    assert capsys.readouterr().err.startswith(f"session-core: {sentence}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "7k2f", "file", "--home", "/h"),
+        ("export", "7k2f", "--home", "/h", "file"),
+        ("export", "--home", "/h", "7k2f", "file"),
+        ("export", "--home=/h", "--", "7k2f", "file"),
+    ],
+)
+def test_options_go_anywhere(arguments: tuple[str, ...]) -> None:
+    """Options may stand before, between and after the other words of a command."""
+    chosen = parser().parse_args(arguments)
+
+    assert ("export", "7k2f", "file", "/h") == (chosen.command, chosen.session, chosen.file, chosen.home)
+
+
+def test_several_sessions_around_an_option() -> None:
+    """All words that are no options are taken, also those after one."""
+    chosen = parser().parse_args(["delete", "a", "--yes", "b", "c"])
+
+    assert (["a", "b", "c"], True) == (chosen.sessions, chosen.yes)
+
+
+def test_candidates_below_the_complaint(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What fits several sessions is followed by their names, one per line."""
+    one, two = keep(home, "count to 1", "count to 2")
+    code = entry.main(["show", one[:8]])
+
+    assert 2 == code
+    assert [
+        f"session-core: {one[:8]!r} fits 2 sessions; type more of the one you mean",
+        f"  {two}  count to 2",
+        f"  {one}  count to 1",
+    ] == capfd.readouterr().err.splitlines()
 
 
 def broken(*_: object, **__: object) -> int:

@@ -2,11 +2,15 @@
 
 import fcntl
 import os
+import re
 import struct
 import termios
+from pathlib import Path
 
+import pytest
 import trio
 
+from tests.frontends._kept import keep_sessions, kept_sessions
 from tests.frontends._program import PROGRAM, ROOT, environment
 
 ESCAPE = "\x1b["
@@ -68,6 +72,29 @@ async def test_a_question_on_a_terminal() -> None:
     assert 0 == code
     assert '? Allow list_files(path=".")? [y]es once, [a]lways in this session, [N]o: y\n' in screen
     assert "list_files found" in screen
+
+
+async def test_a_list_on_a_terminal(home: Path) -> None:
+    """On a terminal the list has colours, and no line is wider than the terminal."""
+    await keep_sessions(home, "count to 1 " + "and so on " * 15)
+    code, screen = await on_terminal("sessions")
+
+    assert 0 == code
+    assert f"{ESCAPE}2midle {ESCAPE}22m" in screen
+    assert "and so on" in screen
+    assert all(len(re.sub(r"\x1b\[[0-9]+m", "", line)) <= 100 for line in screen.splitlines())
+
+
+@pytest.mark.parametrize(("typed", "code", "left"), [(b"y\n", 0, []), (b"\n", 1, ["count to 1"])])
+async def test_deleting_asks_on_a_terminal(home: Path, typed: bytes, code: int, left: list[str]) -> None:
+    """Only a clear yes deletes; a bare Enter leaves everything and says so."""
+    (one,) = await keep_sessions(home, "count to 1")
+    ended, screen = await on_terminal("delete", one, typed=typed, after="[y/N]", NO_COLOR="1")
+
+    assert code == ended
+    assert f'? Delete {one[-4:]} "count to 1" for good? [y/N] ' in screen
+    assert ("nothing was deleted" in screen) == bool(left)
+    assert left == list(await kept_sessions(home))
 
 
 async def test_the_panel_of_the_tour() -> None:

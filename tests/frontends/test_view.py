@@ -207,6 +207,21 @@ def test_a_lag_over_a_withdrawal() -> None:
     assert "withdrawn" in texts(screen.take())["err"]
 
 
+def test_a_lag_in_an_old_session_repeats_nothing_old() -> None:
+    """What a session held before the turn is not shown again after a lag, and not called withdrawn when it leaves."""
+    old = [
+        ev.MessageCompleted(message=answer(sc.TextPart(text="Old."), message_id=sc.MessageId("msg_old"))),
+        ev.MessageCompleted(message=answer(sc.TextPart(text="Gone."), message_id=sc.MessageId("msg_gone"))),
+    ]
+    screen = view()
+    screen.begin_after(snapshot_of(*old))
+    shown(screen, *part("text", "Ne"))
+    screen.catch_up(snapshot_of(old[0], ev.MessageCompleted(message=answer(sc.TextPart(text="New.")))), 5)
+    said = texts(screen.take())
+
+    assert ("w.", False) == (said["out"], "withdrawn" in said["err"])
+
+
 @pytest.mark.parametrize(
     ("status", "error", "interrupted", "line"),
     [

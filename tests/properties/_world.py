@@ -14,6 +14,7 @@ from session_core.service.config import ServiceConfig
 from session_core.service.feed import Feed
 from session_core.service.service import SessionService
 from session_core.session.state import apply
+from session_core.storage.memory import MemoryStore
 from session_core.stream.follower import FeedItem, Snapshot
 from session_core.testing.scripted import Hang, Item, ScriptedProvider, ScriptedTool, Step, failure, text, tool_calls
 from session_core.tools.base import ToolContext
@@ -83,6 +84,7 @@ def world_config(
         session_stream_capacity=ring,
         mailbox_capacity=mailbox,
         approval_timeout_ms=approval_timeout_ms,
+        store=MemoryStore(),
         now=lambda: int(trio.current_time() * 1000),
     )
 

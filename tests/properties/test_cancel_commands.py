@@ -122,6 +122,8 @@ CASES: dict[str, Callable[[World], Command[Any]]] = {
     "CreateSession": lambda w: c.CreateSession(name="new"),
     "ListSessions": lambda w: c.ListSessions(),
     "LoadService": lambda w: c.LoadService(),
+    "LoadMessages": lambda w: c.LoadMessages(session_id=w.idle),
+    "SearchMessages": lambda w: c.SearchMessages(text="hello"),
     "LoadSession": lambda w: c.LoadSession(session_id=w.idle),
     "RenameSession": lambda w: c.RenameSession(session_id=w.idle, name="other"),
     "ArchiveSession": lambda w: c.ArchiveSession(session_id=w.idle),

@@ -20,8 +20,13 @@ def test_codes_are_stable_and_unique() -> None:
         "NotFound": "not_found",
         "Overloaded": "overloaded",
         "ProtocolError": "protocol_error",
+        "ReadOnly": "read_only",
         "ServiceClosed": "closed",
         "SessionCoreError": "error",
+        "StorageFailed": "storage_failed",
+        "StoreDamaged": "store_damaged",
+        "StoreInUse": "store_in_use",
+        "StoreUnusable": "store_unusable",
         "Unavailable": "unavailable",
     } == {kind.__name__: kind.code for kind in kinds}
 

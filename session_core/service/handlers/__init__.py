@@ -1,6 +1,7 @@
 """One synchronous function per command, collected in the table `HANDLERS`.
 
 - `sessions`: create, list, load, rename, archive, restore, delete, fork
+- `history`: read and search older messages
 - `messages`: send, start, edit, switch branch, resume, dismiss, wait, clear, compact
 - `queue`: list, edit, reorder, remove, take
 - `settings`: model, permission tier, sandbox policy, working directory
@@ -11,10 +12,11 @@ or a `Later` when the reply takes time. Refusals are typed errors; anything else
 """
 
 from session_core.service.core import Handlers
-from session_core.service.handlers import messages, queue, requests, sessions, settings
+from session_core.service.handlers import history, messages, queue, requests, sessions, settings
 
 HANDLERS: Handlers = {
     **sessions.HANDLERS,
+    **history.HANDLERS,
     **messages.HANDLERS,
     **queue.HANDLERS,
     **settings.HANDLERS,

@@ -5,6 +5,7 @@ from session_core.errors import Conflict, NotFound, Unavailable
 from session_core.ids import MessageId
 from session_core.service.content import user_parts
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.handlers.history import bring_back, left_memory, old_path
 from session_core.session.session import Session
 from session_core.session.tree import newest_leaf
 from session_core.vocabulary import commands as c
@@ -53,14 +54,30 @@ def start_if_idle(core: ServiceCore, command: c.StartTurnIfIdle, caller: Caller)
     return r.StartTurnReply(started=True, turn_id=turn_id, message_id=message_id, cursor=session.cursor)
 
 
-def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUserMessageReply:
+def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUserMessageReply | Later:
     parts = user_parts(command.text, command.images)
     session = core.session_at_rest(command.session_id, "edit a message")
-    edited = _message(session, command.message_id)
+    if not left_memory(session, command.message_id):
+        return _edited(core, command, parts, caller, (_message(session, command.message_id),))
+
+    async def old() -> r.SendUserMessageReply:
+        path = await old_path(session, command.message_id)
+        return _edited(core, command, parts, caller, path)
+
+    return Later(old)
+
+
+def _edited(
+    core: ServiceCore, command: c.EditMessage, parts: tuple[UserPart, ...], caller: Caller, path: tuple[Message, ...]
+) -> r.SendUserMessageReply:
+    """Start the turn; of an old message the way to it comes back into view first."""
+    session = core.session_at_rest(command.session_id, "edit a message")
+    *before, edited = path
     if edited.role != "user":
         msg = f"only user messages can be edited; this one is from: {edited.role}"
         raise Conflict(msg, field="message_id")
     _refuse_if_overtaken(session, caller)
+    bring_back(session, tuple(before), caller)
     turn_id, message_id = core.start_turn(session, caller.client_id, parts, after=edited.parent_id, branch=True)
     return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
 
@@ -79,11 +96,25 @@ def _message(session: Session, message_id: MessageId) -> Message:
     return message
 
 
-def switch_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) -> r.Acknowledged:
+def switch_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) -> r.Acknowledged | Later:
     session = core.session_at_rest(command.session_id, "switch the branch")
+    if left_memory(session, command.message_id):
+        return Later(lambda: _switch_to_old_branch(core, command, caller))
     message = _message(session, command.message_id)
     leaf = newest_leaf(session.state.messages, message.message_id)
     session.record(ev.BranchSwitched(head=leaf), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+async def _switch_to_old_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) -> r.Acknowledged:
+    session = core.session(command.session_id)
+    leaf = await core.store.newest_leaf(command.session_id, command.message_id)
+    path = await old_path(session, leaf or command.message_id)
+    session = core.session_at_rest(command.session_id, "switch the branch")
+    if leaf is not None and not left_memory(session, leaf):
+        session.record(ev.BranchSwitched(head=leaf), caller.client_id)
+    else:
+        bring_back(session, path, caller)
     return r.Acknowledged(cursor=session.cursor)
 
 

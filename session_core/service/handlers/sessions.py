@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 from session_core import limits
 from session_core.errors import InvalidInput, NotFound
-from session_core.ids import MessageId, new_session_id
+from session_core.ids import new_session_id
 from session_core.service.content import checked_name, checked_path, checked_sandbox
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
-from session_core.session.session import Session
+from session_core.service.handlers.history import bring_back, left_memory, old_path
+from session_core.session.desk import missing_before
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
+from session_core.vocabulary.messages import Message
 from session_core.vocabulary.sessions import ForkOrigin, Settings
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, SessionSummary, path_to
 
@@ -23,8 +25,9 @@ def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.Cre
         permission_tier=command.permission_tier or config.permission_tier,
         sandbox=checked_sandbox(command.sandbox or config.sandbox),
     )
+    parent = core.sessions.get(command.parent_id) if command.parent_id is not None else None
     if command.parent_id is not None and (
-        command.parent_id not in core.sessions or core.sessions[command.parent_id].closing
+        command.parent_id not in core.ledger.fleet.sessions or (parent is not None and parent.closing)
     ):
         msg = f"there is no session {command.parent_id!r} to be the parent"
         raise NotFound(msg, field="parent_id")
@@ -115,12 +118,31 @@ def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Ack
     return Later(gone)
 
 
-def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateSessionReply:
+def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateSessionReply | Later:
     origin = core.session(command.session_id)
     at = command.at_message_id or origin.state.head
-    if at is not None and origin.state.message(at) is None:
+    if at is None:
+        return _forked(core, command, caller, ())
+    recent = path_to(origin.state.messages, at)
+    if not recent and not left_memory(origin, at):
         msg = f"there is no message {at!r} in this session"
         raise NotFound(msg, field="at_message_id")
+    missing = missing_before(origin.state, recent) if recent else at
+    if missing is None:
+        return _forked(core, command, caller, recent)
+
+    async def older() -> r.CreateSessionReply:
+        path = await old_path(origin, missing, "at_message_id")
+        return _forked(core, command, caller, path + recent)
+
+    return Later(older)
+
+
+def _forked(
+    core: ServiceCore, command: c.ForkSession, caller: Caller, history: tuple[Message, ...]
+) -> r.CreateSessionReply:
+    origin = core.session(command.session_id)
+    at = history[-1].message_id if history else None
     name = (
         f"{origin.state.name} (fork)"[: limits.MAX_NAME_CHARS] if command.name is None else checked_name(command.name)
     )
@@ -130,15 +152,9 @@ def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateS
         forked_from=ForkOrigin(session_id=command.session_id, message_id=at),
     )
     session = core.add_session(new_session_id(), created, caller.client_id)
-    _take_over(session, origin, at, caller)
+    bring_back(session, history, caller)
+    session.close_work("completed")  # no turn runs here; this gives results to tool calls that had none yet
     return r.CreateSessionReply(session_id=session.state.session_id, cursor=session.cursor)
-
-
-def _take_over(session: Session, origin: Session, at: MessageId | None, caller: Caller) -> None:
-    history = path_to(origin.state.messages, at)
-    if history:
-        session.record(ev.MessagesImported(messages=history, head=at), caller.client_id)
-        session.close_work("completed")  # no turn runs here; this gives results to tool calls that had none yet
 
 
 HANDLERS: Handlers = {

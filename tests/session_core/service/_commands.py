@@ -13,6 +13,7 @@ def one_of_each(session_id: SessionId) -> list[Command[object]]:
     message_id, item_id, request_id = MessageId("msg_x"), QueueItemId("item_x"), RequestId("req_x")
     return [
         c.LoadSession(session_id=session_id),
+        c.LoadMessages(session_id=session_id),
         c.RenameSession(session_id=session_id, name="n"),
         c.ArchiveSession(session_id=session_id),
         c.RestoreSession(session_id=session_id),
@@ -45,4 +46,10 @@ def one_of_each(session_id: SessionId) -> list[Command[object]]:
     ]
 
 
-ALL_COMMANDS: list[Command[object]] = [c.CreateSession(), c.ListSessions(), c.LoadService(), *one_of_each(NOBODY)]
+ALL_COMMANDS: list[Command[object]] = [
+    c.CreateSession(),
+    c.ListSessions(),
+    c.LoadService(),
+    c.SearchMessages(text="t"),
+    *one_of_each(NOBODY),
+]

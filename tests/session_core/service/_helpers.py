@@ -10,6 +10,7 @@ import trio
 from session_core.ids import SessionId
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService, open_session_service
+from session_core.storage.memory import MemoryStore
 from session_core.testing.checked import WitnessStore, check_laws
 from session_core.testing.scripted import Answer, ScriptedProvider
 from session_core.vocabulary.events import Event, SessionEvent
@@ -28,7 +29,8 @@ def scripted(*answers: Answer | ScriptedProvider, **settings: Any) -> ServiceCon
     """Make a config whose only model "m" plays these answers."""
     first = answers[0] if answers else None
     provider = first if isinstance(first, ScriptedProvider) else ScriptedProvider(*answers)  # type: ignore[arg-type]
-    return ServiceConfig(**{"models": {"m": provider}, "tools": (), "cwd": "/", "now": trio_now, **settings})
+    defaults = {"models": {"m": provider}, "tools": (), "cwd": "/", "now": trio_now, "store": MemoryStore()}
+    return ServiceConfig(**{**defaults, **settings})
 
 
 @asynccontextmanager

@@ -38,6 +38,7 @@ class World:
             stream,
             MINE,
             lambda: self.states[MINE].snapshot(stream.cursor),
+            trio.lowlevel.checkpoint,
             after=feed.cursor if feed is not None else None,
             max_bytes=None,
         )

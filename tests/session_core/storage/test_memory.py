@@ -1,4 +1,4 @@
-"""The store that lives as long as the process."""
+"""The store that lives as long as the process; what it promises like any store is in `test_check_store`."""
 
 from session_core.ids import MessageId, SessionId
 from session_core.storage.base import SessionStore
@@ -15,7 +15,7 @@ def event(seq: int, session_id: SessionId | None, said: ev.Event) -> SessionEven
 
 async def test_durable_events_are_kept_per_session() -> None:
     """Events are kept in order by session; passing and app-wide ones count as durable but are not kept."""
-    store: SessionStore = MemoryStore()
+    store = MemoryStore()
     renamed = [event(1, A, ev.SessionRenamed(name="a")), event(2, B, ev.SessionRenamed(name="b"))]
     passing = event(3, A, ev.PartDelta(message_id=MessageId("msg_x"), text="x"))
     app_wide = event(4, None, ev.SessionArchived())
@@ -37,3 +37,9 @@ def test_forgetting_a_session() -> None:
     store.forget(A)
     assert () == store.events_of(A)
     assert 1 == len(store.events_of(B))
+
+
+def test_it_is_a_store() -> None:
+    """The store in memory has the shape of a store, which the type checkers confirm."""
+    store: SessionStore = MemoryStore()
+    assert (0, None) == (store.backlog, store.failure)

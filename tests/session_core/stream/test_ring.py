@@ -53,8 +53,9 @@ def test_a_place_is_found_exactly_while_all_after_it_is_held(capacity: int, coun
 
 
 def test_a_ring_can_begin_later() -> None:
-    """A ring that begins after an event refuses places before it and numbers on from there."""
-    ring = Ring(3, session_id=A, base=7, seq=20)
+    """A ring that begins after an event refuses places before it."""
+    ring = Ring(3, session_id=A)
+    ring.trimmed_seq = 20
     ring.append(SessionEvent(25, 8, A, 0, renamed()))
 
-    assert (ring.head, ring.after_seq(19), ring.after_seq(20), ring.after_seq(25)) == (8, None, 7, 8)
+    assert (ring.head, ring.after_seq(19), ring.after_seq(20), ring.after_seq(25)) == (1, None, 0, 1)

@@ -130,7 +130,7 @@ async def test_delete_while_running() -> None:
         with pytest.raises(NotFound):
             await service.load_session(session_id)
         assert () == (await service.list_sessions()).sessions
-        assert () == service._core.config.store.events_of(session_id)
+        assert None is await service._core.store.load(session_id)
 
 
 async def test_a_session_being_deleted_is_gone_for_others() -> None:

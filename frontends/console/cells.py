@@ -1,0 +1,106 @@
+"""Fitting text into the cells of a terminal: how wide it is, cutting it, and tables that never break a line.
+
+Everything here takes plain text; colours are added afterwards, since escape codes have no width but do have length.
+"""
+
+import shutil
+import unicodedata
+from collections.abc import Callable, Sequence
+
+import attrs
+
+NARROWEST = 40
+_GAP = "  "
+
+
+def columns() -> int:
+    """How wide a line may be: the terminal's width, `$COLUMNS`, or 80 where there is no terminal."""
+    return max(NARROWEST, shutil.get_terminal_size().columns)
+
+
+def cell_width(character: str) -> int:
+    """How many cells a terminal gives a character."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def width_of(text: str) -> int:
+    """How many cells a line takes."""
+    return len(text) if text.isascii() else sum(map(cell_width, text))
+
+
+def cut(text: str, width: int, *, more: str = "…") -> str:
+    """Return the beginning of a line in at most `width` cells, saying with `more` that something was left out."""
+    if width_of(text) <= width:
+        return text
+    room, kept = width - len(more), 0
+    for place, character in enumerate(text):
+        kept += cell_width(character)
+        if kept > room:
+            return text[:place].rstrip() + more if room > 0 else ""
+    return text
+
+
+def cut_start(text: str, width: int, *, more: str = "…") -> str:
+    """Return the end of a line in at most `width` cells: of a path, the end tells most."""
+    if width_of(text) <= width:
+        return text
+    room, kept = width - len(more), 0
+    for place in range(len(text) - 1, -1, -1):
+        kept += cell_width(text[place])
+        if kept > room:
+            return more + text[place + 1 :] if room > 0 else ""
+    return text
+
+
+def pad(text: str, width: int) -> str:
+    """Fill a line up to `width` cells."""
+    return text + " " * max(0, width - width_of(text))
+
+
+@attrs.frozen(kw_only=True)
+class Column:
+    """One column of a table: `share` of the room that is left over, or as wide as its content when that is 0."""
+
+    title: str
+    share: int = 0
+    least: int = 0
+    from_end: bool = False
+
+
+Paint = Callable[[int, int, str], str]
+"""Colours a cell, given its row (-1 is the head), its column and its text, filled up or not."""
+
+
+def table(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, paint: Paint, more: str) -> list[str]:
+    """Lay cells out in lines of at most `width` cells; flexible columns share what the others leave."""
+    natural = [max([width_of(head.title), *(width_of(row[n]) for row in rows)]) for n, head in enumerate(heads)]
+    room = width - sum(natural[n] for n, head in enumerate(heads) if not head.share) - len(_GAP) * (len(heads) - 1)
+    widths = _shared(heads, natural, room)
+    lines = []
+    for number, row in enumerate([[head.title for head in heads], *rows]):
+        cells = [_fitted(head, text, room, more) for head, text, room in zip(heads, row, widths, strict=True)]
+        cells[-1] = cells[-1].rstrip()
+        lines.append(_GAP.join(paint(number - 1, n, cell) for n, cell in enumerate(cells)))
+    return lines
+
+
+def _shared(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
+    """Give each flexible column what it needs if all fits, else its share, handing on what one does not need."""
+    widths = list(natural)
+    open_columns = [n for n, head in enumerate(heads) if head.share]
+    while open_columns:
+        parts = sum(heads[n].share for n in open_columns)
+        content = [n for n in open_columns if natural[n] <= room * heads[n].share // parts]
+        if not content:
+            for n in open_columns:
+                widths[n] = max(heads[n].least, room * heads[n].share // parts)
+            break
+        room -= sum(natural[n] for n in content)
+        open_columns = [n for n in open_columns if n not in content]
+    return widths
+
+
+def _fitted(head: Column, text: str, width: int, more: str) -> str:
+    return pad(cut_start(text, width, more=more) if head.from_end else cut(text, width, more=more), width)

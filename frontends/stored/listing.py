@@ -1,0 +1,116 @@
+"""Lists of sessions and of search results as lines for a terminal. Pure functions."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import session_core as sc
+from frontends.console.cells import Column, cut, pad, table, width_of
+from frontends.console.figures import ago, place
+from frontends.console.sanitise import one_line
+from frontends.console.style import Style
+
+ACTIVITY_WORDS: Mapping[str, str] = {
+    "waiting_for_model": "waiting",
+    "running_tools": "running tools",
+    "awaiting_permission": "needs a yes",
+    "rate_limited": "rate limited",
+    "errored": "failed",
+}
+"""Activities that are told in other words than their own, so that they fit into a column."""
+
+_COLUMNS = (
+    Column(title="ID"),
+    Column(title="STATE"),
+    Column(title="USED"),
+    Column(title="NAME", share=3, least=12),
+    Column(title="DIRECTORY", share=2, least=9, from_end=True),
+)
+_STATE = 1
+_ROLES: Mapping[str, str] = {"user": "you", "assistant": "model", "tool": "tool", "summary": "summary"}
+_NAME_CHARS = 200
+_EXCERPT_CHARS = 400
+
+ShortIds = Mapping[sc.SessionId, str]
+
+
+def newest_first(sessions: Sequence[sc.SessionSummary]) -> list[sc.SessionSummary]:
+    """Put the session that was used last at the top."""
+    return sorted(sessions, key=lambda each: (each.updated_at, each.session_id), reverse=True)
+
+
+def state_word(summary: sc.SessionSummary) -> str:
+    """Say in a word or two what a session does."""
+    if summary.archived:
+        return "archived"
+    return ACTIVITY_WORDS.get(summary.activity.name, summary.activity.name)
+
+
+def _coloured(style: Style, summary: sc.SessionSummary, text: str) -> str:
+    name = summary.activity.name
+    if summary.archived or name == "idle":
+        return style.dim(text)
+    if name in {"errored", "interrupted"}:
+        return style.red(text)
+    return style.yellow(text) if name in {"stopped", "awaiting_permission", "rate_limited"} else style.green(text)
+
+
+def session_lines(
+    style: Style, sessions: Sequence[sc.SessionSummary], ids: ShortIds, *, now: int, width: int
+) -> list[str]:
+    """Return a table with one line per session, none wider than `width`."""
+    rows = [
+        (
+            ids[each.session_id],
+            state_word(each),
+            ago(each.updated_at, now),
+            one_line(each.name, _NAME_CHARS),
+            one_line(place(each.cwd), _NAME_CHARS),
+        )
+        for each in sessions
+    ]
+
+    def paint(row: int, column: int, text: str) -> str:
+        if row < 0:
+            return style.dim(text)
+        if column == _STATE:
+            return _coloured(style, sessions[row], text)
+        return style.cyan(text) if column == 0 else text if column == 3 else style.dim(text)
+
+    return table(_COLUMNS, rows, width, paint, style.symbol("…"))
+
+
+def hit_lines(
+    style: Style,
+    hits: Sequence[sc.replies.SearchHit],
+    sessions: Mapping[sc.SessionId, sc.SessionSummary],
+    ids: ShortIds,
+    words: Sequence[str],
+    *,
+    now: int,
+    width: int,
+) -> list[str]:
+    """Return what was found, best first, session by session, with the words in their surroundings."""
+    by_session: dict[sc.SessionId, list[sc.replies.SearchHit]] = {}
+    for hit in hits:
+        by_session.setdefault(hit.session_id, []).append(hit)
+    lines: list[str] = []
+    margin = max((width_of(ids.get(each, each)) for each in by_session), default=0) + 2
+    more = style.symbol("…")
+    for session_id, found in by_session.items():
+        summary = sessions.get(session_id)
+        archived = " (archived)" if summary is not None and summary.archived else ""
+        tail = f"  {ago(found[0].created_at, now)}{archived}"
+        name = cut(one_line(found[0].session_name, _NAME_CHARS), max(8, width - margin - len(tail)), more=more)
+        lines.append(f"{style.cyan(pad(ids.get(session_id, session_id), margin))}{style.bold(name)}{style.dim(tail)}")
+        for hit in found:
+            who = f"{' ' * margin}{_ROLES.get(hit.role, hit.role)}: "
+            excerpt = cut(one_line(hit.excerpt, _EXCERPT_CHARS), max(8, width - len(who)), more=more)
+            lines.append(style.dim(who) + _stress(style, excerpt, words))
+    return lines
+
+
+def _stress(style: Style, text: str, words: Sequence[str]) -> str:
+    if not style.colours or not words:
+        return text
+    pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    return re.sub(pattern, lambda found: style.yellow(found[0]), text, flags=re.IGNORECASE)

@@ -1,0 +1,186 @@
+"""`sessions` and `show`: reading what is kept, also while another process writes to it."""
+
+from pathlib import Path
+from time import time_ns
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.console.cells import columns
+from frontends.console.streams import Streams
+from frontends.console.style import counted
+from frontends.stored import transcript
+from frontends.stored.home import Kept, look_into, nothing_kept
+from frontends.stored.listing import hit_lines, newest_first, session_lines
+from frontends.stored.which import find, short_ids
+
+ON_A_TERMINAL = 40
+MOST_HITS = 50
+_PAGE = 500
+_WITHOUT_A_WINDOW = 50
+_STORED = sc.Epoch("stored")  # no run of a service: a snapshot from the disk is no place in a stream
+
+
+@attrs.frozen(kw_only=True)
+class ListOptions:
+    """What was asked of `sessions`."""
+
+    home: Path
+    archived: bool = False
+    search: str | None = None
+    limit: int | None = None
+    json: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class ShowOptions:
+    """What was asked of `show`; `last` is a number of messages, None is what is at hand, and `whole` is everything."""
+
+    home: Path
+    session: str
+    last: int | None = None
+    whole: bool = False
+    json: bool = False
+
+
+def list_sessions(options: ListOptions) -> int:
+    """Run `sessions` and return the exit code."""
+    return trio.run(_list_sessions, options, Streams.standard())
+
+
+def show(options: ShowOptions) -> int:
+    """Run `show` and return the exit code."""
+    return trio.run(_show, options, Streams.standard())
+
+
+def _now() -> int:
+    return time_ns() // 1_000_000
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+async def _list_sessions(options: ListOptions, streams: Streams) -> int:
+    async with look_into(options.home) as kept:
+        if kept.reader is None or not kept.sessions:
+            await streams.remark(nothing_kept(options.home))
+        elif options.search is not None:
+            await _search(options, streams, kept, kept.reader, options.search)
+        else:
+            await _list(options, streams, kept)
+    return 0
+
+
+async def _list(options: ListOptions, streams: Streams, kept: Kept) -> None:
+    matching = [each for each in newest_first(kept.sessions) if options.archived or not each.archived]
+    limit = options.limit or (ON_A_TERMINAL if streams.out.tty and not options.json else len(matching))
+    shown = matching[:limit]
+    if options.json:
+        await streams.out.write(b"".join(sc.encode(each) + b"\n" for each in shown))
+        return
+    style = streams.err.style
+    if shown:
+        ids = short_ids(kept.sessions)
+        lines = session_lines(streams.out.style, shown, ids, now=_now(), width=columns())
+        await streams.out.write("\n".join(lines) + "\n")
+    if len(matching) > len(shown):
+        left = counted(len(matching) - len(shown), "older session")
+        await streams.remark(style.dim(f"and {left} (--limit {len(matching)})"))
+    archived = len(kept.sessions) - len(matching)
+    if archived:
+        await streams.remark(style.dim(f"and {counted(archived, 'archived session')} (--all)"))
+
+
+async def _search(options: ListOptions, streams: Streams, kept: Kept, reader: sc.SqliteReader, text: str) -> None:
+    hits = await reader.search(text, limit=options.limit or MOST_HITS)
+    if options.json:
+        await streams.out.write(b"".join(sc.encode(hit) + b"\n" for hit in hits))
+        return
+    if not hits:
+        await streams.remark("No message holds all of these words.")
+        return
+    lines = hit_lines(
+        streams.out.style,
+        hits,
+        {each.session_id: each for each in kept.sessions},
+        short_ids(kept.sessions),
+        text.split(),
+        now=_now(),
+        width=columns(),
+    )
+    await streams.out.write("\n".join(lines) + "\n")
+
+
+# --- show -------------------------------------------------------------------------------------------------------------
+
+
+async def _show(options: ShowOptions, streams: Streams) -> int:
+    async with look_into(options.home) as kept:
+        summary = find(options.session, kept.sessions)
+        assert kept.reader is not None, "a home without a store has no sessions to find"
+        snapshot = await stored_snapshot(kept.reader, summary.session_id)
+        if options.json:
+            await streams.out.write(sc.encode(snapshot) + b"\n")
+            return 0
+        messages = await _messages(kept.reader, snapshot, options)
+        setting = transcript.Setting(style=streams.out.style, now=_now(), width=columns())
+        lines = _shown(setting, snapshot, messages, options, kept)
+        await streams.out.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _shown(
+    setting: transcript.Setting,
+    snapshot: sc.SessionSnapshot,
+    messages: list[sc.Message],
+    options: ShowOptions,
+    kept: Kept,
+) -> list[str]:
+    short = short_ids(kept.sessions)[snapshot.session_id]
+    lines = transcript.head_lines(setting, snapshot, short, abandoned=kept.abandoned)
+    if messages and messages[0].parent_id is not None and not options.whole:
+        lines += ["", setting.style.dim("(earlier messages are left out; --all shows them)")]
+    calls = {call.call_id: call.arguments for each in snapshot.transcript for call in each.tool_calls}
+    lines += transcript.message_lines(setting, messages, calls)
+    lines += transcript.tail_lines(setting, snapshot, abandoned=kept.abandoned)
+    return lines
+
+
+async def stored_snapshot(reader: sc.SqliteReader, session_id: sc.SessionId) -> sc.SessionSnapshot:
+    """Return the state of a session as it was last recorded.
+
+    Raises:
+        NotFound: It was deleted a moment ago.
+    """
+    stored = await reader.load(session_id)
+    if stored is None:
+        msg = f"there is no session {session_id!r}"
+        raise sc.NotFound(msg, field="session_id")
+    state = sc.SessionState(session_id=session_id)
+    if stored.snapshot is not None:
+        state = sc.SessionState.from_snapshot(stored.snapshot)
+    for event in stored.events:
+        state.apply(event)
+    return state.snapshot(sc.Cursor(epoch=_STORED, seq=0))
+
+
+async def _messages(reader: sc.SqliteReader, snapshot: sc.SessionSnapshot, options: ShowOptions) -> list[sc.Message]:
+    """Return the newest messages of the conversation, as many as were asked for, oldest first.
+
+    What is no longer in the state is read backwards, page by page, and only as far as needed.
+    """
+    found = list(snapshot.transcript)
+    wanted = found[0].parent_id if found else snapshot.head
+    enough = options.last or (0 if found else _WITHOUT_A_WINDOW)
+    before = snapshot.earlier
+    older: list[sc.Message] = []
+    while wanted is not None and before > 0 and (options.whole or len(found) + len(older) < enough):
+        page = await reader.load_messages(snapshot.session_id, before=before, limit=_PAGE)
+        for message in reversed(page.messages):
+            if message.message_id == wanted:
+                older.append(message)
+                wanted = message.parent_id
+        before = page.first
+    both = [*reversed(older), *found]
+    return both[-options.last :] if options.last is not None else both

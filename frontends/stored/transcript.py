@@ -1,0 +1,147 @@
+"""A conversation as lines for a terminal. Pure functions; everything foreign is sanitised here."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import attrs
+
+import session_core as sc
+from frontends.cli import wording
+from frontends.console.cells import cut
+from frontends.console.figures import ago, clock_time, place
+from frontends.console.sanitise import one_line, sanitise
+from frontends.console.style import Style, counted
+from frontends.stored.listing import ACTIVITY_WORDS
+
+_NAME_CHARS = 200
+_QUEUE_CHARS = 60
+
+Arguments: TypeAlias = Mapping[sc.CallId, Mapping[str, sc.JsonValue]]
+
+
+@attrs.frozen(kw_only=True)
+class Setting:
+    """How a conversation is to be written down."""
+
+    style: Style
+    now: int
+    width: int
+
+
+def head_lines(setting: Setting, snapshot: sc.SessionSnapshot, short: str, *, abandoned: bool) -> list[str]:
+    """Return the name of a session and a line about it."""
+    style = setting.style
+    interrupted = abandoned and not snapshot.activity.at_rest
+    activity = "interrupted" if interrupted else snapshot.activity.name
+    facts = [
+        short,
+        ACTIVITY_WORDS.get(activity, activity),
+        *(["archived"] if snapshot.archived else []),
+        counted(snapshot.earlier + len(snapshot.messages), "message"),
+        ago(snapshot.updated_at, setting.now),
+        one_line(snapshot.settings.model),
+        one_line(place(snapshot.settings.cwd), _NAME_CHARS),
+    ]
+    more = style.symbol("…")
+    return [
+        style.bold(cut(one_line(snapshot.name, _NAME_CHARS), setting.width, more=more)),
+        style.dim(cut(f" {style.symbol('·')} ".join(facts), setting.width, more=more)),
+    ]
+
+
+def message_lines(setting: Setting, messages: Sequence[sc.Message], arguments: Arguments) -> list[str]:
+    """Return the messages, each under a line that says who speaks; `arguments` are those of the calls before them."""
+    lines: list[str] = []
+    arguments = dict(arguments)
+    speaking: object = None
+    for message in messages:
+        arguments.update({call.call_id: call.arguments for call in message.tool_calls})
+        body = _body(setting.style, message, arguments)
+        # The steps of a turn, and what its tools gave, are one answer.
+        speaker = ("answer", message.turn_id) if message.role in {"assistant", "tool"} else message.message_id
+        if body and speaker != speaking:
+            lines += ["", *([] if message.role == "tool" else [_speaker(setting, message)])]
+            speaking = speaker
+        lines += body
+    return lines
+
+
+def _speaker(setting: Setting, message: sc.Message) -> str:
+    style = setting.style
+    when = style.dim(clock_time(message.created_at, setting.now))
+    match message.role:
+        case "user":
+            return f"{style.bold(style.cyan('you'))} {when}"
+        case "summary":
+            return f"{style.bold(style.yellow('summary of what came before'))} {when}"
+        case _:
+            return f"{style.bold(style.green(one_line(message.model or 'model')))} {when}"
+
+
+def _body(style: Style, message: sc.Message, arguments: Arguments) -> list[str]:
+    lines: list[str] = []
+    for part in message.parts:
+        match part:
+            case sc.TextPart(text=text):
+                lines += _text(text)
+            case sc.ThinkingPart(text=text):
+                lines += [style.dim(line) for line in _thought(style, text)]
+            case sc.ToolResultPart():
+                lines.append(wording.tool_line(style, part, arguments.get(part.call_id)))
+            case sc.ImagePart():
+                lines.append(style.dim("(an image)"))
+            case sc.InterruptedPart(reason=reason):
+                lines.append(style.yellow(f"{style.symbol('■')} cut short: {one_line(reason)}"))
+            case sc.ToolCallPart():
+                pass  # told by its result
+    return lines
+
+
+def _text(text: str) -> list[str]:
+    clean = sanitise(text).rstrip()
+    return clean.split("\n") if clean else []
+
+
+def _thought(style: Style, text: str) -> list[str]:
+    lines = _text(text)
+    return [f"{style.symbol('✻')} {lines[0]}", *lines[1:]] if lines else []
+
+
+def tail_lines(setting: Setting, snapshot: sc.SessionSnapshot, *, abandoned: bool) -> list[str]:
+    """Return what is going on at the end of a conversation: the answer being written, open questions, the outcome."""
+    style, lines = setting.style, _partial(setting, snapshot)
+    for tool in snapshot.tools:
+        name = one_line(tool.name)
+        said = f"{name}({wording.arguments_line(tool.arguments)})"
+        if tool.result is not None:
+            lines.append(wording.tool_line(style, tool.result, tool.arguments))
+        else:
+            lines.append(f"{style.yellow(style.symbol('●'))} {said} {style.dim('has begun')}")
+    if abandoned and not snapshot.activity.at_rest:
+        mark = style.red(style.symbol("✗"))
+        return [*lines, "", f"{mark} interrupted: the program that ran it has ended; what had been saved is here"]
+    for approval in snapshot.approvals:
+        said = f"{one_line(approval.tool_name)}({wording.arguments_line(approval.arguments)})"
+        lines.append(f"{style.yellow('?')} {said} waits for a yes")
+    for item in snapshot.queue:
+        text = "".join(part.text for part in item.parts if isinstance(part, sc.TextPart))
+        lines.append(style.dim(f"(waits to be said: {one_line(text, _QUEUE_CHARS)})"))
+    outcome = snapshot.last_outcome
+    if snapshot.activity.name in {"stopped", "errored", "interrupted"} and outcome is not None:
+        answer = next((each for each in reversed(snapshot.transcript) if each.role == "assistant"), None)
+        lines += ["", wording.outcome_line(style, outcome, answer)]
+    return lines
+
+
+def _partial(setting: Setting, snapshot: sc.SessionSnapshot) -> list[str]:
+    partial = snapshot.partial
+    if partial is None:
+        return []
+    style = setting.style
+    lines = ["", f"{style.bold(style.green(one_line(partial.model)))} {style.dim('is writing')}"]
+    for part in partial.parts:
+        if part.kind == "text":
+            lines += _text(str(part.text))
+        elif part.kind == "thinking":
+            lines += [style.dim(line) for line in _thought(style, str(part.text))]
+    return lines

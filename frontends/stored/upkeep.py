@@ -1,0 +1,158 @@
+"""`session-core store ...`: looking after the file that all sessions are kept in."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from time import time_ns
+from typing import TypeVar
+
+import attrs
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.console.cells import columns, cut, pad
+from frontends.console.figures import ago, local_time, place, size
+from frontends.console.progress import Progress
+from frontends.console.sanitise import one_line
+from frontends.console.style import Style, counted, style_of
+from frontends.stored.home import holds_a_store
+
+T = TypeVar("T")
+
+_ADVICE_CHARS = 400
+_SIZE_CELLS = 11
+_ID_CHARS = 8
+
+
+def verify(home: Path) -> int:
+    """Run `store verify` and return the exit code."""
+    _need_a_store(home)
+    report = _watched(lambda progress: sc.verify_store(home, progress=progress))
+    style = style_of(sys.stdout)
+    for line in finding_lines(style, report.findings):
+        print(line)
+    read = f"{counted(report.sessions, 'session')}, {counted(report.events, 'event')}, {size(report.bytes)}"
+    if report.ok:
+        print(f"{style.green(style.symbol('✓'))} {place(str(home))} is sound: {read}")
+        return 0
+    errors = sum(1 for finding in report.findings if finding.severity == "error")
+    print(f"{style.red(style.symbol('✗'))} {counted(errors, 'error')} in {place(str(home))}: {read} could be read")
+    return 1
+
+
+def finding_lines(style: Style, findings: Sequence[sc.Finding]) -> list[str]:
+    """Say what was found, and below those that need the same what to do."""
+    lines: list[str] = []
+    for advice in dict.fromkeys(finding.advice for finding in findings):
+        for finding in findings:
+            if finding.advice == advice:
+                error = finding.severity == "error"
+                mark = style.red(style.symbol("✗")) if error else style.yellow(style.symbol("●"))
+                where = f"{style.cyan(one_line(finding.session_id))}: " if finding.session_id is not None else ""
+                lines.append(f"{mark} {where}{one_line(finding.what, _ADVICE_CHARS)}")
+        lines.append(f"  {style.dim(one_line(advice, _ADVICE_CHARS))}")
+    return lines
+
+
+def rebuild(home: Path) -> int:
+    """Run `store rebuild` and return the exit code."""
+    _need_a_store(home)
+    report = _watched(lambda progress: sc.rebuild_store(home, progress=progress))
+    for line in rebuild_lines(style_of(sys.stdout), report):
+        print(line)
+    return 0
+
+
+def rebuild_lines(style: Style, report: sc.RebuildReport) -> list[str]:
+    """Say what was made anew, what is lost, and where the old things are."""
+    good, bad = style.green(style.symbol("✓")), style.red(style.symbol("✗"))
+    lines = [f"{good} repaired: {one_line(text, _ADVICE_CHARS)}" for text in report.repaired]
+    lines += [f"{bad} lost: {one_line(text, _ADVICE_CHARS)}" for text in report.lost]
+    if not lines:
+        lines.append(f"{good} nothing was wrong; everything was made anew all the same")
+    lines.append(f"The new file holds {counted(report.sessions, 'session')} with {counted(report.events, 'event')}.")
+    if report.damaged is not None:
+        lines.append(f"The old file is kept: {place(str(report.damaged))}")
+    if report.set_aside is not None:
+        lines.append(f"Events that have lost those before them are kept: {place(str(report.set_aside))}")
+    return lines
+
+
+def compact(home: Path) -> int:
+    """Run `store compact` and return the exit code."""
+    _need_a_store(home)
+    report = _watched(lambda progress: sc.compact_store(home, progress=progress))
+    freed = max(0, report.before_bytes - report.after_bytes)
+    print(f"{size(report.before_bytes)} before, {size(report.after_bytes)} now: {size(freed)} given back")
+    return 0
+
+
+def backup(home: Path, target: str | None) -> int:
+    """Run `store backup` and return the exit code."""
+    _need_a_store(home)
+    today = datetime.now().astimezone().date()
+    chosen = Path(target) if target is not None else _free_name(Path(f"session-core-backup-{today}.sqlite3"))
+    report = _watched(lambda progress: sc.backup_store(home, chosen.absolute(), progress=progress))
+    print(f"{counted(report.sessions, 'session')} saved in {report.path} ({size(report.bytes)})")
+    return 0
+
+
+def _free_name(path: Path) -> Path:
+    """Return the name, or with a number behind it if there was a backup today already."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
+
+
+def stats(home: Path, *, as_json: bool) -> int:
+    """Run `store stats` and return the exit code."""
+    _need_a_store(home)
+    found = _watched(lambda _: sc.store_statistics(home))
+    if as_json:
+        print(json.dumps(attrs.asdict(found)))
+        return 0
+    for line in statistics_lines(style_of(sys.stdout), found, home, now=time_ns() // 1_000_000, width=columns()):
+        print(line)
+    return 0
+
+
+def statistics_lines(style: Style, found: sc.StoreStatistics, home: Path, *, now: int, width: int) -> list[str]:
+    """Return a small table of what is kept."""
+    rows: Mapping[str, str] = {
+        "home": place(str(home)),
+        "sessions": f"{found.sessions:,} ({found.archived:,} archived, {found.running:,} running)",
+        "messages": f"{found.messages:,}",
+        "events": f"{found.events:,}",
+        "long texts": f"{found.blobs:,} ({size(found.blob_bytes)})",
+        "file": f"{size(found.file_bytes)}, and {size(found.wal_bytes)} not yet folded into it",
+        **_times(found, now),
+    }
+    margin = max(map(len, rows)) + 2
+    lines = [f"{style.dim(pad(name, margin))}{cut(text, width - margin)}" for name, text in rows.items()]
+    for number, (session_id, name, count) in enumerate(found.largest):
+        head = pad("" if number else "largest", margin)
+        much = pad(size(count), _SIZE_CELLS)
+        short = one_line(session_id[-_ID_CHARS:])
+        shown = cut(one_line(name, width), max(8, width - margin - _SIZE_CELLS - len(short) - 2))
+        lines.append(f"{style.dim(head)}{much}{style.cyan(short)}  {shown}")
+    return lines
+
+
+def _times(found: sc.StoreStatistics, now: int) -> dict[str, str]:
+    times = {"oldest": found.oldest_at, "last used": found.newest_at}
+    return {name: f"{local_time(at):%Y-%m-%d %H:%M} ({ago(at, now)})" for name, at in times.items() if at is not None}
+
+
+def _watched(work: Callable[[Progress], T]) -> T:
+    with Progress.on_stderr() as progress:
+        return work(progress)
+
+
+def _need_a_store(home: Path) -> None:
+    """Refuse before a mistyped path is made a home, or made private."""
+    if not holds_a_store(home):
+        raise UsageError(f"no sessions are kept in {str(home)!r}")

@@ -1,0 +1,81 @@
+"""What is no longer in memory: pages of older messages, search, and old branches that come back into view."""
+
+from session_core import limits
+from session_core.errors import InvalidInput, NotFound
+from session_core.ids import MessageId
+from session_core.service.content import checked_text
+from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.session.session import Session
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.messages import Message, size_of
+
+
+def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> Later:
+    _check_limit(command.limit)
+    state = core.session(command.session_id).state
+    total = state.earlier + len(state.messages)
+    before = total if command.before is None else command.before
+    if not 0 <= before <= total:
+        msg = f"before must be from 0 to {total}, the number of messages in this session"
+        raise InvalidInput(msg, field="before")
+
+    async def page() -> r.MessagesReply:
+        found = await core.store.load_messages(command.session_id, before=before, limit=command.limit)
+        return r.MessagesReply(first=found.first, messages=found.messages, cursor=core.stream.cursor)
+
+    return Later(page)
+
+
+def search(core: ServiceCore, command: c.SearchMessages, _: Caller) -> Later:
+    _check_limit(command.limit)
+    text = checked_text(command.text, longest=limits.MAX_NAME_CHARS)
+
+    async def hits() -> r.SearchReply:
+        found = await core.store.search(text, limit=command.limit)
+        return r.SearchReply(hits=found, cursor=core.stream.cursor)
+
+    return Later(hits)
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= limits.MAX_PAGE:
+        msg = f"limit must be from 1 to {limits.MAX_PAGE}"
+        raise InvalidInput(msg, field="limit")
+
+
+def left_memory(session: Session, message_id: MessageId) -> bool:
+    """Tell whether a message may be one of those that are only in the store."""
+    return session.state.earlier > 0 and session.state.message(message_id) is None
+
+
+async def old_path(session: Session, message_id: MessageId, field: str = "message_id") -> tuple[Message, ...]:
+    """Read the way to a message that has left memory, itself included.
+
+    Raises:
+        NotFound: The session has no such message.
+    """
+    path = await session.load_path(message_id)
+    if not path:
+        msg = f"there is no message {message_id!r} in this session"
+        raise NotFound(msg, field=field)
+    return path
+
+
+def bring_back(session: Session, path: tuple[Message, ...], caller: Caller) -> None:
+    """Show an old branch again: its messages join the newest ones, and its last one is the head."""
+    chunk: list[Message] = []
+    room = limits.MAX_TEXT_CHARS  # an event must fit into a frame
+    for place, message in enumerate(path, start=1):
+        chunk.append(message)
+        room -= size_of(message)
+        if room < 0 or place == len(path):
+            session.record(ev.MessagesImported(messages=tuple(chunk), head=message.message_id), caller.client_id)
+            chunk, room = [], limits.MAX_TEXT_CHARS
+
+
+HANDLERS: Handlers = {
+    c.LoadMessages: load_messages,
+    c.SearchMessages: search,
+}

@@ -1,0 +1,106 @@
+"""Which sessions are in memory: those in use. Others are a line in the list, and come back when somebody asks.
+
+Rules:
+1. A session that works, waits for a person or the clock, has messages queued, or is being read by somebody stays.
+2. One that nobody has used for a while leaves. Its ring leaves too, so a reader with an old cursor gets a snapshot.
+3. Coming back is folding what the store has; the result is the state that left (the fold law).
+"""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import trio
+
+from session_core.errors import StoreDamaged
+from session_core.ids import SessionId
+from session_core.session.ledger import Ledger
+from session_core.session.restore import needs_memory, restore
+from session_core.session.session import Session
+from session_core.session.state import SessionState
+
+
+class Residents:
+    """The sessions in memory, by id."""
+
+    def __init__(self, ledger: Ledger, *, stay_ms: int, is_wanted: Callable[[SessionId], bool]) -> None:
+        self.sessions: dict[SessionId, Session] = {}
+        self._ledger = ledger
+        self._stay_ms = stay_ms
+        self._is_wanted = is_wanted
+        self._coming: dict[SessionId, trio.Event] = {}
+
+    async def bring(self, session_id: SessionId, *, even_damaged: bool = False) -> None:
+        """Have a session in memory, if there is one of this id.
+
+        Raises:
+            StoreDamaged: It cannot be read; with `even_damaged` an empty one stands in, so that it can be deleted.
+        """
+        while session_id not in self.sessions and session_id in self._ledger.fleet.sessions:
+            coming = self._coming.get(session_id)
+            if coming is not None:
+                await coming.wait()
+                continue
+            self._coming[session_id] = trio.Event()
+            try:
+                self._move_in(session_id, await self._load(session_id, even_damaged=even_damaged))
+            finally:
+                self._coming.pop(session_id).set()
+
+    async def _load(self, session_id: SessionId, *, even_damaged: bool) -> SessionState | None:
+        try:
+            stored = await self._ledger.store.load(session_id)
+        except StoreDamaged:
+            if not even_damaged:
+                raise
+            return SessionState(session_id=session_id)
+        return restore(session_id, stored) if stored is not None else None
+
+    def _move_in(self, session_id: SessionId, state: SessionState | None) -> None:
+        if session_id not in self._ledger.fleet.sessions:
+            return  # deleted meanwhile
+        if state is None:
+            msg = f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`"
+            raise StoreDamaged(msg, field="session_id")
+        self._ledger.stream.open_session(session_id, sseq=state.sseq)
+        self.add(Session(state, self._ledger))
+
+    def add(self, session: Session) -> None:
+        """Let a session stay in memory."""
+        self.sessions[session.state.session_id] = session
+        session.used_at = session.now()
+
+    def remove(self, session_id: SessionId) -> None:
+        """Forget a session and its ring."""
+        del self.sessions[session_id]
+        self._ledger.stream.close_session(session_id)
+
+    def find(self, session_id: SessionId) -> Session | None:
+        """Return a session that `bring` has brought, and note that it is in use; None for one being deleted."""
+        session = self.sessions.get(session_id)
+        if session is None or session.closing:
+            return None
+        session.used_at = session.now()
+        return session
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Let sessions leave that nobody has used for a while, until cancelled."""
+        task_status.started()
+        while True:
+            await trio.sleep(self._stay_ms / 2000)
+            for session in list(self.sessions.values()):
+                if self._may_leave(session):
+                    self.remove(session.state.session_id)
+
+    def _may_leave(self, session: Session) -> bool:
+        session_id = session.state.session_id
+        summary = self._ledger.fleet.sessions.get(session_id)
+        return (
+            session.used_at + self._stay_ms <= session.now()
+            and session.work is None
+            and not session.closing
+            and summary is not None
+            and not needs_memory(summary)
+            and self._ledger.store.failure is None
+            and not self._ledger.stream.has_readers(session_id)
+            and not self._is_wanted(session_id)
+        )

@@ -1,0 +1,167 @@
+"""Archiving and deleting sessions that nobody has touched for long, if the settings of the home ask for it.
+
+Rules:
+1. What is due is done by the usual commands in the name of the client "retention": everybody sees it happen, and who
+   watches cannot tell it from a person.
+2. A family (a session, its child sessions and theirs) goes as one. As long as anything in it works, waits for a person
+   or the clock, or has messages queued, nothing of it is due. The unarchived ones are archived when all of them are old
+   enough; all are deleted when all are archived and old enough. Children go before their parents. A fork is a family of
+   its own.
+3. A few at a time, one after the other: a first look at a large home must not push everybody else aside, nor bring a
+   thousand sessions into memory.
+4. What cannot be done now is done later: a session that refuses is left alone until the next hour.
+
+Age is the time since the last recorded change. So an old session that was archived just now counts as new, and one that
+was imported counts as old as it was where it came from.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, Protocol, TypeVar
+
+import trio
+
+from session_core.errors import Overloaded, ReadOnly, ServiceClosed, SessionCoreError, StorageFailed
+from session_core.ids import ClientId, SessionId
+from session_core.session.restore import needs_memory
+from session_core.storage.settings import Retention
+from session_core.vocabulary.commands import ArchiveSession, Command, DeleteSession, LoadService
+from session_core.vocabulary.snapshots import SessionSummary
+
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+
+CLIENT = ClientId("retention")
+LOOK_EVERY_S = 3_600.0
+AT_ONCE = 32
+"""Sessions per look: those archived stay in memory for some minutes, like any session that was used."""
+PAUSE_S = 60.0
+"""Between two looks when there was more to do than one look may."""
+
+_DAY_MS = 24 * 3_600_000
+
+Action = Literal["archive", "delete"]
+Due = tuple[Action, SessionId]
+
+
+class Executor(Protocol):
+    """What of a service is needed."""
+
+    async def execute(self, command: Command[R], *, client_id: ClientId = ...) -> R:
+        """Run a command and return its reply."""
+        ...
+
+
+def due(summaries: Iterable[SessionSummary], retention: Retention, now: int) -> tuple[Due, ...]:
+    """Return what is to be done at the time `now`, families with the oldest ids first, children before parents."""
+    if retention.keeps_everything:
+        return ()
+    listed = {summary.session_id: summary for summary in summaries}
+    families: dict[SessionId, list[tuple[int, SessionSummary]]] = {}
+    places: dict[SessionId, tuple[SessionId, int]] = {}
+    for summary in listed.values():
+        root, depth = _place(summary.session_id, listed, places)
+        families.setdefault(root, []).append((-depth, summary))
+    found: list[Due] = []
+    for members in families.values():
+        members.sort(key=lambda member: (member[0], member[1].session_id))
+        found += _due_in_family([summary for _, summary in members], retention, now)
+    return tuple(found)
+
+
+def _due_in_family(family: list[SessionSummary], retention: Retention, now: int) -> list[Due]:
+    if any(needs_memory(summary) for summary in family):
+        return []
+    in_use = [summary for summary in family if not summary.archived]
+    if in_use:
+        old = _are_old(in_use, retention.archive_after_days, now)
+        return [("archive", summary.session_id) for summary in in_use] if old else []
+    old = _are_old(family, retention.delete_archived_after_days, now)
+    return [("delete", summary.session_id) for summary in family] if old else []
+
+
+def _are_old(family: list[SessionSummary], days: int | None, now: int) -> bool:
+    return days is not None and all(summary.updated_at <= now - days * _DAY_MS for summary in family)
+
+
+def _place(
+    session_id: SessionId, listed: Mapping[SessionId, SessionSummary], places: dict[SessionId, tuple[SessionId, int]]
+) -> tuple[SessionId, int]:
+    """Return the root of a session's family and how far below it the session is, noting it for all on the way.
+
+    The root need not be in the list: children of a deleted session stay together. Parents in a circle, which only a
+    file from elsewhere can bring, are a family as well.
+    """
+    way: dict[SessionId, None] = {}
+    top: SessionId = session_id
+    while top not in places and top not in way:
+        way[top] = None
+        above = listed[top].parent_id if top in listed else None
+        if above is None:
+            break
+        top = above
+    root, depth = places.get(top, (top, -1))
+    for each in reversed(way):
+        depth += 1
+        places[each] = root, depth
+    return places[session_id]
+
+
+async def run(
+    service: Executor,
+    retention: Retention,
+    now: Callable[[], int],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Do what is due now and look again every hour, until cancelled; returns when there is never anything to do."""
+    task_status.started()
+    if retention.keeps_everything:
+        return
+    refused: set[SessionId] = set()
+    while True:
+        try:
+            finished = await _look(service, retention, now, refused)
+        except (ReadOnly, StorageFailed, ServiceClosed) as end:
+            log.warning("retention has ended: %s", end.message)
+            return
+        except SessionCoreError as error:
+            log.warning("retention has to wait: %s", error.message)
+            finished = False
+        if finished:
+            refused.clear()
+        await trio.sleep(LOOK_EVERY_S if finished else PAUSE_S)
+
+
+async def _look(service: Executor, retention: Retention, now: Callable[[], int], refused: set[SessionId]) -> bool:
+    """Do a few of the things that are due; returns whether none of them is left but those that were refused."""
+    found = [each for each in due(await _list(service), retention, now()) if each[1] not in refused]
+    few = found[:AT_ONCE]
+    chosen = {session_id for _, session_id in few}
+    for action, session_id in few:
+        # Looked at once more, as somebody may have come back meanwhile; only at these, to be quick.
+        still = [summary for summary in await _list(service) if summary.session_id in chosen]
+        if (action, session_id) not in due(still, retention, now()):
+            continue
+        try:
+            await _apply(service, action, session_id)
+        except _NOT_ABOUT_ONE_SESSION:
+            raise
+        except SessionCoreError as error:
+            refused.add(session_id)
+            log.warning("retention cannot %s session %s now: %s", action, session_id, error.message)
+    return len(few) == len(found)
+
+
+async def _list(service: Executor) -> tuple[SessionSummary, ...]:
+    return (await service.execute(LoadService(), client_id=CLIENT)).sessions
+
+
+async def _apply(service: Executor, action: Action, session_id: SessionId) -> None:
+    if action == "archive":
+        await service.execute(ArchiveSession(session_id=session_id), client_id=CLIENT)
+    else:
+        await service.execute(DeleteSession(session_id=session_id), client_id=CLIENT)
+
+
+_NOT_ABOUT_ONE_SESSION = (Overloaded, ReadOnly, StorageFailed, ServiceClosed)

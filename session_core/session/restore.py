@@ -1,0 +1,31 @@
+"""From what a store has kept back to a state, and on to rest: what a crash left running is closed truthfully."""
+
+from session_core.ids import SessionId
+from session_core.session.session import Session
+from session_core.session.state import SessionState
+from session_core.storage.base import StoredSession
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.snapshots import SessionSummary
+
+
+def restore(session_id: SessionId, stored: StoredSession) -> SessionState:
+    """Return the state a session had when it was last recorded."""
+    state = (
+        SessionState(session_id=session_id) if stored.snapshot is None else SessionState.from_snapshot(stored.snapshot)
+    )
+    for event in stored.events:
+        state.apply(event)
+    return state
+
+
+def needs_memory(summary: SessionSummary) -> bool:
+    """Tell whether something of a session may happen by itself, or has to be answered for: then it stays in memory."""
+    return bool(not summary.activity.at_rest or summary.queued or summary.open_requests or summary.wakeups)
+
+
+def close_after_crash(session: Session) -> None:
+    """Record the end of everything that was running when the service went away; what waits goes on waiting."""
+    if session.state.turn is None and not session.state.activity.at_rest:
+        session.record(ev.CompactionFinished(status="interrupted"))
+    session.close_work("interrupted")
+    session.close_requests("restarted")

@@ -1,0 +1,42 @@
+"""The window: how much of a long conversation a session's state holds.
+
+Rules:
+1. After each added message, a state that holds more than `limits.WINDOW_MESSAGES` messages or `limits.WINDOW_CHARS`
+   characters drops its oldest messages until at most half of each is left. The newest message always stays.
+2. Messages that come by one event (`MessagesImported`) are added and trimmed one by one, so that the window depends on
+   the messages and their order only, and not on the events that brought them.
+3. Branches do not matter: it is the order of adding that counts. Ancestors of the head may leave before messages of a
+   branch that nobody looks at, and the head itself may be outside after a switch to an old branch.
+
+Dropping to a half makes it cheap: what is left after one trim is gone after the next, because by then more than half of
+a window has been added since. No message is copied more than once.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from session_core import limits
+from session_core.vocabulary.frozen import Vector
+from session_core.vocabulary.messages import Message, size_of
+
+
+def chars_in(messages: Iterable[Message]) -> int:
+    """Return the size of all these messages together."""
+    return sum(map(size_of, messages))
+
+
+def trim(messages: Vector[Message], chars: int) -> tuple[Vector[Message], int, int]:
+    """Return what stays of messages that have `chars` characters, the number of those dropped, and what the rest has.
+
+    To be called after each message that is added.
+    """
+    if len(messages) <= limits.WINDOW_MESSAGES and chars <= limits.WINDOW_CHARS:
+        return messages, 0, chars
+    kept, kept_chars = 0, 0
+    for message in islice(reversed(messages), max(1, limits.WINDOW_MESSAGES // 2)):
+        more = kept_chars + size_of(message)
+        if kept and more > limits.WINDOW_CHARS // 2:
+            break
+        kept, kept_chars = kept + 1, more
+    dropped = len(messages) - kept
+    return Vector(messages[dropped:]) if dropped else messages, dropped, kept_chars

@@ -1,0 +1,134 @@
+"""The files of a SQLite store: where they are, how they are opened, and signs that one of them has been lost."""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+from session_core.errors import StoreDamaged, StoreUnusable
+from session_core.ids import new_id
+from session_core.storage.home import make_private_file, private_open
+from session_core.storage.schema import UNREADABLE, bring_up_to_date, problem, version_of
+
+STORE_FILE = "sessions.sqlite3"
+MARK_FILE = "store-id"
+BUSY_TIMEOUT_MS = 10_000  # other processes only read, and never for long
+
+Connect = Callable[[Path, bool], sqlite3.Connection]
+"""Opens the store file of a home, for reading only if the second argument says so."""
+
+
+def store_file(home: Path) -> Path:
+    """Return where a home keeps its sessions."""
+    return home / STORE_FILE
+
+
+def connect(home: Path, read_only: bool) -> sqlite3.Connection:  # noqa: FBT001 - the shape of `Connect`
+    """Open the store file of a home, readable by its owner alone."""
+    path = store_file(home)
+    if not read_only:
+        make_private_file(path)  # SQLite gives its other files the same mode
+    mode = "ro" if read_only else "rw"
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+    )
+
+
+def _lenient_text(data: bytes) -> str:
+    """Read text that may be damaged: one bad byte in one row must not hide all the others."""
+    return data.decode("utf-8", "replace")
+
+
+def open_for_writing(home: Path, connect: Connect) -> sqlite3.Connection:
+    """Open the store of a home whose lock is held, making or migrating its tables.
+
+    Raises:
+        StoreUnusable: The file cannot be used.
+        StoreDamaged: It cannot be read, or is gone although sessions were kept in it.
+    """
+    connection = _connected(home, connect, read_only=False)
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        mark = home / MARK_FILE
+        if mark.exists() and version_of(connection) == 0:
+            raise _nothing_kept(home)
+        # Fetching matters: an error that comes while the mode is being changed is only told to those who do.
+        if connection.execute("PRAGMA journal_mode = WAL").fetchall() != [("wal",)]:
+            raise StoreUnusable(f"the file system of {home} cannot keep a write-ahead log; choose another home")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA cache_size = -8192")
+        bring_up_to_date(connection)
+        if not mark.exists():
+            _leave_mark(mark)
+    except UNREADABLE as error:
+        connection.close()
+        raise problem(error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_for_reading(home: Path, connect: Connect) -> sqlite3.Connection:
+    """Open the store of a home only to read; another process may be writing to it.
+
+    Raises:
+        StoreUnusable: There is no store here, or it cannot be used.
+        StoreDamaged: It cannot be read.
+    """
+    connection = _connected(home, connect, read_only=True)
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        connection.execute("PRAGMA query_only = ON")
+        if version_of(connection) == 0:
+            raise _nothing_kept(home)
+        bring_up_to_date(connection)  # changes nothing here, but refuses what is newer
+    except UNREADABLE as error:
+        connection.close()
+        raise problem(error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connected(home: Path, connect: Connect, *, read_only: bool) -> sqlite3.Connection:
+    try:
+        connection = connect(home, read_only)
+        connection.text_factory = _lenient_text
+        return connection
+    except sqlite3.DatabaseError as error:
+        if read_only and not store_file(home).exists():
+            raise _nothing_kept(home) from None
+        raise StoreUnusable(f"the store file {store_file(home)} cannot be opened: {error}") from error
+
+
+def check_kept(home: Path) -> None:
+    """Refuse a directory in which no sessions were ever kept, before anything is done to it.
+
+    Raises:
+        StoreUnusable: It holds no store.
+    """
+    if not store_file(home).exists() and not (home / MARK_FILE).exists():
+        raise _nothing_kept(home)
+
+
+def _nothing_kept(home: Path) -> StoreDamaged | StoreUnusable:
+    mark = home / MARK_FILE
+    if not mark.exists():
+        return StoreUnusable(f"no sessions are kept in {home} yet")
+    return StoreDamaged(
+        f"the store file {store_file(home)} is missing or empty, but sessions were kept here; put a backup in its "
+        f"place, or remove {mark} to start with nothing"
+    )
+
+
+def _leave_mark(mark: Path) -> None:
+    descriptor = private_open(mark, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        os.write(descriptor, f"{new_id('store')}\nThis home holds sessions of session-core.\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,195 @@
+"""The home directory: where it lies, and that it and the files in it are private.
+
+All of this blocks: call it in a worker thread.
+"""
+
+import errno
+import os
+import pwd
+import stat
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+from session_core.errors import StoreUnusable
+
+HOME_VARIABLE: Final = "SESSION_CORE_HOME"
+
+_ELSEWHERE: Final = f"or choose another place with {HOME_VARIABLE}"
+_NO_LOCKS: Final = f"its file system cannot lock files; choose a place on a local disk with {HOME_VARIABLE}"
+_FORBIDDEN: Final = f"permission is denied; check the owner and the mode of it and its parents, {_ELSEWHERE}"
+_REASONS: Final = {
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: f"its file system is read-only; make it writable, {_ELSEWHERE}",
+    errno.ENOSPC: f"the disk is full; free some space, {_ELSEWHERE}",
+    errno.EDQUOT: f"your disk quota is used up; free some space, {_ELSEWHERE}",
+    errno.ENOENT: f"a directory on the way to it is missing; make it, {_ELSEWHERE}",
+    errno.ENOTDIR: f"a file is where a directory should be; move it away, {_ELSEWHERE}",
+    errno.EISDIR: "a directory is where a file should be; move it away",
+    errno.ELOOP: "a link is where the thing itself should be, or links go in a circle; remove the link",
+    errno.ENXIO: "it is not an ordinary file; move it away",
+    errno.ENOLCK: _NO_LOCKS,
+    errno.EOPNOTSUPP: _NO_LOCKS,
+}
+
+
+def default_home() -> Path:
+    """Return the directory of the user's choice, or else the one where such data belongs on this system.
+
+    Raises:
+        StoreUnusable: The choice is not an absolute path.
+    """
+    # Set but empty counts as not set, as with the XDG variables.
+    if chosen := os.environ.get(HOME_VARIABLE):
+        with suppress(RuntimeError):  # "~somebody" whom nobody knows stays as it is, and is not absolute
+            path = Path(chosen).expanduser()
+            if path.is_absolute():
+                return path
+        raise StoreUnusable(f"{HOME_VARIABLE} is {chosen!r}, which is not an absolute path; write it out from / or ~")
+    import platformdirs
+
+    path = platformdirs.user_data_path("session-core")
+    if not path.is_absolute():
+        raise StoreUnusable(f"you have no home directory; say with {HOME_VARIABLE} where to keep the data")
+    return path
+
+
+def prepare_home(home: Path) -> Path:
+    """Make the directory or check the one that is there, keep others out of it, and return its absolute path.
+
+    A link in its place is followed if we or root made it, for people do keep their data on another disk; what it leads
+    to is checked like any home. It must lead somewhere: a directory made beneath a disk that is not mounted would look
+    as if all sessions were lost.
+
+    Raises:
+        StoreUnusable: It cannot be made, is no directory, is not ours, or cannot be made private.
+    """
+    try:
+        place = _behind_own_link(home.absolute())
+        _make_directories(place)
+        status = place.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise StoreUnusable(f"the home {str(place)!r} is not a directory; move it away, {_ELSEWHERE}")
+        _check_owner("the home", place, status)
+        if status.st_mode & 0o077:
+            _keep_others_out(place, status)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise unusable(f"the home {str(home)!r} cannot be used", error) from error
+    return place
+
+
+def private_open(path: Path, flags: int) -> int:
+    """Open an ordinary file that only we may read, making it with mode 0600 if `flags` say so; links are refused.
+
+    Raises:
+        StoreUnusable: It cannot be opened, or belongs to somebody else.
+    """
+    # O_TRUNC has to wait until the owner is known, and without O_NONBLOCK a pipe of that name would hang us.
+    asked = flags & ~os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        with ExitStack() as undo:
+            descriptor = os.open(path, asked, 0o600)
+            undo.callback(os.close, descriptor)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise StoreUnusable(f"the file {str(path)!r} is not an ordinary file; move it away")
+            _check_owner("the file", path, status)
+            # Making a file is also where the umask may have taken too much away.
+            mode = 0o600 if flags & os.O_CREAT else status.st_mode & 0o700
+            if stat.S_IMODE(status.st_mode) != mode:
+                os.fchmod(descriptor, mode)
+            if flags & os.O_TRUNC:
+                os.ftruncate(descriptor, 0)
+            os.set_blocking(descriptor, not flags & os.O_NONBLOCK)
+            undo.pop_all()
+            return descriptor
+    except (OSError, ValueError) as error:
+        raise unusable(f"the file {str(path)!r} cannot be opened", error) from error
+
+
+def make_private_file(path: Path) -> None:
+    """Have an ordinary file with mode 0600, made if need be, without opening one that is there.
+
+    Closing any descriptor of a file gives up all locks that this process holds on it, those of SQLite too.
+
+    Raises:
+        StoreUnusable: It cannot be made, is no ordinary file, or belongs to somebody else.
+    """
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise StoreUnusable(f"the file {str(path)!r} is not an ordinary file; move it away")
+        _check_owner("the file", path, status)
+        if stat.S_IMODE(status.st_mode) != 0o600:
+            path.chmod(0o600)
+    except FileNotFoundError:
+        os.close(private_open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    except OSError as error:
+        raise unusable(f"the file {str(path)!r} cannot be used", error) from error
+
+
+def _behind_own_link(place: Path) -> Path:
+    if not place.is_symlink():
+        return place
+    if place.lstat().st_uid not in {0, os.geteuid()}:
+        raise StoreUnusable(f"the home {str(place)!r} is a link that somebody else made; remove it, {_ELSEWHERE}")
+    try:
+        return place.resolve(strict=True)
+    except FileNotFoundError:
+        there = str(place.readlink())
+        raise StoreUnusable(
+            f"the home {str(place)!r} links to {there!r}, which is missing; mount or make that, or remove the link"
+        ) from None
+
+
+def _make_directories(place: Path) -> None:
+    missing: list[Path] = []
+    while not os.path.lexists(place):
+        missing.append(place)
+        place = place.parent
+    for each in reversed(missing):
+        with suppress(FileExistsError):  # somebody was quicker
+            each.mkdir(mode=0o700)
+            if stat.S_IMODE(each.lstat().st_mode) & 0o777 != 0o700:  # the umask has taken it from us too
+                each.chmod(0o700)
+
+
+def _check_owner(what: str, path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise StoreUnusable(
+            f"{what} {str(path)!r} belongs to {_user(status.st_uid)}, and this is {_user(os.geteuid())};"
+            f" work as its owner, {_ELSEWHERE}"
+        )
+
+
+def _keep_others_out(place: Path, status: os.stat_result) -> None:
+    user = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - unlike Path.home, it never fails
+    # To close /tmp, / or the user's own directory to others would break much else.
+    if status.st_mode & stat.S_ISVTX or place.resolve() in {user, *user.parents}:
+        raise StoreUnusable(
+            f"the home {str(place)!r} holds other things than sessions and is open to others; choose a directory of its"
+            f" own, such as {str(place / 'session-core')!r}, with {HOME_VARIABLE}"
+        )
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _check_owner("the home", place, os.fstat(descriptor))
+        os.fchmod(descriptor, status.st_mode & 0o700)
+        if os.fstat(descriptor).st_mode & 0o077:  # some file systems take no notice
+            raise StoreUnusable(f"the home {str(place)!r} stays open to others whatever its mode; {_ELSEWHERE[3:]}")
+    finally:
+        os.close(descriptor)
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"
+
+
+def unusable(what: str, error: Exception) -> StoreUnusable:
+    """Say why the system refused something, and what helps."""
+    number = error.errno if isinstance(error, OSError) else None
+    why = str(error) if number is None else _REASONS.get(number, os.strerror(number))
+    return StoreUnusable(f"{what}: {why}")

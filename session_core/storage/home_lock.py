@@ -1,0 +1,229 @@
+"""One process at a time writes to a home: the lock, and who holds it.
+
+The lock is `flock` on the file `lock`: the kernel drops it with the last descriptor, so a dead process blocks nobody.
+
+1. The descriptor is closed on exec and in a forked child, so no child can keep the lock beyond its parent's end.
+2. The file is never deleted, or two processes could each lock a file of that name; its text is information only.
+3. Who merely looks takes a shared lock for a moment, so that a holder and an onlooker can be told apart.
+
+All of this blocks: call it in a worker thread.
+"""
+
+import fcntl
+import json
+import os
+import sys
+import threading
+import time
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from session_core.errors import StoreInUse, StoreUnusable
+from session_core.storage.home import private_open, unusable
+
+LOCK_NAME: Final = "lock"
+
+_OWN_COMMAND: Final = "session-core"
+_MAX_HOLDER_BYTES: Final = 4_096
+_MAX_PROGRAM_CHARS: Final = 60
+_PATIENCE_S: Final = 2.0
+"""An onlooker lets go within microseconds; one that is suspended just then must not make us wait for ever."""
+_PAUSE_S: Final = 0.001
+
+
+@attrs.frozen(kw_only=True)
+class Holder:
+    """Who holds the lock, as the lock file has it; a `pid` of 0 means somebody, but the file does not say who."""
+
+    pid: int
+    program: str
+    since: int
+    host: str
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "another process"
+        since = _local_time(self.since)
+        # The date only matters when it is another day's.
+        shown = f"{since:%H:%M}" if since.date() == _local_time(_now()).date() else f"{since:%Y-%m-%d %H:%M}"
+        where = "" if self.host == os.uname().nodename else f" on {self.host}"
+        return f"process {self.pid}{where} ({self.program}, since {shown})"
+
+
+_UNKNOWN: Final = Holder(pid=0, program="", since=0, host="")
+
+
+class HomeLock:
+    """The right to write to a home, until `release` or the end of this process; a forked child does not have it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def acquire(cls, home: Path) -> "HomeLock":
+        """Take the lock without waiting for whoever holds it.
+
+        Raises:
+            StoreInUse: Somebody holds it, in another process or in this one.
+            StoreUnusable: The lock file cannot be made, locked or written.
+        """
+        path = home / LOCK_NAME
+        with _no_fork, ExitStack() as undo:
+            descriptor = _lock(path)
+            undo.callback(os.close, descriptor)
+            try:
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, json.dumps(attrs.asdict(_ourselves())).encode(), 0)
+            except OSError as error:
+                raise unusable(f"the file {str(path)!r} cannot be written", error) from error
+            lock = cls(descriptor)
+            _held.add(lock)
+            undo.pop_all()
+            return lock
+
+    def release(self) -> None:
+        """Let others have it; a second time does nothing."""
+        with _no_fork:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is None:
+                return
+            _held.discard(self)
+            try:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, 0)
+                # Closing alone would not do while a child is just between fork and exec.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            finally:
+                os.close(descriptor)
+
+    def _leave_to_parent(self) -> None:
+        """Close our copy in a forked child, which leaves the parent's lock alone; unlocking would not."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def lock_holder(home: Path) -> Holder | None:
+    """Tell who holds the lock right now, by trying it; nobody does where there is no home.
+
+    Raises:
+        StoreUnusable: The lock file cannot be opened or locked.
+    """
+    path = home / LOCK_NAME
+    with _no_fork, ExitStack() as undo:
+        try:
+            descriptor = private_open(path, os.O_RDONLY)
+        except StoreUnusable as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
+        undo.callback(os.close, descriptor)
+        return None if _try_lock(descriptor, path, fcntl.LOCK_SH) else _read_holder(descriptor)
+
+
+def _lock(path: Path) -> int:
+    """Lock the file that bears this name when all is done, and return its descriptor."""
+    give_up_at = time.monotonic() + _PATIENCE_S
+    while True:
+        with ExitStack() as undo:
+            descriptor = private_open(path, os.O_RDWR | os.O_CREAT)
+            undo.callback(os.close, descriptor)
+            locked = _try_lock(descriptor, path, fcntl.LOCK_EX)
+            # Onlookers do not mind another one, a holder does.
+            held = not locked and not _try_lock(descriptor, path, fcntl.LOCK_SH)
+            if _bears_name(descriptor, path):
+                if locked:
+                    undo.pop_all()
+                    return descriptor
+                if held:
+                    raise StoreInUse(f"this home is in use by {_read_holder(descriptor)}; wait for it, or stop it")
+        if time.monotonic() >= give_up_at:
+            raise StoreInUse("this home is being looked at by another process, which does not let go; try again")
+        _pause()
+
+
+def _try_lock(descriptor: int, path: Path, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise unusable(f"the file {str(path)!r} cannot be locked", error) from error
+    return True
+
+
+def _bears_name(descriptor: int, path: Path) -> bool:
+    """Tell whether the open file is still the one of this name: it may have been deleted or replaced meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _pause() -> None:
+    time.sleep(_PAUSE_S)  # noqa: TID251 - in a worker thread, and only while an onlooker is in the way
+
+
+def _ourselves() -> Holder:
+    return Holder(pid=os.getpid(), program=_program(sys.argv), since=_now(), host=os.uname().nodename)
+
+
+def _program(argv: list[str]) -> str:
+    """Name a program for people; only of our own command is it certain that the first argument is no secret."""
+    path = Path(argv[0] if argv else "")
+    name = path.parent.name if path.name == "__main__.py" else path.name
+    if name == _OWN_COMMAND and len(argv) > 1 and argv[1].replace("-", "").isalpha() and not argv[1].startswith("-"):
+        name = f"{name} {argv[1]}"
+    shown = "".join(letter for letter in name if letter.isprintable())[:_MAX_PROGRAM_CHARS]
+    return "python" if shown in {"", "-c", "-m"} else shown
+
+
+def _read_holder(descriptor: int) -> Holder:
+    """Read what the holder wrote; it may not have come to that yet, and anything may have happened to the file."""
+    try:
+        said = json.loads(os.pread(descriptor, _MAX_HOLDER_BYTES, 0))
+        holder = Holder(pid=said["pid"], program=said["program"], since=said["since"], host=said["host"])
+        # One that died left its name behind, if the present holder has not written its own yet.
+        typed = [int, str, int, str] == [type(value) for value in attrs.astuple(holder)]
+        believable = typed and holder.pid > 0 and str(holder).isprintable() and _may_live(holder)
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        return _UNKNOWN
+    return holder if believable else _UNKNOWN
+
+
+def _may_live(holder: Holder) -> bool:
+    try:
+        if holder.host == os.uname().nodename:
+            os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it lives, as somebody else's
+        pass
+    return True
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _local_time(at: int) -> datetime:
+    return datetime.fromtimestamp(at / 1000, tz=UTC).astimezone()
+
+
+_held: Final[set[HomeLock]] = set()
+_no_fork: Final = threading.RLock()
+"""Held while a descriptor is open that `_held` does not know yet, so that a fork by another thread cannot copy it."""
+
+
+def _after_fork_in_child() -> None:
+    for lock in _held:
+        lock._leave_to_parent()  # noqa: SLF001 - the other half of the class
+    _held.clear()
+    _no_fork.release()
+
+
+os.register_at_fork(before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_after_fork_in_child)

@@ -1,0 +1,157 @@
+"""Reading what concerns all sessions: the list, remembered replies, and search."""
+
+import sqlite3
+import zlib
+from functools import reduce
+from operator import or_
+from types import NoneType
+from typing import Any
+
+from session_core import limits
+from session_core.errors import ProtocolError
+from session_core.ids import ClientId, SessionId
+from session_core.storage.base import StoredReply
+from session_core.vocabulary.commands import COMMANDS, reply_type
+from session_core.vocabulary.replies import SearchHit
+from session_core.vocabulary.sessions import Activity
+from session_core.vocabulary.snapshots import SessionSummary
+from session_core.wire.codec import decode
+
+_SUMMARY = """
+SELECT session_id, name, created_at, updated_at, archived, parent_id, cwd, model, activity, retry_at, activity_message,
+    queued, open_requests, wakeups
+FROM session ORDER BY session_id
+"""
+
+_MAYBE_TEXT, _MAYBE_NUMBER = (str, NoneType), (int, NoneType)
+_SUMMARY_TYPES: tuple[Any, ...] = (
+    str,
+    str,
+    int,
+    int,
+    int,
+    _MAYBE_TEXT,
+    str,
+    str,
+    str,
+    _MAYBE_NUMBER,
+    _MAYBE_TEXT,
+    int,
+    int,
+    int,
+)
+_INSTEAD: dict[object, object] = {str: "(damaged)", int: 0}
+
+_FOUND = """
+SELECT session.session_id, session.name, message.message_id, message.role, message.created_at, {excerpt}
+FROM message_text
+JOIN message ON message.id = message_text.rowid
+JOIN session ON session.id = message.session
+WHERE {condition} ORDER BY {order} LIMIT ?
+"""
+_BY_WORDS = _FOUND.format(
+    excerpt="snippet(message_text, 0, '', '', '…', 24)", condition="message_text MATCH ?", order="rank"
+)
+_FIRST_UNSPACED = "\u2e80"  # from here on lie the scripts that are written without spaces, which no index splits
+_LONGEST_EXCERPT = 200
+
+
+def summaries(db: sqlite3.Connection) -> tuple[SessionSummary, ...]:
+    """Return the list of sessions, oldest first."""
+    return tuple(
+        _summary(*(row if all(map(isinstance, row, _SUMMARY_TYPES)) else _mended(row)))
+        for row in db.execute(_SUMMARY)
+        if isinstance(row[0], str)
+    )
+
+
+def replies(db: sqlite3.Connection) -> tuple[StoredReply, ...]:
+    """Return the newest replies, oldest first; one that cannot be read is left out: its command is done again."""
+    rows = db.execute(
+        "SELECT client_id, key, fingerprint, payload, checksum FROM reply ORDER BY id DESC LIMIT ?",
+        (limits.IDEMPOTENCY_CAPACITY,),
+    ).fetchall()
+    return tuple(reply for row in reversed(rows) if (reply := read_reply(*row)) is not None)
+
+
+def search(db: sqlite3.Connection, text: str, limit: int) -> tuple[SearchHit, ...]:
+    """Return messages that hold all words of `text`, or words that begin so, best first.
+
+    Words of scripts without spaces are looked for anywhere in a text, newest messages first.
+    """
+    words = text.encode("utf-8", "replace").decode().replace("\0", " ").split()
+    if not words:
+        return ()
+    if any(character >= _FIRST_UNSPACED for character in text):
+        condition = " AND ".join(["instr(lower(message_text.text), ?)"] * len(words))
+        excerpt = f"substr(message_text.text, 1, {_LONGEST_EXCERPT})"
+        query = _FOUND.format(excerpt=excerpt, condition=condition, order="message.id DESC")
+        rows = db.execute(query, (*[word.lower() for word in words], limit))
+    else:
+        quoted = [word.replace('"', '""') for word in words]
+        rows = db.execute(_BY_WORDS, (" ".join(f'"{word}"*' for word in quoted), limit))
+    return tuple(
+        SearchHit(session_id=s, session_name=name, message_id=m, role=role, created_at=at, excerpt=excerpt)
+        for s, name, m, role, at, excerpt in rows
+    )
+
+
+def _mended(row: tuple[object, ...]) -> tuple[Any, ...]:
+    """Put something harmless in place of what cannot be right; `store verify` reports it, and `rebuild` mends it."""
+    return tuple(
+        value if isinstance(value, expected) else _INSTEAD.get(expected)
+        for value, expected in zip(row, _SUMMARY_TYPES, strict=True)
+    )
+
+
+def _summary(  # noqa: PLR0917 - one argument per column, in their order
+    session_id: SessionId,
+    name: str,
+    created_at: int,
+    updated_at: int,
+    archived: int,
+    parent_id: SessionId | None,
+    cwd: str,
+    model: str,
+    activity: Any,
+    retry_at: int | None,
+    activity_message: str | None,
+    queued: int,
+    open_requests: int,
+    wakeups: int,
+) -> SessionSummary:
+    return SessionSummary(
+        session_id=session_id,
+        name=name,
+        created_at=created_at,
+        updated_at=updated_at,
+        archived=bool(archived),
+        parent_id=parent_id,
+        cwd=cwd,
+        model=model,
+        activity=Activity(name=activity, retry_at=retry_at, message=activity_message),
+        queued=queued,
+        open_requests=open_requests,
+        wakeups=wakeups,
+    )
+
+
+_REPLY: Any = reduce(or_, dict.fromkeys(reply_type(command) for command in COMMANDS))
+
+
+def read_reply(client_id: Any, key: Any, fingerprint: Any, payload: Any, checksum: Any) -> StoredReply | None:
+    """Return a kept reply; None when it is not what was written, or of a version that nobody can read."""
+    if not (isinstance(client_id, str) and isinstance(key, str) and isinstance(fingerprint, bytes)):
+        return None
+    try:
+        reply = decode(payload, _REPLY, max_bytes=limits.MAX_RECORD_BYTES)
+    except (ProtocolError, TypeError):
+        return None
+    kept = StoredReply(client_id=ClientId(client_id), key=key, fingerprint=fingerprint, reply=reply)
+    return kept if reply_checksum(kept, payload) == checksum else None
+
+
+def reply_checksum(reply: StoredReply, payload: bytes) -> int:
+    """Return what must be written beside a reply."""
+    whose = f"{reply.client_id}\0{reply.key}\0".encode()
+    return zlib.crc32(payload, zlib.crc32(reply.fingerprint, zlib.crc32(whose)))

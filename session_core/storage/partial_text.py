@@ -1,0 +1,89 @@
+"""Text of unfinished answers, held back a moment so that a crash loses little and the disk has peace.
+
+The live output of tools is not kept: a tool call that was interrupted says that it was, and not how far it had come.
+"""
+
+import math
+
+import trio
+
+from session_core import limits
+from session_core.ids import SessionId
+from session_core.storage.writer import KeptText
+from session_core.stream.coalesce import coalesce
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.events import SessionEvent
+from session_core.wire.codec import encode_event
+
+
+class PartialText:
+    """Passing events since they were last saved; `due_at` is when they must be saved next, in trio's time."""
+
+    def __init__(self) -> None:
+        self.due_at = math.inf
+        self._events: dict[SessionId, dict[str, list[SessionEvent]]] = {}
+
+    def add(self, event: SessionEvent) -> bool:
+        """Hold a passing event back; returns whether an alarm must be set for it.
+
+        Raises:
+            ProtocolError: It cannot be written down.
+        """
+        assert event.session_id is not None
+        about = about_of(event.event)
+        if about is None:
+            return False
+        if not (isinstance(event.event, ev.PartDelta) and event.event.text.isascii()):
+            encode_event(event)  # what could not be written later is refused now
+        self._events.setdefault(event.session_id, {}).setdefault(about, []).append(event)
+        if self.due_at != math.inf:
+            return False
+        self.due_at = trio.current_time() + limits.PARTIAL_TEXT_EVERY_MS / 1000
+        return True
+
+    def drop(self, session_id: SessionId, about: str) -> None:
+        """Let go of the text of something that has ended: its end repeats it."""
+        answers = self._events.get(session_id)
+        if answers is not None:
+            answers.pop(about, None)
+            if not answers:
+                del self._events[session_id]
+
+    def forget(self, session_id: SessionId) -> None:
+        """Let go of everything of a session."""
+        self._events.pop(session_id, None)
+
+    def take_due(self) -> list[KeptText]:
+        """Take what must be saved now, if it is time."""
+        if trio.current_time() < self.due_at:
+            return []
+        self.due_at = math.inf
+        return [text for session_id in list(self._events) for text in self.take(session_id)]
+
+    def take(self, session_id: SessionId) -> list[KeptText]:
+        """Take what is held of one session, merged."""
+        return [
+            KeptText(session_id, about, encode_event(event))
+            for about, held in self._events.pop(session_id, {}).items()
+            for event in coalesce(held)
+        ]
+
+
+def about_of(event: ev.Event) -> str | None:
+    """Return which answer a passing event is about."""
+    match event:
+        case ev.PartStarted(message_id=about) | ev.PartDelta(message_id=about):
+            return about
+        case _:
+            return None
+
+
+def ended_by(event: ev.Event) -> str | None:
+    """Return the answer whose passing events an event makes superfluous."""
+    match event:
+        case ev.MessageCompleted(message=message):
+            return message.message_id
+        case ev.MessageDiscarded(message_id=about):
+            return about
+        case _:
+            return None

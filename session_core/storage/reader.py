@@ -1,0 +1,276 @@
+"""Reading the SQLite store. Synchronous: whoever calls it does so in a worker thread, one call at a time.
+
+Every record is checked when it is read: its checksum, and that its number follows the one before. What does not fit is
+`StoreDamaged`, for the session it belongs to and no other.
+"""
+
+import sqlite3
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+from session_core import limits
+from session_core.errors import ProtocolError, StoreDamaged
+from session_core.ids import CallId, MessageId, SessionId
+from session_core.storage import lists
+from session_core.storage.base import MessagePage, StoredReply, StoredSession
+from session_core.storage.records import DamagedRecord, checksum, from_record
+from session_core.vocabulary.added import added_messages, collect_results
+from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.frozen import Vector
+from session_core.vocabulary.messages import Message, ToolResultPart
+from session_core.vocabulary.replies import SearchHit
+from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
+from session_core.wire.codec import decode
+
+JOURNAL_PAGE = 256  # events read in one go
+
+
+class Reader:
+    """Reads by one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    def probe(self) -> None:
+        """Find out whether anything can be read at all."""
+        self._db.execute("SELECT count(*) FROM meta").fetchone()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    def summaries(self) -> tuple[SessionSummary, ...]:
+        """Return the list of sessions, oldest first."""
+        return lists.summaries(self._db)
+
+    def replies(self) -> tuple[StoredReply, ...]:
+        """Return the newest replies, oldest first."""
+        return lists.replies(self._db)
+
+    def search(self, text: str, limit: int) -> tuple[SearchHit, ...]:
+        """Return messages that hold all words of `text`, best first."""
+        return lists.search(self._db, text, limit)
+
+    # --- one session --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _one_moment(self) -> Generator[None]:
+        """See the store as it is at one moment, whatever another process writes meanwhile."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
+    def load(self, session_id: SessionId) -> StoredSession | None:
+        """Return what a session goes on from."""
+        with self._one_moment():
+            return self._load(session_id)
+
+    def _load(self, session_id: SessionId) -> StoredSession | None:
+        found = self._db.execute("SELECT id, last_n FROM session WHERE session_id = ?", (session_id,)).fetchone()
+        if found is None:
+            return None
+        session, last_n = found
+        n, snapshot = self._state(session, session_id)
+        events = list(self._events(session, session_id, n + 1, last_n))
+        known = snapshot.sseq if snapshot is not None else 0
+        if passing := [event for event in self._passing(session, session_id) if event.sseq > known]:
+            events = sorted([*events, *passing], key=lambda event: event.sseq)
+        return StoredSession(snapshot=snapshot, events=tuple(events))
+
+    def _state(self, session: int, session_id: SessionId) -> tuple[int, SessionSnapshot | None]:
+        """Return the kept state and its place; it is derived, so one that cannot be read is simply not used."""
+        row = self._db.execute(
+            "SELECT n, messages, checksum, payload FROM state WHERE session = ?", (session,)
+        ).fetchone()
+        if row is None:
+            return 0, None
+        n, count, crc, payload = row
+        if not isinstance(payload, bytes) or checksum(session_id, n, payload) != crc:
+            return 0, None
+        try:
+            bare = decode(payload, SessionSnapshot, max_bytes=limits.MAX_RECORD_BYTES)
+        except ProtocolError:  # kept by another version
+            return 0, None
+        messages = self._messages(session, session_id, bare.earlier, count)
+        if len(messages) != count:
+            return 0, None
+        object.__setattr__(bare, "messages", Vector(messages))  # ours alone, and not seen by anybody yet
+        return n, bare
+
+    def _passing(self, session: int, session_id: SessionId) -> list[SessionEvent]:
+        rows = self._db.execute("SELECT checksum, payload FROM passing WHERE session = ? ORDER BY id", (session,))
+        return [
+            from_record(payload, None, self._blob) for crc, payload in rows if checksum(session_id, 0, payload) == crc
+        ]
+
+    def journal_page(self, session_id: SessionId, after_n: int) -> tuple[SessionEvent, ...]:
+        """Return the next events of a session after its record number `after_n`; empty at the end."""
+        with self._one_moment():
+            found = self._db.execute("SELECT id, last_n FROM session WHERE session_id = ?", (session_id,)).fetchone()
+            if found is None:
+                return ()
+            session, last_n = found
+            return tuple(self._events(session, session_id, after_n + 1, min(last_n, after_n + JOURNAL_PAGE)))
+
+    def _events(self, session: int, session_id: SessionId, first: int, last: int) -> Iterator[SessionEvent]:
+        expected = first
+        rows = self._db.execute(
+            "SELECT n, format, checksum, payload, links FROM event WHERE session = ? AND n BETWEEN ? AND ? ORDER BY n",
+            (session, first, last),
+        )
+        for n, written_as, crc, payload, links in rows:
+            if n != expected:
+                _damaged(session_id, f"record {expected} is missing")
+            if (
+                not isinstance(payload, bytes)
+                or not isinstance(links, bytes | None)
+                or checksum(session_id, n, payload, links, written_as=written_as) != crc
+            ):
+                _damaged(session_id, f"record {n} is not what was written (its checksum differs)")
+            try:
+                yield from_record(payload, links, self._blob, written_as=written_as)
+            except DamagedRecord as damage:
+                _damaged(session_id, f"record {n}: {damage}")
+            expected += 1
+        if expected <= last:
+            _damaged(session_id, f"record {expected} is missing")
+
+    def _blob(self, digest: bytes) -> bytes | None:
+        row = self._db.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
+        return row[0] if row is not None else None
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def messages(self, session_id: SessionId, before: int, limit: int) -> MessagePage:
+        """Return up to `limit` messages that came right before message number `before`."""
+        with self._one_moment():
+            found = self._db.execute("SELECT id, messages FROM session WHERE session_id = ?", (session_id,)).fetchone()
+            if found is None:
+                return MessagePage(first=0, messages=())
+            session, count = found
+            end = min(before, count)
+            first = max(0, end - limit)
+            return MessagePage(first=first, messages=tuple(self._messages(session, session_id, first, end - first)))
+
+    def _messages(self, session: int, session_id: SessionId, first: int, count: int) -> list[Message]:
+        """Read messages by their number from the events that hold them.
+
+        A message of tool results is put together from the results recorded after its parent, so reading starts there.
+        """
+        if count <= 0:
+            return []
+        last = first + count - 1
+        lowest, start_n = self._db.execute(
+            """
+            SELECT number, n FROM message WHERE session = :session AND n = (
+                SELECT min(n) FROM (
+                    SELECT n FROM message WHERE session = :session AND number = :first
+                    UNION ALL
+                    SELECT parent.n FROM message JOIN message AS parent
+                        ON parent.session = message.session AND parent.message_id = message.parent_id
+                    WHERE message.session = :session AND message.number BETWEEN :first AND :last
+                        AND message.role = 'tool' AND parent.number < message.number
+                )
+            ) ORDER BY number LIMIT 1
+            """,
+            {"session": session, "first": first, "last": last},
+        ).fetchone() or (0, 1)
+        (end_n,) = self._db.execute(
+            "SELECT n FROM message WHERE session = ? AND number = ?", (session, last)
+        ).fetchone() or (0,)
+        messages: list[Message] = []
+        results: dict[CallId, ToolResultPart] = {}
+        for event in self._events(session, session_id, start_n, end_n):
+            messages += added_messages(event.event, results, event.at)
+            collect_results(results, event.event)
+        return messages[first - lowest : first - lowest + count]
+
+    def results_after(
+        self, session: int, session_id: SessionId, message_id: MessageId | None
+    ) -> dict[CallId, ToolResultPart]:
+        """Return the tool results recorded after a message and not yet committed."""
+        row = self._db.execute(
+            "SELECT max(n) FROM message WHERE session = ? AND message_id = ?", (session, message_id)
+        ).fetchone()
+        (last,) = self._db.execute("SELECT max(n) FROM event WHERE session = ?", (session,)).fetchone()
+        results: dict[CallId, ToolResultPart] = {}
+        for event in self._events(session, session_id, (row[0] or 0) + 1, last or 0):
+            collect_results(results, event.event)
+        return results
+
+    def path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
+        """Return the messages on the way to this one, back to a summary or as far as `max_chars` goes."""
+        with self._one_moment():
+            return self._path(session_id, message_id, max_chars)
+
+    def _path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
+        found = self._db.execute("SELECT id FROM session WHERE session_id = ?", (session_id,)).fetchone()
+        if found is None:
+            return ()
+        (session,) = found
+        numbers: list[int] = []
+        wanted: str | None = message_id
+        below = 2**62
+        while wanted is not None:
+            row = self._db.execute(
+                """
+                SELECT number, parent_id, role, chars FROM message
+                WHERE session = ? AND message_id = ? AND number < ? ORDER BY number DESC LIMIT 1
+                """,
+                (session, wanted, below),
+            ).fetchone()
+            if row is None:
+                break
+            below, wanted, role, chars = row
+            max_chars -= chars
+            if numbers and max_chars < 0:
+                break
+            numbers.append(below)
+            if role == "summary":
+                break
+        numbers.reverse()
+        return tuple(
+            message for first, count in _runs(numbers) for message in self._messages(session, session_id, first, count)
+        )
+
+    def newest_leaf(self, session_id: SessionId, message_id: MessageId) -> MessageId | None:
+        """Return the newest message that descends from this one, or itself."""
+        start = self._db.execute(
+            """
+            SELECT session, number FROM message JOIN session ON session.id = message.session
+            WHERE session.session_id = ? AND message_id = ? ORDER BY number LIMIT 1
+            """,
+            (session_id, message_id),
+        ).fetchone()
+        if start is None:
+            return None
+        family, newest = {message_id}, message_id
+        for each, parent in self._db.execute(
+            "SELECT message_id, parent_id FROM message WHERE session = ? AND number > ? ORDER BY number", start
+        ):
+            if parent in family:
+                family.add(each)
+                newest = each
+        return newest
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Split rising numbers into runs without holes, as (first, count)."""
+    begin = 0
+    for place in range(1, len(numbers) + 1):
+        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
+            yield numbers[begin], place - begin
+            begin = place
+
+
+def _damaged(session_id: SessionId, what: str) -> NoReturn:
+    raise StoreDamaged(
+        f"session {session_id} is damaged: {what}; the other sessions are not concerned. "
+        "`session-core store verify` tells more, and `session-core store rebuild` saves what can still be read",
+        field="session_id",
+    )

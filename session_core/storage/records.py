@@ -1,0 +1,128 @@
+"""Events as the journal keeps them: JSON with a checksum, and long texts apart, each stored once. Pure.
+
+A record is the event as it goes over the wire. Texts of `BLOB_CHARS` and more (images, long tool outputs) are taken out
+and replaced by an empty one; `links` says where they belong, as a list of `[path, digest]`. So the same picture in ten
+sessions is kept once, and reading the journal of a session does not drag along what nobody looks at.
+"""
+
+import zlib
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+import attrs
+import msgspec
+
+from session_core import limits
+from session_core.errors import ProtocolError
+from session_core.ids import SessionId
+from session_core.vocabulary.events import SessionEvent
+from session_core.wire import codec, strict_json
+
+BLOB_CHARS = 16_384
+"""Shorter texts are cheaper to keep in place: a blob costs a row, an index entry and a look-up."""
+
+FORMAT = 1
+"""Counts the changes of the vocabulary after which older records need an entry in `UPCASTS` to be read."""
+
+UPCASTS: dict[int, Callable[[Any], Any]] = {}
+"""For each older format, what turns the plain JSON of an event into that of the next format."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class DamagedRecord(Exception):
+    """A record is not what was written; the message says how that is known."""
+
+
+@attrs.frozen(kw_only=True)
+class Record:
+    """One event, ready to be written; `blobs` are the texts that were taken out, by digest."""
+
+    payload: bytes
+    links: bytes | None = None
+    blobs: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def to_record(raw: bytes) -> Record:
+    """Take the long texts out of an encoded event."""
+    if len(raw) < BLOB_CHARS:
+        return Record(payload=raw)
+    plain = _decode(raw)
+    links: list[tuple[list[str | int], str]] = []
+    blobs: dict[bytes, bytes] = {}
+    _take_out(plain, [], links, blobs)
+    if not links:
+        return Record(payload=raw)
+    return Record(payload=_encode(plain), links=_encode(links), blobs=tuple(blobs.items()))
+
+
+def _take_out(
+    place: Any, path: list[str | int], links: list[tuple[list[str | int], str]], blobs: dict[bytes, bytes]
+) -> None:
+    items = place.items() if isinstance(place, dict) else enumerate(place)
+    for key, value in items:
+        if isinstance(value, str):
+            if len(value) >= BLOB_CHARS:
+                data = value.encode()
+                digest = digest_of(data)
+                blobs[digest] = data
+                links.append(([*path, key], digest.hex()))
+                place[key] = ""
+        elif isinstance(value, dict | list):
+            _take_out(value, [*path, key], links, blobs)
+
+
+def digest_of(data: bytes) -> bytes:
+    """Name a blob by what it holds."""
+    return blake2b(data, digest_size=32).digest()
+
+
+def checksum(
+    session_id: SessionId, n: int, payload: bytes, links: bytes | None = None, *, written_as: int = FORMAT
+) -> int:
+    """Return what must be written beside a record: it holds for these bytes at this place of this session only."""
+    crc = zlib.crc32(payload, zlib.crc32(f"{session_id}:{n}:{written_as}:{len(payload)}:".encode()))
+    return crc if links is None else zlib.crc32(links, crc)
+
+
+def from_record(
+    payload: bytes, links: bytes | None, fetch: Callable[[bytes], bytes | None], *, written_as: int = FORMAT
+) -> SessionEvent:
+    """Read an event back; `fetch` gives a blob by its digest, `written_as` is the format of the record.
+
+    Raises:
+        DamagedRecord: It cannot be read, or a text that belongs to it is missing or changed.
+    """
+    try:
+        if links is None and written_as == FORMAT:
+            return codec.decode(payload, SessionEvent, max_bytes=limits.MAX_RECORD_BYTES)
+        plain: Any = strict_json.parse(payload, max_bytes=limits.MAX_RECORD_BYTES)
+        for path, digest in _decode(links) if links is not None else ():
+            _put_back(plain, path, _text_of(bytes.fromhex(digest), fetch))
+        for older in range(written_as, FORMAT):
+            plain = UPCASTS[older](plain)
+        if written_as > FORMAT:
+            raise DamagedRecord("it was written by a newer version of this program")
+        return codec.from_json(plain, SessionEvent)
+    except ProtocolError as error:
+        raise DamagedRecord(f"it cannot be read: {error.message}") from error
+    except (msgspec.DecodeError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise DamagedRecord(f"its links cannot be read: {error}") from error
+
+
+def _text_of(digest: bytes, fetch: Callable[[bytes], bytes | None]) -> str:
+    data = fetch(digest)
+    if data is None:
+        raise DamagedRecord(f"the text {digest.hex()[:12]} that belongs to it is missing")
+    if digest_of(data) != digest:
+        raise DamagedRecord(f"the text {digest.hex()[:12]} that belongs to it is damaged")
+    return data.decode()
+
+
+def _put_back(plain: Any, path: list[str | int], text: str) -> None:
+    *way, last = path
+    for step in way:
+        plain = plain[step]
+    plain[last] = text

@@ -1,0 +1,189 @@
+"""The tables of the SQLite store, and how an older file becomes a present one.
+
+`event` is the truth: one row per event, numbered without holes per session and checksummed. `passing` holds the text of
+answers that are being written right now. `blob` and `blob_use` hold long texts once and who uses them. `reply` makes a
+retried command safe across a crash. The rest is derived: `session` (the list), `state` (the newest state of a session
+without its messages), `message` (which event holds which message) and `message_text` (the search index).
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+
+from session_core.errors import StoreDamaged, StoreUnusable
+
+APPLICATION_ID = 0x5E55C0DE
+"""Marks the file as ours, for `file` and for people who look at it."""
+VERSION = 1
+
+TABLES = """
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE session (
+    id INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL UNIQUE,
+    last_n INTEGER NOT NULL DEFAULT 0,
+    messages INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    name TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL DEFAULT 0,
+    updated_at INTEGER NOT NULL DEFAULT 0,
+    archived INTEGER NOT NULL DEFAULT 0,
+    parent_id TEXT,
+    cwd TEXT NOT NULL DEFAULT '',
+    model TEXT NOT NULL DEFAULT '',
+    activity TEXT NOT NULL DEFAULT 'idle',
+    retry_at INTEGER,
+    activity_message TEXT,
+    queued INTEGER NOT NULL DEFAULT 0,
+    open_requests INTEGER NOT NULL DEFAULT 0,
+    wakeups INTEGER NOT NULL DEFAULT 0
+);
+
+CREATE TABLE event (
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    format INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    payload BLOB NOT NULL,
+    links BLOB
+);
+CREATE UNIQUE INDEX event_in_order ON event (session, n);
+
+CREATE TABLE passing (
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    about TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
+    payload BLOB NOT NULL
+);
+CREATE INDEX passing_of ON passing (session, about);
+
+CREATE TABLE blob (
+    digest BLOB PRIMARY KEY,
+    data BLOB NOT NULL
+);
+CREATE TABLE blob_use (
+    session INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    PRIMARY KEY (session, digest)
+) WITHOUT ROWID;
+CREATE INDEX blob_users ON blob_use (digest);
+
+CREATE TABLE reply (
+    id INTEGER PRIMARY KEY,
+    client_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    payload BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    UNIQUE (client_id, key)
+);
+
+CREATE TABLE state (
+    session INTEGER PRIMARY KEY,
+    n INTEGER NOT NULL,
+    messages INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    payload BLOB NOT NULL
+);
+
+CREATE TABLE message (
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    message_id TEXT NOT NULL,
+    parent_id TEXT,
+    role TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    chars INTEGER NOT NULL,
+    n INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX message_in_order ON message (session, number);
+CREATE INDEX message_by_id ON message (session, message_id);
+
+CREATE VIRTUAL TABLE message_text USING fts5 (text, tokenize = "unicode61 remove_diacritics 2");
+"""
+
+DERIVED = ("state", "message", "message_text")
+"""Tables that `rebuild` empties and fills again, besides the columns of `session`."""
+
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What SQLite raises when it cannot make sense of a file; `problem` puts it into words."""
+
+Migration = Callable[[sqlite3.Connection], None]
+
+MIGRATIONS: Mapping[int, Migration] = {}
+"""For each older version, what turns its tables into those of the next; run in one transaction with the others."""
+
+
+def bring_up_to_date(
+    connection: sqlite3.Connection, *, version: int = VERSION, migrations: Mapping[int, Migration] = MIGRATIONS
+) -> None:
+    """Make the tables in an empty file, or migrate those of an older one; all or nothing.
+
+    Raises:
+        StoreUnusable: The file is not ours, or newer than this program.
+        StoreDamaged: It is not a database any more.
+    """
+    try:
+        found = version_of(connection)
+        if found == version:
+            return
+        if found > version:
+            raise StoreUnusable(
+                f"the store has format {found}, and this program reads up to {version}: it was written by a newer "
+                "session-core; update this one"
+            )
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if found == 0:
+                _create(connection)
+            for older in range(max(found, 1), version) if found else ():
+                migrations[older](connection)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {version}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+    except UNREADABLE as error:
+        raise problem(error) from error
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the format of a store file; 0 for one that is empty.
+
+    Raises:
+        StoreUnusable: The file belongs to another program.
+    """
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application_id not in {0, APPLICATION_ID} or (application_id == 0 and tables):
+        raise StoreUnusable("the store file is a database of another program; move it away or choose another home")
+    if tables and not version:
+        raise StoreDamaged("the store file is damaged: it does not say its format; try `session-core store rebuild`")
+    return int(version)
+
+
+def problem(error: sqlite3.DatabaseError | UnicodeDecodeError) -> StoreDamaged | StoreUnusable:
+    """Say in our own words that SQLite cannot read the file, or cannot use it now.
+
+    A `UnicodeDecodeError` is SQLite quoting a damaged file in a message of its own.
+    """
+    if isinstance(error, sqlite3.OperationalError):
+        return StoreUnusable(f"the store file cannot be used: {error}")
+    return StoreDamaged(
+        f"the store file is damaged ({error}); `session-core store verify` tells more, and "
+        "`session-core store rebuild` saves what can still be read"
+    )
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in TABLES.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)

@@ -1,0 +1,308 @@
+"""The store that people get by default: one SQLite file per home, written by group commit.
+
+Rules:
+1. `append` and its like only put things on a list. The pump (`run`) takes the whole list, always between two steps of
+   the service, and commits it in a worker thread: at once when somebody waits for it, else within 20 milliseconds. What
+   comes meanwhile forms the next batch, so a busy service commits many steps at once.
+2. The state a batch leaves behind (list, newest states) is asked for in the same step, so it always fits the events.
+3. Text of unfinished answers is kept aside and saved every quarter of a second, merged; it is dropped when the finished
+   message has come.
+4. The first error of a commit is the last write: all who wait get `StorageFailed`, and so does everybody later.
+"""
+
+import logging
+import math
+import sqlite3
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import trio
+
+from session_core import limits
+from session_core.errors import ProtocolError, StorageFailed
+from session_core.ids import SessionId
+from session_core.storage.base import LiveState, OpenedStore, StoredReply, StoredSession
+from session_core.storage.files import Connect, connect, open_for_writing
+from session_core.storage.home import prepare_home
+from session_core.storage.home_lock import HomeLock
+from session_core.storage.partial_text import PartialText, ended_by
+from session_core.storage.reader import Reader
+from session_core.storage.schema import UNREADABLE, problem
+from session_core.storage.sqlite_reader import SqliteReader
+from session_core.storage.writer import Batch, Forget, Step, Writer
+from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.wire.codec import encode, encode_event
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class SqliteStore(SqliteReader):
+    """Keeps the sessions of one home.
+
+    Args:
+        home: The directory; by default `$SESSION_CORE_HOME`, else the platform's place for data.
+        connect: How the file is opened; tests give a disk that fails.
+    """
+
+    def __init__(self, home: Path | None = None, *, connect: Connect = connect) -> None:
+        super().__init__(home, connect=connect)
+        self._writer: Writer | None = None
+        self._start_afresh()
+
+    def _start_afresh(self) -> None:
+        self.durable_seq = 0
+        self.failure: StorageFailed | None = None
+        self.backlog = 0
+        self._steps: list[Step] = []
+        self._partial = PartialText()
+        self._since_state: dict[SessionId, int] = {}
+        self._handed_over = trio.Event()  # set when what is on the list now has been written
+        self._in_writing: trio.Event | None = None
+        self._pump: trio.lowlevel.Task | None = None
+        self._commit_at = math.inf  # when what is on the list must be written, in trio's time
+        self._pump_parked = False
+        self._wipe_at = -math.inf
+        self._live: LiveState | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[OpenedStore]:
+        """Take the right to write; leaving the block writes what is left and gives the right back."""
+        lock = await trio.to_thread.run_sync(self._take_lock)
+        self._start_afresh()
+        try:
+            self._writer = await trio.to_thread.run_sync(self._open_writer)
+            self._closed = False
+            try:
+                summaries = await self.list_sessions()
+                yield OpenedStore(summaries=summaries, replies=await self._read(Reader.replies))
+            finally:
+                with trio.CancelScope(shield=True):
+                    await self._write_the_rest()
+                    await self._close_reader()
+                    await trio.to_thread.run_sync(self._writer.close)
+        finally:
+            lock.release()
+        if self.failure is not None:
+            raise self.failure
+
+    def _take_lock(self) -> HomeLock:
+        return HomeLock.acquire(prepare_home(self.home))
+
+    def _open_writer(self) -> Writer:
+        connection = open_for_writing(self.home, self._connect)
+        try:
+            return Writer(connection)
+        except UNREADABLE as error:
+            connection.close()
+            raise problem(error) from error
+
+    async def _read(self, what: Callable[..., T], *arguments: object) -> T:
+        """Read with everything in it that was handed over so far."""
+        if (pending := self._wanted()) is not None:
+            await pending.wait()
+        return await super()._read(what, *arguments)
+
+    async def load(self, session_id: SessionId) -> StoredSession | None:
+        """Return what a session goes on from."""
+        stored = await super().load(session_id)
+        if stored is not None:
+            self._since_state[session_id] = len(stored.events)
+        return stored
+
+    # --- handing over -------------------------------------------------------------------------------------------------
+
+    def append(self, event: SessionEvent) -> None:
+        """Take an event over."""
+        if event.session_id is None or self.failure is not None:
+            return
+        if isinstance(event.event, PASSING):
+            if self._partial.add(event):
+                self._wake_pump()  # so that it sets its alarm
+            return
+        size = len(encode_event(event))
+        if size > limits.MAX_RECORD_BYTES:
+            raise ProtocolError(f"an event of {size:,} bytes is too large to be kept")
+        if (about := ended_by(event.event)) is not None:
+            self._partial.drop(event.session_id, about)
+        self._hand_over(event, size)
+
+    def remember(self, reply: StoredReply) -> None:
+        """Keep a reply together with the events of its command."""
+        if self.failure is None:
+            encode((reply.client_id, reply.key, reply.reply))  # what could not be written later is refused now
+            self._hand_over(reply)
+
+    def forget(self, session_id: SessionId) -> None:
+        """Remove a session and everything that is kept of it."""
+        if self.failure is None:
+            self._partial.forget(session_id)
+            self._hand_over(Forget(session_id))
+
+    def _hand_over(self, step: Step, size: int = 0) -> None:
+        if not self._steps:
+            self._commit_at = trio.current_time() + limits.COMMIT_AFTER_MS / 1000
+            self._wake_pump()  # so that it sets its alarm
+        self._steps.append(step)
+        self.backlog += size
+        if len(self._steps) == limits.COMMIT_AFTER_STEPS:
+            self._want_commit()
+
+    def _wake_pump(self) -> None:
+        if self._pump_parked and self._pump is not None:
+            self._pump_parked = False
+            trio.lowlevel.reschedule(self._pump)
+
+    async def wait_durable(self, seq: int) -> None:
+        """Wait until everything up to `seq` is durable. Cancellation: it is written all the same."""
+        if (pending := self._wanted()) is not None:
+            await pending.wait()
+        else:
+            await trio.lowlevel.checkpoint()
+        if self.failure is not None and self.durable_seq < seq:
+            raise StorageFailed(self.failure.message)
+
+    def _wanted(self) -> trio.Event | None:
+        """Have everything written now; returns what is set when it is, or None when it is already."""
+        if not self._steps:
+            return self._in_writing
+        self._want_commit()
+        return self._handed_over
+
+    def _want_commit(self) -> None:
+        if self._commit_at > -math.inf:
+            self._commit_at = -math.inf
+            self._wake_pump()
+
+    # --- the pump -----------------------------------------------------------------------------------------------------
+
+    async def run(self, live: LiveState, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Commit what is handed over, batch by batch, until cancelled."""
+        self._live = live
+        self._pump = trio.lowlevel.current_task()
+        task_status.started()
+        try:
+            while True:
+                commit_at, wipe_at = min(self._partial.due_at, self._commit_at), self._wipe_due_at()
+                if trio.current_time() >= commit_at:
+                    await self._let_others_join()
+                    await self._commit_pending(live)
+                elif trio.current_time() >= wipe_at:
+                    await self._wipe_traces()
+                else:
+                    with trio.move_on_at(min(commit_at, wipe_at)):
+                        self._pump_parked = True
+                        await trio.lowlevel.wait_task_rescheduled(self._abort_park)
+        finally:
+            self._pump = None
+
+    async def _let_others_join(self) -> None:
+        """Wait a few ticks as long as they bring more: those just told of a commit come back with their next step.
+
+        It costs microseconds, and one large transaction is far cheaper than two small ones.
+        """
+        quiet = 0
+        for _ in range(_MOST_TICKS):
+            known = len(self._steps)
+            await trio.lowlevel.checkpoint()
+            quiet = 0 if len(self._steps) > known else quiet + 1
+            if quiet == _QUIET_TICKS:
+                break
+
+    def _wipe_due_at(self) -> float:
+        return self._wipe_at if self._writer is not None and self._writer.traces else math.inf
+
+    async def _wipe_traces(self) -> None:
+        """Use a quiet moment to wipe a little of what is left of deleted sessions."""
+        assert self._writer is not None
+        try:
+            with trio.CancelScope(shield=True):
+                more = await trio.to_thread.run_sync(self._writer.wipe_traces)
+            self._wipe_at = trio.current_time() + (0 if more else _WIPE_AGAIN_S)
+        except sqlite3.Error:
+            log.exception("what is left of deleted sessions could not be wiped")
+            self._wipe_at = math.inf  # it is tried again when the store is opened the next time
+
+    def _abort_park(self, _: object) -> trio.lowlevel.Abort:
+        self._pump_parked = False
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    async def _commit_pending(self, live: LiveState) -> None:
+        """Take everything that was handed over and make it durable, or fail for good."""
+        seq, size, written = live.seq, self.backlog, self._handed_over
+        batch = self._take(live)
+        if batch is None or self.failure is not None:
+            return
+        self._in_writing, self._handed_over = written, trio.Event()
+        try:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._write, batch)
+        except Exception as error:  # noqa: BLE001 - whatever it was: what is not written was not acknowledged
+            self._fail(error, live)
+        else:
+            self.durable_seq = seq
+            self.backlog -= size
+        self._in_writing = None
+        written.set()
+
+    def _take(self, live: LiveState) -> Batch | None:
+        steps, self._steps = self._steps, []
+        self._commit_at = math.inf
+        batch = Batch(steps=steps)
+        for step in steps:
+            if isinstance(step, SessionEvent) and step.session_id is not None:
+                self._note(step, step.session_id, batch)
+        batch.summaries = {
+            session_id: summary
+            for session_id in dict.fromkeys(step.session_id for step in steps if isinstance(step, SessionEvent))
+            if session_id is not None and (summary := live.summary_of(session_id)) is not None
+        }
+        for session_id in batch.summaries:
+            if self._since_state.get(session_id, 0) >= limits.STATE_EVERY_EVENTS:
+                state = live.state_of(session_id)
+                if state is not None:
+                    self._since_state[session_id] = 0
+                    batch.states[session_id] = state
+                    batch.kept += self._partial.take(session_id)  # so that none of it straddles the state
+        for step in steps:
+            if isinstance(step, Forget):
+                self._since_state.pop(step.session_id, None)
+        batch.kept += self._partial.take_due()
+        return batch if batch.steps or batch.kept else None
+
+    def _note(self, event: SessionEvent, session_id: SessionId, batch: Batch) -> None:
+        weight = 1 + len(encode_event(event)) // _BYTES_PER_EVENT
+        self._since_state[session_id] = self._since_state.get(session_id, 0) + weight
+        if (about := ended_by(event.event)) is not None:
+            batch.dropped.append((session_id, about))
+
+    def _write(self, batch: Batch) -> None:
+        assert self._writer is not None
+        self._writer.write(batch)
+
+    def _fail(self, error: Exception, live: LiveState) -> None:
+        log.error("the store could not be written", exc_info=error)
+        self.failure = StorageFailed(
+            f"the store in {self.home} could not be written ({error}); nothing more is accepted. See to the disk, then "
+            "start again: everything acknowledged before is safe"
+        )
+        self._steps = []
+        self._partial = PartialText()
+        self._commit_at = self._wipe_at = math.inf
+        self.backlog = 0
+        self._handed_over.set()
+        live.storage_failed(self.failure)
+
+    async def _write_the_rest(self) -> None:
+        if self._live is not None and self.failure is None:
+            await self._commit_pending(self._live)
+        while self._wipe_due_at() <= trio.current_time():
+            await self._wipe_traces()
+
+
+_QUIET_TICKS = 4
+_MOST_TICKS = 32
+_WIPE_AGAIN_S = 5.0  # after a reader in another process was in the way
+_BYTES_PER_EVENT = 4_096  # long events count for several: what matters is how much opening a session has to read

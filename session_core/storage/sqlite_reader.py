@@ -1,0 +1,108 @@
+"""Reading the store of a home, in worker threads, also while another process writes to it."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from session_core.errors import ServiceClosed
+from session_core.ids import MessageId, SessionId
+from session_core.storage.base import MessagePage, StoredSession
+from session_core.storage.files import Connect, connect, open_for_reading
+from session_core.storage.home import default_home
+from session_core.storage.reader import Reader
+from session_core.storage.schema import UNREADABLE, problem
+from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.messages import Message
+from session_core.vocabulary.replies import SearchHit
+from session_core.vocabulary.snapshots import SessionSummary
+
+T = TypeVar("T")
+
+
+class SqliteReader:
+    """Reads the store of a home, also while another process writes to it."""
+
+    def __init__(self, home: Path | None = None, *, connect: Connect = connect) -> None:
+        self._home = home
+        self._connect = connect
+        self._reading = trio.CapacityLimiter(1)  # one connection serves one reader at a time
+        self._reader: Reader | None = None
+        self._closed = True
+
+    @property
+    def home(self) -> Path:
+        """The directory that holds everything."""
+        if self._home is None:
+            self._home = default_home()
+        return self._home
+
+    @asynccontextmanager
+    async def open_reader(self) -> AsyncGenerator[None]:
+        """Open the store for reading; the reading methods work inside the block."""
+        self._closed = False
+        try:
+            await self._read(Reader.probe)
+            yield
+        finally:
+            await self._close_reader()
+
+    async def _read(self, what: Callable[..., T], *arguments: object) -> T:
+        def in_thread() -> T:
+            if self._closed:
+                raise ServiceClosed("the store is closed")
+            try:
+                if self._reader is None:
+                    self._reader = Reader(open_for_reading(self.home, self._connect))
+                return what(self._reader, *arguments)
+            except UNREADABLE as error:
+                raise problem(error) from error
+
+        return await trio.to_thread.run_sync(in_thread, limiter=self._reading)
+
+    async def _close_reader(self) -> None:
+        """Close the connection when nobody reads by it any more."""
+        with trio.CancelScope(shield=True):
+            async with self._reading:
+                self._closed = True
+                if self._reader is not None:
+                    self._reader.close()
+                    self._reader = None
+
+    async def list_sessions(self) -> tuple[SessionSummary, ...]:
+        """Return the list of sessions, oldest first."""
+        return await self._read(Reader.summaries)
+
+    async def load(self, session_id: SessionId) -> StoredSession | None:
+        """Return what a session goes on from."""
+        return await self._read(Reader.load, _sound(session_id))
+
+    async def load_messages(self, session_id: SessionId, *, before: int, limit: int) -> MessagePage:
+        """Return messages that came right before message number `before`."""
+        return await self._read(Reader.messages, _sound(session_id), before, limit)
+
+    async def load_path(self, session_id: SessionId, message_id: MessageId, *, max_chars: int) -> tuple[Message, ...]:
+        """Return the messages on the way to this one."""
+        return await self._read(Reader.path, _sound(session_id), _sound(message_id), max_chars)
+
+    async def newest_leaf(self, session_id: SessionId, message_id: MessageId) -> MessageId | None:
+        """Return the newest message that descends from this one."""
+        return await self._read(Reader.newest_leaf, _sound(session_id), _sound(message_id))
+
+    async def search(self, text: str, *, limit: int) -> tuple[SearchHit, ...]:
+        """Return messages that hold all words of `text`."""
+        return await self._read(Reader.search, text, limit)
+
+    async def journal(self, session_id: SessionId) -> AsyncIterator[tuple[SessionEvent, ...]]:
+        """Read all events of a session in order."""
+        n = 0
+        while page := await self._read(Reader.journal_page, _sound(session_id), n):
+            n += len(page)
+            yield page
+
+
+def _sound(name: str) -> str:
+    """Make a name that can be looked up; what cannot be encoded is the name of nothing."""
+    return name.encode("utf-8", "replace").decode()

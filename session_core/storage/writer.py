@@ -1,0 +1,323 @@
+"""Writing a batch into the SQLite store: one transaction, and everything derived from its events with it.
+
+Runs in a worker thread, one batch at a time. What it remembers between batches (row numbers, counts, results of tool
+calls that wait for their message) is only trusted as long as every batch succeeds; after a failure nothing is written.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from session_core import limits
+from session_core.ids import CallId, SessionId
+from session_core.storage.base import StoredReply
+from session_core.storage.files import BUSY_TIMEOUT_MS
+from session_core.storage.lists import reply_checksum
+from session_core.storage.reader import Reader
+from session_core.storage.records import BLOB_CHARS, FORMAT, Record, checksum, to_record
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.added import ABOUT_MESSAGES, added_messages, collect_results
+from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.frozen import Vector
+from session_core.vocabulary.messages import Message, TextPart, ToolResultPart, size_of
+from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
+from session_core.wire.codec import encode, encode_event
+
+LONGEST_SEARCHED_RESULT = (
+    4_000  # of a tool's output only the beginning is searched: the rest would bury everything else
+)
+LONGEST_SEARCHED_TEXT = 100_000
+PATIENCE_WITH_READERS_MS = 50  # when traces are wiped, with all writing waiting
+MERGED_PAGES = 256  # of the search index at a time: some milliseconds
+_TRACES = "SELECT 1 FROM meta WHERE key = 'traces'"
+
+
+@attrs.frozen
+class Forget:
+    """Remove a session."""
+
+    session_id: SessionId
+
+
+@attrs.frozen
+class KeptText:
+    """Text of an unfinished answer, in case it never finishes; `about` is its message id."""
+
+    session_id: SessionId
+    about: str
+    raw: bytes
+
+
+Step = SessionEvent | StoredReply | Forget
+
+
+@attrs.define(kw_only=True)
+class Batch:
+    """What becomes durable together: steps in order, text to keep and to drop, the sessions as they are after it."""
+
+    steps: Sequence[Step]
+    kept: list[KeptText] = attrs.field(factory=list)
+    dropped: list[tuple[SessionId, str]] = attrs.field(factory=list)
+    summaries: dict[SessionId, SessionSummary] = attrs.field(factory=dict)
+    states: dict[SessionId, SessionSnapshot] = attrs.field(factory=dict)
+
+
+@attrs.define
+class _Session:
+    """A session's row, as far as the next event needs it."""
+
+    id: int
+    session_id: SessionId
+    last_n: int = 0
+    messages: int = 0
+    bytes: int = 0
+    results: dict[CallId, ToolResultPart] = attrs.field(factory=dict)
+
+
+class Writer:
+    """Owns the one connection that writes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._reader = Reader(connection)
+        self._sessions: dict[SessionId, _Session] = {}
+        (self._last_message,) = connection.execute("SELECT coalesce(max(id), 0) FROM message").fetchone()
+        self._rows: list[tuple[object, ...]] = []
+        self._messages: list[tuple[object, ...]] = []
+        self._texts: list[tuple[int, str]] = []
+        self.traces = connection.execute(_TRACES).fetchone() is not None
+        """Whether words of deleted sessions are still in the search index or in the write-ahead log."""
+        self._merging = False
+
+    def write(self, batch: Batch) -> None:
+        """Make a batch durable."""
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            self._write(batch)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _write(self, batch: Batch) -> None:
+        touched: dict[SessionId, _Session] = {}
+        for step in batch.steps:
+            if isinstance(step, SessionEvent):
+                assert step.session_id is not None
+                session = touched[step.session_id] = self._session(step.session_id)
+                self._add(session, step)
+            elif isinstance(step, StoredReply):
+                self._remember(step)
+            else:
+                self._flush()
+                self._forget(step.session_id)
+                touched.pop(step.session_id, None)
+        self._flush()
+        self._db.executemany(
+            "DELETE FROM passing WHERE session = ? AND about = ?",
+            [(self._session(session_id).id, about) for session_id, about in batch.dropped if session_id in touched],
+        )
+        self._db.executemany(
+            "INSERT INTO passing (session, about, checksum, payload) VALUES (?, ?, ?, ?)",
+            [
+                (self._session(text.session_id).id, text.about, checksum(text.session_id, 0, text.raw), text.raw)
+                for text in batch.kept
+            ],
+        )
+        self._db.executemany(_UPDATE_SESSION, [_columns(each, batch.summaries) for each in touched.values()])
+        for session_id, state in batch.states.items():
+            if session_id in touched:
+                self.save_state(session_id, state)
+
+    def _session(self, session_id: SessionId) -> _Session:
+        known = self._sessions.get(session_id)
+        if known is None:
+            row = self._db.execute(
+                "SELECT id, last_n, messages, bytes FROM session WHERE session_id = ?", (session_id,)
+            ).fetchone()
+            if row is None:
+                added = self._db.execute("INSERT INTO session (session_id) VALUES (?)", (session_id,))
+                row = (added.lastrowid, 0, 0, 0)
+            number, last_n, messages, size = row
+            known = self._sessions[session_id] = _Session(number, session_id, last_n, messages, size)
+        return known
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def _add(self, session: _Session, event: SessionEvent) -> None:
+        if isinstance(event.event, ev.ToolResultsCommitted):
+            self._find_results(session, event.event)
+        payload, links = encode_event(event), None
+        if len(payload) >= BLOB_CHARS:
+            record = to_record(payload)
+            payload, links = record.payload, record.links
+            self._keep_blobs(session, record)
+        session.last_n = n = session.last_n + 1
+        session.bytes += len(payload)
+        crc = checksum(session.session_id, n, payload, links)
+        self._rows.append((session.id, n, FORMAT, crc, payload, links))
+        if isinstance(event.event, ABOUT_MESSAGES):
+            self._index(session, event, n)
+            collect_results(session.results, event.event)
+
+    def _index(self, session: _Session, event: SessionEvent, n: int) -> None:
+        for message in added_messages(event.event, session.results, event.at):
+            self._last_message += 1
+            self._messages.append(
+                (
+                    self._last_message,
+                    session.id,
+                    session.messages,
+                    message.message_id,
+                    message.parent_id,
+                    message.role,
+                    message.created_at,
+                    size_of(message),
+                    n,
+                )
+            )
+            if text := searched_text(message):
+                self._texts.append((self._last_message, text))
+            session.messages += 1
+
+    def _find_results(self, session: _Session, committed: ev.ToolResultsCommitted) -> None:
+        """After a restart, read back the results that were recorded before it."""
+        if all(call_id in session.results for call_id in committed.call_ids):
+            return
+        self._flush()
+        for call_id, result in self._reader.results_after(session.id, session.session_id, committed.parent_id).items():
+            session.results.setdefault(call_id, result)
+
+    def _keep_blobs(self, session: _Session, record: Record) -> None:
+        for digest, data in record.blobs:
+            self._db.execute("INSERT OR IGNORE INTO blob (digest, data) VALUES (?, ?)", (digest, data))
+            self._db.execute("INSERT OR IGNORE INTO blob_use (session, digest) VALUES (?, ?)", (session.id, digest))
+            session.bytes += len(data)
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._db.executemany(
+                "INSERT INTO event (session, n, format, checksum, payload, links) VALUES (?, ?, ?, ?, ?, ?)", self._rows
+            )
+        if self._messages:
+            self._db.executemany("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._messages)
+        if self._texts:
+            self._db.executemany("INSERT INTO message_text (rowid, text) VALUES (?, ?)", self._texts)
+        self._rows, self._messages, self._texts = [], [], []
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def save_state(self, session_id: SessionId, state: SessionSnapshot) -> None:
+        """Keep a session's newest state; its messages are not repeated, only counted."""
+        session = self._session(session_id)
+        payload = encode(attrs.evolve(state, messages=Vector()))
+        self._db.execute(
+            "INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?, ?)",
+            (
+                session.id,
+                session.last_n,
+                len(state.messages),
+                checksum(session_id, session.last_n, payload),
+                payload,
+            ),
+        )
+
+    def _remember(self, reply: StoredReply) -> None:
+        payload = encode(reply.reply)
+        added = self._db.execute(
+            "INSERT OR REPLACE INTO reply (client_id, key, fingerprint, payload, checksum) VALUES (?, ?, ?, ?, ?)",
+            (reply.client_id, reply.key, reply.fingerprint, payload, reply_checksum(reply, payload)),
+        )
+        self._db.execute("DELETE FROM reply WHERE id <= ?", ((added.lastrowid or 0) - limits.IDEMPOTENCY_CAPACITY,))
+
+    def _forget(self, session_id: SessionId) -> None:
+        forget(self._db, self._session(session_id).id)
+        del self._sessions[session_id]
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES ('traces', 'yes')")
+        self.traces, self._merging = True, False
+
+    def wipe_traces(self) -> bool:
+        """Do a little of what lets nothing stay of deleted sessions; returns whether there is more to do at once.
+
+        Free pages are overwritten anyway. The search index keeps deleted words until its parts are merged, and the
+        write-ahead log until it is cut; a reader in another process may be in the way of that, so it is tried again.
+        """
+        before = self._db.total_changes
+        pages = MERGED_PAGES if self._merging else -MERGED_PAGES  # less than none begins a merge of everything
+        self._merging = True
+        self._db.execute("INSERT INTO message_text (message_text, rank) VALUES ('merge', ?)", (pages,))
+        if self._db.total_changes - before > 1:
+            return True
+        self._db.execute("DELETE FROM meta WHERE key = 'traces'")
+        self._db.execute(f"PRAGMA busy_timeout = {PATIENCE_WITH_READERS_MS}")
+        (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        self.traces, self._merging = bool(busy), False
+        if busy:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('traces', 'yes')")
+        return False
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+
+def forget(db: sqlite3.Connection, session: int) -> None:
+    """Delete every row of a session, and the blobs that nobody else uses."""
+    db.execute("DELETE FROM message_text WHERE rowid IN (SELECT id FROM message WHERE session = ?)", (session,))
+    blobs = db.execute("SELECT digest FROM blob_use WHERE session = ?", (session,)).fetchall()
+    for table in ("event", "passing", "blob_use", "state", "message"):
+        db.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - names from the line above
+    db.execute("DELETE FROM session WHERE id = ?", (session,))
+    db.executemany(
+        "DELETE FROM blob WHERE digest = ? AND NOT EXISTS (SELECT 1 FROM blob_use WHERE blob_use.digest = blob.digest)",
+        blobs,
+    )
+
+
+def searched_text(message: Message) -> str:
+    """Return what of a message can be searched for."""
+    return "\n".join(_searched_parts(message))[:LONGEST_SEARCHED_TEXT]
+
+
+def _searched_parts(message: Message) -> Iterable[str]:
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            yield part.text
+        elif isinstance(part, ToolResultPart):
+            yield part.text[:LONGEST_SEARCHED_RESULT]
+
+
+_UPDATE_SESSION = """
+UPDATE session SET last_n = ?, messages = ?, bytes = ?, name = ?, created_at = ?, updated_at = ?, archived = ?,
+    parent_id = ?, cwd = ?, model = ?, activity = ?, retry_at = ?, activity_message = ?, queued = ?, open_requests = ?,
+    wakeups = ?
+WHERE id = ?
+"""
+
+
+def _columns(session: _Session, summaries: dict[SessionId, SessionSummary]) -> tuple[object, ...]:
+    each = summaries[session.session_id]
+    activity = each.activity
+    return (
+        session.last_n,
+        session.messages,
+        session.bytes,
+        each.name,
+        each.created_at,
+        each.updated_at,
+        each.archived,
+        each.parent_id,
+        each.cwd,
+        each.model,
+        activity.name,
+        activity.retry_at,
+        activity.message,
+        each.queued,
+        each.open_requests,
+        each.wakeups,
+        session.id,
+    )

@@ -1,0 +1,320 @@
+"""What the checks of a store stand on: where stores come from, and a small service that hands events to one.
+
+`LiveSessions` does what the real service does with a store, and nothing else: it numbers events, hands them over before
+it folds them, and answers the store's questions from the folded state. Beside that it keeps its own books of what it
+has told the store, so that a check can compare what comes back with what was said, and not with another store.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import trio
+
+from session_core.errors import StorageFailed
+from session_core.ids import CallId, Cursor, Epoch, MessageId, SessionId, TurnId, new_id, new_session_id
+from session_core.session.fleet import FleetState
+from session_core.session.restore import restore
+from session_core.session.state import SessionState
+from session_core.storage.base import OpenedStore, SessionStore, StoredSession, StoreReader
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, size_of
+from session_core.vocabulary.sessions import Settings
+from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
+
+NOWHERE = Cursor(epoch=Epoch("run_check"), seq=0)
+"""The cursor of states that are compared: it says when somebody looked, not what was seen."""
+_START_MS = 1_700_000_000_000
+_SETTINGS = Settings(model="check-model", cwd="/check")
+
+
+class StoreHarness(ABC):
+    """One place, empty at first, where stores of the kind under test keep their things.
+
+    Attributes:
+        exclusive: Whether a second opener gets `StoreInUse`; only a store that nobody else can reach may say no.
+        patience_s: How long the text of an unfinished answer may take until it is kept.
+    """
+
+    exclusive: bool = True
+    patience_s: float = 10.0
+
+    @abstractmethod
+    def make_store(self) -> SessionStore:
+        """Make a store on this place, not opened yet; each call gives one that knows nothing of the others."""
+
+    def make_reader(self) -> AbstractAsyncContextManager[StoreReader] | None:
+        """Open a second view of the place, as another process would have it; None when the store has none."""
+        return None
+
+    async def crash(self, store: SessionStore) -> SessionStore | None:
+        """Lose the process that runs this store, and return a new store that finds what is left of it.
+
+        The check leaves the old store's block afterwards; what it writes then must not reach the new one, and that it
+        fails is no fault. None when a crash cannot be played: then the store is closed and opened again instead.
+        """
+        return None
+
+
+@asynccontextmanager
+async def serving(store: SessionStore) -> AsyncGenerator["LiveSessions"]:
+    """Open a store and run it for the length of the block, as the service does."""
+    live = LiveSessions(store)
+    failure: Exception | None = None
+    try:
+        async with store.open() as opened:
+            live.opened = opened
+            live.fleet.sessions = {summary.session_id: summary for summary in opened.summaries}
+            async with trio.open_nursery() as nursery:
+                await nursery.start(store.run, live)
+                try:
+                    yield live
+                except Exception as error:  # noqa: BLE001 - raised again below, without the group a nursery would make
+                    failure = error
+                nursery.cancel_scope.cancel(reason="the check is done")
+    except StorageFailed:
+        if not live.crashed and failure is None:
+            raise
+    except ExceptionGroup as group:
+        raise AssertionError(f"the store's own task ended by an error: {group.exceptions}") from group
+    while isinstance(failure, ExceptionGroup) and len(failure.exceptions) == 1:
+        failure = failure.exceptions[0]
+    if failure is not None:
+        raise failure
+
+
+class LiveSessions:
+    """Sessions that live in memory and are handed to a store event by event."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self.store = store
+        self.opened = OpenedStore()
+        self.seq = 0
+        self.fleet = FleetState()
+        self.states: dict[SessionId, SessionState] = {}
+        self.told: dict[SessionId, list[SessionEvent]] = {}
+        self.messages: dict[SessionId, list[Message]] = {}
+        self.failures: list[StorageFailed] = []
+        self.crashed = False
+
+    # --- what the store asks ------------------------------------------------------------------------------------------
+
+    def summary_of(self, session_id: SessionId) -> SessionSummary | None:
+        """Return a session's line in the list."""
+        return self.fleet.sessions.get(session_id)
+
+    def state_of(self, session_id: SessionId) -> SessionSnapshot | None:
+        """Return a session's state."""
+        state = self.states.get(session_id)
+        return state.snapshot(Cursor(epoch=NOWHERE.epoch, seq=self.seq)) if state is not None else None
+
+    def storage_failed(self, failure: StorageFailed) -> None:
+        """Note that nothing more will be written."""
+        self.failures.append(failure)
+
+    # --- what the checks do -------------------------------------------------------------------------------------------
+
+    def record(self, session_id: SessionId | None, event: ev.Event) -> SessionEvent:
+        """Hand an event over and fold it, in one step without a checkpoint."""
+        state = self.states.get(session_id) if session_id is not None else None
+        sseq = state.sseq + 1 if state is not None else 0
+        envelope = SessionEvent(self.seq + 1, sseq, session_id, _START_MS + self.seq, event)
+        self.store.append(envelope)  # first: should it refuse, nothing has changed
+        self.seq += 1
+        before = state.activity if state is not None else None
+        if state is not None and session_id is not None:
+            state.apply(envelope)
+            self.told[session_id].append(envelope)
+        self.fleet.apply(envelope)
+        if state is not None and state.activity is not before:
+            self.record(session_id, ev.ActivityChanged(activity=state.activity))
+        return envelope
+
+    async def bring(self, session_id: SessionId, before: "LiveSessions | None" = None) -> SessionState:
+        """Go on with a session that is only in the store; `before` is who wrote it, and hands its books on."""
+        stored = await self.store.load(session_id)
+        assert stored is not None, f"session {session_id} is in the list, but nothing of it can be loaded"
+        self.states[session_id] = state = restore(session_id, stored)
+        self.told[session_id] = list(before.told[session_id]) if before is not None else []
+        self.messages[session_id] = list(before.messages[session_id]) if before is not None else []
+        return state
+
+    async def crash(self, harness: StoreHarness) -> SessionStore | None:
+        """Lose the process; returns the store that finds what is left, if the harness can play that."""
+        left = await harness.crash(self.store)
+        self.crashed = left is not None
+        return left
+
+    async def durable(self) -> None:
+        """Wait until everything that was handed over is durable."""
+        await self.store.wait_durable(self.seq)
+
+    def create(self, name: str = "check", session_id: SessionId | None = None) -> SessionId:
+        """Begin a session."""
+        session_id = session_id or new_session_id()
+        self.states[session_id] = SessionState(session_id=session_id)
+        self.told[session_id], self.messages[session_id] = [], []
+        self.record(session_id, ev.SessionCreated(name=name, settings=_SETTINGS))
+        return session_id
+
+    def delete(self, session_id: SessionId) -> None:
+        """Remove a session, as the service does."""
+        self.record(session_id, ev.SessionDeleted())
+        for books in (self.states, self.told, self.messages):
+            books.pop(session_id)
+        self.store.forget(session_id)
+
+    def say(self, session_id: SessionId, text: str, *, role: Role = "user", message_id: str | None = None) -> Message:
+        """Add a message after the head: of a person, or a summary by which a compaction ends."""
+        head = self.states[session_id].head
+        message = _message(role, head, self.now, TextPart(text=text), message_id=message_id)
+        self.messages[session_id].append(message)
+        if role == "summary":
+            self.record(session_id, ev.CompactionFinished(status="completed", summary=message))
+        else:
+            self.record(session_id, ev.MessageAdded(message=message))
+        return message
+
+    def start_answer(self, session_id: SessionId) -> MessageId:
+        """Let a model begin to answer."""
+        message_id, turn_id = MessageId(new_id("msg")), TurnId(new_id("turn"))
+        self.record(session_id, ev.TurnStarted(turn_id=turn_id))
+        head = self.states[session_id].head
+        self.record(
+            session_id, ev.MessageStarted(message_id=message_id, parent_id=head, turn_id=turn_id, model="check-model")
+        )
+        self.record(session_id, ev.PartStarted(message_id=message_id, kind="text"))
+        return message_id
+
+    def answer(
+        self, session_id: SessionId, text: str, *, calls: Iterable[str] = (), message_id: str | None = None
+    ) -> Message:
+        """Let a model answer, with calls of tools if there are any."""
+        parts = [ToolCallPart(call_id=CallId(call), name="look", arguments=JsonObject({"at": call})) for call in calls]
+        head = self.states[session_id].head
+        message = _message("assistant", head, self.now, TextPart(text=text), *parts, message_id=message_id)
+        self.messages[session_id].append(message)
+        self.record(session_id, ev.MessageCompleted(message=message))
+        return message
+
+    def finish_call(self, session_id: SessionId, call: str, text: str) -> ToolResultPart:
+        """Let a tool call end with this result."""
+        result = ToolResultPart(call_id=CallId(call), name="look", status="success", text=text)
+        self.record(session_id, ev.ToolCallFinished(result=result))
+        return result
+
+    def commit_results(self, session_id: SessionId, results: Iterable[ToolResultPart]) -> Message:
+        """Let results join the conversation as one message after the head."""
+        parts = tuple(results)
+        message = _message("tool", self.states[session_id].head, self.now, *parts)
+        self.messages[session_id].append(message)
+        call_ids = tuple(part.call_id for part in parts)
+        self.record(
+            session_id,
+            ev.ToolResultsCommitted(
+                message_id=message.message_id, parent_id=message.parent_id, turn_id=None, call_ids=call_ids
+            ),
+        )
+        return message
+
+    def bring_back(self, session_id: SessionId, messages: tuple[Message, ...]) -> None:
+        """Let older messages join the newest ones once more, or those of another session."""
+        self.messages[session_id] += messages
+        self.record(session_id, ev.MessagesImported(messages=messages, head=messages[-1].message_id))
+
+    def go_to(self, session_id: SessionId, message_id: MessageId | None) -> None:
+        """Go on after another message."""
+        self.record(session_id, ev.BranchSwitched(head=message_id))
+
+    # --- what must come back ------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The time of the next event."""
+        return _START_MS + self.seq
+
+    def kept(self, session_id: SessionId) -> tuple[SessionEvent, ...]:
+        """What the journal of a session must hold."""
+        return tuple(event for event in self.told[session_id] if not isinstance(event.event, PASSING))
+
+    def snapshot(self, session_id: SessionId) -> SessionSnapshot:
+        """The state that must come back."""
+        return self.states[session_id].snapshot(NOWHERE)
+
+    def path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
+        """The way to a message, found by going from parent to parent."""
+        everything, wanted, end = self.messages[session_id], message_id, len(self.messages[session_id])
+        way: list[Message] = []
+        while (place := _last_place(everything[:end], wanted)) is not None:
+            message = everything[place]
+            max_chars -= size_of(message)
+            if way and max_chars < 0:
+                break
+            way.insert(0, message)
+            if message.role == "summary" or message.parent_id is None:
+                break
+            wanted, end = message.parent_id, place
+        return tuple(way)
+
+    def newest_leaf(self, session_id: SessionId, message_id: MessageId) -> MessageId | None:
+        """The newest of all messages whose ancestors include this one, or itself."""
+        everything = self.messages[session_id]
+        parents = {message.message_id: message.parent_id for message in everything}
+        for message in reversed(everything):
+            each = message.parent_id
+            while each is not None and each != message_id:
+                each = parents.get(each)
+            if each is not None:
+                return message.message_id
+        return message_id if message_id in parents else None
+
+
+def restored(session_id: SessionId, stored: StoredSession | None) -> SessionSnapshot:
+    """Return the state that a service would go on from."""
+    assert stored is not None, f"session {session_id} was kept, but nothing of it can be loaded"
+    return restore(session_id, stored).snapshot(NOWHERE)
+
+
+def expect(found: object, wanted: object, promise: str) -> None:
+    """Fail with a sentence that says what was promised, and both values."""
+    assert found == wanted, f"{promise}; expected {_shown(wanted)}, found {_shown(found)}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 2_000 else f"{text[:2_000]}… ({len(text)} characters)"
+
+
+def _message(
+    role: Role,
+    parent_id: MessageId | None,
+    at: int,
+    *parts: TextPart | ToolCallPart | ToolResultPart,
+    message_id: str | None = None,
+) -> Message:
+    name = MessageId(message_id or new_id("msg"))
+    return Message(message_id=name, parent_id=parent_id, role=role, parts=parts, created_at=at)
+
+
+def _last_place(messages: list[Message], message_id: MessageId) -> int | None:
+    places = [place for place, message in enumerate(messages) if message.message_id == message_id]
+    return places[-1] if places else None
+
+
+async def journal_of(store: StoreReader, session_id: SessionId) -> tuple[SessionEvent, ...]:
+    """Read all events of a session."""
+    return tuple([event async for handful in store.journal(session_id) for event in handful])
+
+
+def ids_in(summaries: Iterable[SessionSummary]) -> list[SessionId]:
+    """Return which sessions are in a list, in its order."""
+    return [summary.session_id for summary in summaries]
+
+
+async def loads(live: LiveSessions, session_id: SessionId, truth: LiveSessions | None = None) -> None:
+    """Check that loading a session gives the state it was left in; `truth` is who left it."""
+    wanted = (truth or live).snapshot(session_id)
+    found = restored(session_id, await live.store.load(session_id))
+    expect(found, wanted, "a loaded session is the one that was left")

@@ -1,0 +1,19 @@
+"""Care for the SQLite store of a home: look whether it is sound, make it sound again, keep it small and safe.
+
+- `verify`: `verify_store`, which reads everything and says what does not fit; changes nothing
+- `rebuild`: `rebuild_store`, which makes a new file from every record that can still be read, and swaps it in
+- `store_files`: `compact_store`, `backup_store`, `store_statistics`
+- `exchange`: sessions as JSON lines, out and in
+- `finding`: what `verify` reports
+- `session_check`, `table_check`: the parts of `verify`, for one session and for what all share
+- `harvest`: the readable records of a store, from SQLite and from raw pages, gathered in a scratch file
+- `raw_file`: the header of a database file and its write-ahead log, as bytes
+- `salvage`: records found in raw pages, whatever has happened to the tables around them
+
+Rules:
+1. A record proves itself: its checksum fits the session it names and its place in it. Nothing else is believed.
+2. A session stays a beginning of what it was: after the first record that is lost, nothing of it is kept in its place.
+3. The old file is only replaced by a complete one, and kept beside it if anything in it could not be read.
+
+Everything blocks: call it in a worker thread. `progress` is told, in words for people, what is being done.
+"""

@@ -1,0 +1,341 @@
+"""A session as a file, to be kept elsewhere or carried to another home, and back: nothing of the journal is lost.
+
+An export is text, one JSON document per line:
+
+    {"type":"session_core_export","version":1,"format":1,"session_id":...,"name":...,"exported_at":...}
+    one line for each event of the journal, as it goes over the wire
+    {"type":"end","events":...,"digest":...}
+
+Rules:
+1. The digest is that of all lines before the last. So a file that was cut off, edited, reordered or put together from
+   two is found out, at the latest by its last line. It protects against accidents, not against somebody who computes a
+   new digest.
+2. An import reads and checks everything before it opens the store, and then hands all events over in one step: they
+   become durable in one transaction or not at all. Hence the limit, as all of it is in memory for a moment.
+3. What a journal does not have is not in an export either: the text of an answer that is just being written. A session
+   that was running is interrupted when a service next finds it.
+4. Times, settings, grants and wake-ups are taken over as they are. Wake-ups of a file from elsewhere will start turns,
+   with the permissions that the file says: import only what you would run.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from hashlib import blake2b
+from typing import Any, Final, NoReturn
+
+import attrs
+import msgspec
+import trio
+
+from session_core import limits
+from session_core.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    ProtocolError,
+    StorageFailed,
+    StoreDamaged,
+    StoreUnusable,
+)
+from session_core.ids import Cursor, SessionId, WakeupId, is_session_id, new_epoch, new_id, new_session_id, now_ms
+from session_core.session.fleet import FleetState
+from session_core.session.state import SessionState
+from session_core.storage.base import OpenedStore, SessionStore, StoreReader
+from session_core.storage.records import FORMAT, DamagedRecord, from_record
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
+from session_core.wire import strict_json
+from session_core.wire.codec import encode_event
+
+EXPORT_VERSION: Final = 1
+MAX_IMPORT_BYTES: Final = 256 * 1024 * 1024
+"""The longest session that can be imported. All its events are in memory until they are durable, and there they take
+two to six times as much."""
+
+_KIND: Final = "session_core_export"
+_END: Final = b'{"type":"end",'
+_HEADER_FIELDS: Final = {"type": str, "version": int, "format": int, "session_id": str, "name": str, "exported_at": int}
+_encode = msgspec.json.Encoder().encode
+
+
+@attrs.frozen(kw_only=True)
+class ImportReport:
+    """What was imported, and under which id it can be found now."""
+
+    session_id: SessionId
+    events: int
+    messages: int
+
+
+# --- out --------------------------------------------------------------------------------------------------------------
+
+
+async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGenerator[bytes]:
+    """Give a session line by line, each with its line break.
+
+    It may be running meanwhile: the export ends where the journal does when its end is reached.
+
+    Raises:
+        NotFound: There is no session of this id, or it was deleted meanwhile.
+        StoreDamaged: Something of it cannot be read; what was given so far has no last line and is no export.
+    """
+    summary = await _summary(reader, session_id)
+    digest = blake2b(digest_size=32)
+    header = {
+        "type": _KIND,
+        "version": EXPORT_VERSION,
+        "format": FORMAT,
+        "session_id": session_id,
+        "name": summary.name[: limits.MAX_NAME_CHARS],
+        "exported_at": now_ms(),
+    }
+    line = _encode(header) + b"\n"
+    digest.update(line)
+    yield line
+    count = 0
+    async for events in reader.journal(session_id):
+        for event in events:
+            line = encode_event(event) + b"\n"
+            digest.update(line)
+            count += 1
+            yield line
+    await _summary(reader, session_id)  # a journal that vanishes looks just like one that ends
+    if not count:
+        raise StoreDamaged(
+            f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`",
+            field="session_id",
+        )
+    yield _end_line(count, digest.hexdigest())
+
+
+async def _summary(reader: StoreReader, session_id: SessionId) -> SessionSummary:
+    for summary in await reader.list_sessions():
+        if summary.session_id == session_id:
+            return summary
+    raise NotFound(f"there is no session {session_id!r}", field="session_id")
+
+
+def _end_line(events: int, digest: str) -> bytes:
+    return _encode({"type": "end", "events": events, "digest": digest}) + b"\n"
+
+
+# --- in ---------------------------------------------------------------------------------------------------------------
+
+
+async def import_session(
+    lines: AsyncIterable[bytes] | Iterable[bytes], store: SessionStore, *, as_new: bool = False
+) -> ImportReport:
+    """Add an exported session to a store that nobody has open.
+
+    Args:
+        lines: The lines of the file; the line breaks may be left out.
+        store: Where to; it is opened once the whole file has turned out to be sound.
+        as_new: Give the session a new id, so that it can stand beside the one it was exported from.
+
+    Cancellation: nothing is imported, or all of it if the last moment has come.
+
+    Raises:
+        InvalidInput: The lines are not a whole, unchanged export, or too many; the message names the line.
+        StoreUnusable: The export was written by a newer version; or the place cannot be used.
+        Conflict: The store has a session of this id.
+        StoreInUse: Another process writes to the store.
+        StorageFailed: It could not be saved; nothing was imported.
+    """
+    intake = _Intake(as_new=as_new)
+    if isinstance(lines, AsyncIterable):
+        async for line in lines:
+            intake.take(line)
+    else:
+        for line in lines:
+            intake.take(line)
+            await trio.lowlevel.checkpoint()
+    intake.check_end()
+    async with store.open() as opened:
+        await _save(intake, store, opened)
+    state = intake.state
+    return ImportReport(
+        session_id=state.session_id, events=len(intake.events), messages=state.earlier + len(state.messages)
+    )
+
+
+async def _save(intake: "_Intake", store: SessionStore, opened: OpenedStore) -> None:
+    session_id = intake.state.session_id
+    if any(summary.session_id == session_id for summary in opened.summaries):
+        raise Conflict(
+            f"there is a session {session_id} already; delete it first, or import this one as a new session",
+            field="session_id",
+        )
+    live = _Live(intake, opened, seq=store.durable_seq + len(intake.events))
+    failure: StorageFailed | None = None
+    async with trio.open_nursery() as nursery:
+        await nursery.start(store.run, live)
+        for event in intake.events:  # no checkpoint in here: this makes it one transaction
+            store.append(event)
+        try:
+            await store.wait_durable(live.seq)
+        except StorageFailed as error:
+            failure = error
+        nursery.cancel_scope.cancel(reason="the import is over")
+    if failure is not None:
+        raise failure
+
+
+class _Live:
+    """What the store asks of a service: here the state after the last event, as that is when it asks."""
+
+    def __init__(self, intake: "_Intake", opened: OpenedStore, *, seq: int) -> None:
+        self.seq = seq
+        self._state = intake.state
+        self._summaries = {summary.session_id: summary for summary in opened.summaries} | intake.fleet.sessions
+        self._epoch = new_epoch()
+
+    def summary_of(self, session_id: SessionId) -> SessionSummary | None:
+        """Return a session's line in the list."""
+        return self._summaries.get(session_id)
+
+    def state_of(self, session_id: SessionId) -> SessionSnapshot | None:
+        """Return the state of the imported session."""
+        if session_id != self._state.session_id:
+            return None
+        return self._state.snapshot(Cursor(epoch=self._epoch, seq=self.seq))
+
+    def storage_failed(self, failure: StorageFailed) -> None:
+        """Whoever waits is told."""
+
+
+class _Intake:
+    """Checks an export line by line and keeps its events, folded too, until they can be saved."""
+
+    def __init__(self, *, as_new: bool) -> None:
+        self.events: list[SessionEvent] = []
+        self.fleet = FleetState()
+        self.state = SessionState(session_id=SessionId(""))
+        self._renamed = _Renamed() if as_new else None
+        self._exported_id = SessionId("")
+        self._format = FORMAT
+        self._digest = blake2b(digest_size=32)
+        self._line = 0
+        self._size = 0
+        self._ended = False
+
+    def take(self, line: bytes) -> None:
+        """Check the next line."""
+        self._line += 1
+        content = line.removesuffix(b"\n")
+        if self._ended:
+            self._refuse("the export ended with the line before, but more follows")
+        if content.startswith(_END) and self._line > 1:
+            self._take_end(content)
+            return
+        if self._line == 1:
+            self._take_header(content)
+        else:
+            self._take_event(content)
+        self._digest.update(content + b"\n")
+
+    def check_end(self) -> None:
+        """Make sure that the last line has come."""
+        if self._line == 0:
+            raise InvalidInput("there is nothing to import: the file is empty", field="lines")
+        if not self._ended:
+            self._refuse("the export is cut off here: its last line is missing")
+
+    def _take_header(self, content: bytes) -> None:
+        try:
+            header = strict_json.parse(content, max_bytes=limits.MAX_NAME_CHARS * 64)
+        except ProtocolError:
+            header = None
+        if not isinstance(header, dict) or header.get("type") != _KIND:
+            self._refuse("this is not the beginning of an exported session")
+        for field, reads_up_to in (("version", EXPORT_VERSION), ("format", FORMAT)):
+            found = header.get(field)
+            if isinstance(found, int) and found > reads_up_to:
+                raise StoreUnusable(
+                    f"the export has {field} {found}, and this program reads up to {reads_up_to}: it was written by a "
+                    "newer session-core; update this one"
+                )
+        for field, kind in _HEADER_FIELDS.items():
+            if not _is(header.get(field), kind):
+                self._refuse(f"the export should say its {field} here")
+        if header["version"] < 1 or header["format"] < 1 or not is_session_id(header["session_id"]):
+            self._refuse("the version, the format or the session id cannot be right")
+        self._exported_id = SessionId(header["session_id"])
+        self._format = header["format"]
+        self.state = SessionState(session_id=new_session_id() if self._renamed else self._exported_id)
+
+    def _take_event(self, content: bytes) -> None:
+        try:
+            event = from_record(content, None, _no_blob, written_as=self._format)
+        except DamagedRecord as damage:
+            self._refuse(f"this is not an event: {damage}")
+        self._check(event)
+        if self._renamed is not None:
+            event = attrs.evolve(event, session_id=self.state.session_id, event=self._renamed.event(event.event))
+        size = len(encode_event(event))  # now, so that handing over is quick
+        self._size += size
+        if size > limits.MAX_RECORD_BYTES:
+            self._refuse(f"the event is longer than {limits.MAX_RECORD_BYTES} bytes")
+        if self._size > MAX_IMPORT_BYTES:
+            self._refuse(
+                f"the session is longer than {MAX_IMPORT_BYTES // 1024**2} MB, and that is more than can be imported"
+            )
+        self.events.append(event)
+        self.state.apply(event)
+        self.fleet.apply(event)
+
+    def _check(self, event: SessionEvent) -> None:
+        if event.session_id != self._exported_id:
+            self._refuse(f"the event is not of session {self._exported_id!r}")
+        if event.sseq <= self.state.sseq:
+            self._refuse(f"the event has number {event.sseq}, but the one before has {self.state.sseq}")
+        if isinstance(event.event, ev.SessionCreated) != (not self.events):
+            self._refuse("a session begins with its creation, and has no other")
+        if isinstance(event.event, (ev.SessionDeleted, *PASSING)):
+            self._refuse("no journal holds such an event")
+
+    def _take_end(self, content: bytes) -> None:
+        if not self.events:
+            self._refuse("the export ends here and holds no events")
+        if content + b"\n" != _end_line(len(self.events), self._digest.hexdigest()):
+            self._refuse(self._what_is_wrong_with_end(content))
+        self._ended = True
+
+    def _what_is_wrong_with_end(self, content: bytes) -> str:
+        try:
+            said: Any = strict_json.parse(content)["events"]
+        except (ProtocolError, LookupError):
+            return "the last line of the export is damaged"
+        if _is(said, int) and said != len(self.events):
+            return f"the export should hold {said} events, but {len(self.events)} came before this line"
+        return "the export is not what was written: something in it was changed (its digest differs)"
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise InvalidInput(f"line {self._line}: {what}; nothing was imported", field="lines")
+
+
+class _Renamed:
+    """Gives new ids to what a service knows by its id alone, or a copy would take it from its original."""
+
+    def __init__(self) -> None:
+        self._wakeups: dict[WakeupId, WakeupId] = {}
+
+    def event(self, event: ev.Event) -> ev.Event:
+        """Return the event as it is to be in the copy."""
+        match event:
+            case ev.WakeupScheduled(wakeup=wakeup):
+                return attrs.evolve(event, wakeup=attrs.evolve(wakeup, wakeup_id=self._new(wakeup.wakeup_id)))
+            case ev.WakeupCancelled(wakeup_id=wakeup_id) | ev.WakeupFired(wakeup_id=wakeup_id):
+                return attrs.evolve(event, wakeup_id=self._new(wakeup_id))
+            case _:
+                return event
+
+    def _new(self, wakeup_id: WakeupId) -> WakeupId:
+        return self._wakeups.setdefault(wakeup_id, WakeupId(new_id("wake")))
+
+
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _no_blob(_: bytes) -> None:
+    """An export holds its texts in place."""

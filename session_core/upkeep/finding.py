@@ -1,0 +1,76 @@
+"""What a check of a store reports."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import attrs
+
+from session_core.ids import SessionId
+
+Progress = Callable[[str], None]
+"""Is told what is being done."""
+
+REBUILD = "make a copy of the home, then run `session-core store rebuild`: it saves what can still be read"
+REBUILD_DERIVED = "run `session-core store rebuild`: nothing is lost, it is made again from the records"
+LOG_CUT_OFF = (
+    "the end of the write-ahead log is damaged or was cut off by a power loss: changes after that are not seen"
+)
+MAX_FINDINGS = 1_000
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """Something that is not as it should be; with a session id it concerns that session alone."""
+
+    severity: Literal["error", "warning"]
+    session_id: SessionId | None
+    what: str
+    advice: str
+
+
+@attrs.frozen(kw_only=True)
+class VerifyReport:
+    """What was read, and what was found."""
+
+    sessions: int
+    events: int
+    blobs: int
+    bytes: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+
+@attrs.define(kw_only=True)
+class Findings:
+    """A report in the making."""
+
+    found: list[Finding] = attrs.field(factory=list)
+    sessions: int = 0
+    events: int = 0
+    blobs: int = 0
+
+    def error(self, what: str, advice: str = REBUILD, *, session_id: SessionId | None = None) -> None:
+        """Note that something is wrong."""
+        self._note(Finding(severity="error", session_id=session_id, what=what, advice=advice))
+
+    def warning(self, what: str, advice: str, *, session_id: SessionId | None = None) -> None:
+        """Note that something is odd, but harms nobody."""
+        self._note(Finding(severity="warning", session_id=session_id, what=what, advice=advice))
+
+    def _note(self, finding: Finding) -> None:
+        if len(self.found) < MAX_FINDINGS and finding not in self.found:
+            self.found.append(finding)
+
+    def report(self, size: int) -> VerifyReport:
+        """Close the report."""
+        return VerifyReport(
+            sessions=self.sessions, events=self.events, blobs=self.blobs, bytes=size, findings=tuple(self.found)
+        )
+
+
+def ignore_progress(_: str) -> None:
+    """Tell nobody."""

@@ -1,0 +1,216 @@
+"""A new store file from the records of the old one, swapped in when it is complete.
+
+1. Everything readable is gathered (`harvest`) and written into a new file, in a folder of its own inside the home, by
+   the same writer that the service uses: list, states, index and search index come out of it as they always do.
+2. The new file is flushed to the disk before it takes the place of the old one.
+3. The old file and its log are moved aside first, and only removed in the end if nothing was wrong with them. Between
+   the two there is no store file, and the mark beside it makes the service refuse to start with nothing; the next
+   rebuild then finishes the swap.
+"""
+
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+import attrs
+
+from session_core import limits
+from session_core.errors import StoreDamaged, StoreUnusable
+from session_core.ids import Cursor, Epoch, SessionId
+from session_core.session.fleet import FleetState
+from session_core.session.state import SessionState
+from session_core.storage.files import Connect, check_kept, connect, open_for_writing, store_file
+from session_core.storage.home import prepare_home
+from session_core.storage.home_lock import HomeLock
+from session_core.storage.partial_text import about_of
+from session_core.storage.records import FORMAT, DamagedRecord, from_record
+from session_core.storage.writer import Batch, KeptText, Writer
+from session_core.upkeep.finding import LOG_CUT_OFF, Progress, ignore_progress
+from session_core.upkeep.harvest import Harvest, harvest_store
+from session_core.upkeep.salvage import EventRow
+from session_core.upkeep.swap import READY_FOLDER, WORK_FOLDER, SetAside, finish_swap, swap_in, time_stamp
+from session_core.upkeep.verify import verify_store
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.events import SessionEvent
+
+EVENTS_AT_ONCE = 256
+LOST_WITH_LOG = (
+    "the end of the write-ahead log: what could still be read in it was kept, but it may have held more, such as the "
+    "newest records of a session"
+)
+
+
+@attrs.frozen(kw_only=True)
+class RebuildReport:
+    """What a rebuild did.
+
+    Attributes:
+        sessions: How many sessions the new file has.
+        events: How many events.
+        repaired: What was wrong and is right again.
+        lost: What could not be read any more, and where.
+        set_aside: Events that could be read but have lost those before them, one JSON document per line.
+        damaged: Where the old file was kept, if anything was wrong with it.
+    """
+
+    sessions: int
+    events: int
+    repaired: tuple[str, ...]
+    lost: tuple[str, ...]
+    set_aside: Path | None
+    damaged: Path | None = None
+
+
+def rebuild_store(home: Path, *, connect: Connect = connect, progress: Progress = ignore_progress) -> RebuildReport:
+    """Make the store of a home anew from its records.
+
+    Raises:
+        StoreInUse: Somebody is using the home.
+        StoreUnusable: There is no store, it is another program's or a newer one's, or the home cannot be used.
+        StoreDamaged: Not a single record can be read; nothing was changed.
+    """
+    check_kept(home)
+    home = prepare_home(home)
+    with ExitStack() as undo:
+        lock = HomeLock.acquire(home)
+        undo.callback(lock.release)
+        finish_swap(home)
+        if not store_file(home).exists():
+            raise StoreUnusable(f"there is no store in {home}; put a backup in its place if there should be one")
+        for folder in (WORK_FOLDER, READY_FOLDER):
+            shutil.rmtree(home / folder, ignore_errors=True)
+        work = prepare_home(home / WORK_FOLDER)
+        undo.callback(shutil.rmtree, work, ignore_errors=True)
+        return _Rebuild(home=home, work=work, connect=connect, progress=progress).run()
+
+
+@attrs.define(kw_only=True)
+class _Rebuild:
+    home: Path
+    work: Path
+    connect: Connect
+    progress: Progress
+    sessions: int = 0
+    events: int = 0
+    lost: list[str] = attrs.field(factory=list)
+    hit: set[SessionId] = attrs.field(factory=set)
+
+    def run(self) -> RebuildReport:
+        before = verify_store(self.home, connect=self.connect, progress=self.progress, lock_held=True)
+        stamp = time_stamp(self.home)
+        aside = SetAside(path=self.home / f"set-aside-{stamp}.jsonl")
+        harvest = harvest_store(self.home, self.work / "scratch", self.connect, before.findings, self.progress)
+        try:
+            if harvest.foreign is not None:
+                raise StoreUnusable(f"the store in {self.home} was left alone: {harvest.foreign}")
+            known = harvest.sessions()
+            if harvest.empty and (known or before.findings):
+                raise StoreDamaged(
+                    f"no record can be read in {store_file(self.home)}; it was left as it is, put a backup in its place"
+                )
+            self.progress(f"writing {len(known)} sessions")
+            self._write(harvest, known, aside)
+        except BaseException:
+            aside.discard()
+            raise
+        finally:
+            harvest.scratch.close()
+        (self.work / "scratch").unlink()
+        aside.close()
+        if any(each.what == LOG_CUT_OFF for each in before.findings):
+            self.lost.append(LOST_WITH_LOG)
+        damaged = swap_in(self.home, stamp, keep_old=bool(before.findings or self.lost))
+        return RebuildReport(
+            sessions=self.sessions,
+            events=self.events,
+            repaired=tuple(
+                each.what if each.session_id is None else f"session {each.session_id}: {each.what}"
+                for each in before.findings
+                if each.session_id not in self.hit and each.what != LOG_CUT_OFF
+            ),
+            lost=tuple(self.lost),
+            set_aside=aside.path if aside.lines else None,
+            damaged=damaged,
+        )
+
+    def _write(self, harvest: Harvest, known: list[tuple[SessionId, int, bool]], aside: SetAside) -> None:
+        connection = open_for_writing(self.work, self.connect)
+        try:
+            connection.execute("PRAGMA synchronous = OFF")  # it is flushed as a whole before anybody relies on it
+            writer = Writer(connection)
+            for session_id, expected, told in known:
+                kept = self._write_session(writer, harvest, session_id, expected, aside)
+                if kept == expected and not told and not harvest.complete:
+                    self.lost.append(_lost(session_id, kept, kept, "", certain=False))
+            connection.executemany(
+                "INSERT OR IGNORE INTO reply (client_id, key, fingerprint, payload, checksum) VALUES (?, ?, ?, ?, ?)",
+                harvest.replies,
+            )
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            connection.close()
+
+    def _write_session(
+        self, writer: Writer, harvest: Harvest, session_id: SessionId, expected: int, aside: SetAside
+    ) -> int:
+        state, fleet = SessionState(session_id=session_id), FleetState()
+        kept: list[SessionEvent] = []
+        n, why = 0, ""
+        for row in harvest.events(session_id):
+            event = None if why else _readable(row, harvest)
+            if event is None or row.n != n + 1 or (row.n == 1 and not isinstance(event.event, ev.SessionCreated)):
+                why = why or ("cannot be read" if row.n == n + 1 else "is missing or damaged")
+                aside.add(row, _readable(row, harvest))
+                continue
+            n += 1
+            state.apply(event)
+            fleet.apply(event)
+            kept.append(event)
+            if len(kept) >= EVENTS_AT_ONCE:
+                writer.write(Batch(steps=kept, summaries=fleet.sessions))
+                kept = []
+        certain = bool(why) or not n or harvest.sound
+        if n < expected and not (harvest.complete and n and not why):
+            self.hit.add(session_id)
+            self.lost.append(_lost(session_id, n, expected, why, certain=certain))
+        if not n:
+            return 0
+        batch = Batch(steps=kept, summaries=fleet.sessions)
+        if session_id not in self.hit or not certain:
+            batch.kept = _unfinished(harvest, session_id)
+        if n >= limits.STATE_EVERY_EVENTS and not batch.kept:
+            batch.states = {session_id: state.snapshot(Cursor(epoch=Epoch("rebuilt"), seq=0))}
+        if batch.kept or batch.steps or batch.states:
+            writer.write(batch)
+        self.sessions += 1
+        self.events += n
+        return n
+
+
+def _lost(session_id: SessionId, n: int, expected: int, why: str, *, certain: bool) -> str:
+    if not certain:
+        listed = f" (the damaged list of sessions speaks of {expected})" if expected > n else ""
+        return f"session {session_id}: {n} records were kept; whether it had more is unknown{listed}"
+    kept = f"the {n} before it were kept" if n else "nothing of it could be kept"
+    return f"session {session_id}: record {n + 1} {why or 'is missing or damaged'}; {kept}, {expected - n} were lost"
+
+
+def _readable(row: EventRow, harvest: Harvest) -> SessionEvent | None:
+    try:
+        event = from_record(row.payload, row.links, harvest.blob, written_as=row.written_as)
+    except DamagedRecord:
+        return None
+    if row.links is None and row.written_as == FORMAT:
+        object.__setattr__(event, "raw", row.payload)  # written again byte for byte
+    return event
+
+
+def _unfinished(harvest: Harvest, session_id: SessionId) -> list[KeptText]:
+    texts: list[KeptText] = []
+    for row in harvest.passing(session_id):
+        try:
+            event = from_record(row.payload, None, harvest.blob)
+        except DamagedRecord:
+            continue
+        texts.append(KeptText(session_id, about_of(event.event) or "", row.payload))
+    return texts

@@ -1,0 +1,61 @@
+"""Which messages an event adds to the conversation: one answer for the fold and for stores that keep messages apart."""
+
+from collections.abc import Mapping
+
+from session_core.ids import CallId
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.messages import Message, ToolResultPart
+
+ABOUT_MESSAGES = (
+    ev.MessageAdded,
+    ev.MessageCompleted,
+    ev.MessagesImported,
+    ev.CompactionFinished,
+    ev.ToolCallFinished,
+    ev.ToolResultsCommitted,
+)
+"""The only events that the functions below do anything with."""
+
+
+def added_messages(event: ev.Event, results: Mapping[CallId, ToolResultPart], at: int) -> tuple[Message, ...]:
+    """Return the messages that an event recorded at `at` adds to the tree, in order; most events add none.
+
+    `results` are those that wait to be committed, as `collect_results` gathers them.
+    """
+    match event:
+        case ev.MessageAdded(message=message) | ev.MessageCompleted(message=message):
+            return (message,)
+        case ev.MessagesImported(messages=messages):
+            return messages
+        case ev.CompactionFinished(summary=Message() as summary):
+            return (summary,)
+        case ev.ToolResultsCommitted():
+            return (_message_of_results(event, results, at),)
+        case _:
+            return ()
+
+
+def _message_of_results(event: ev.ToolResultsCommitted, results: Mapping[CallId, ToolResultPart], at: int) -> Message:
+    return Message(
+        message_id=event.message_id,
+        parent_id=event.parent_id,
+        role="tool",
+        parts=tuple(results[call_id] for call_id in event.call_ids if call_id in results),
+        created_at=at,
+        turn_id=event.turn_id,
+    )
+
+
+def collect_results(results: dict[CallId, ToolResultPart], event: ev.Event) -> None:
+    """Note the result of a tool call until it is committed.
+
+    The first result of a call counts, whatever comes later. Committed ones are forgotten: a call id may come again.
+    """
+    match event:
+        case ev.ToolCallFinished(result=result):
+            results.setdefault(result.call_id, result)
+        case ev.ToolResultsCommitted(call_ids=call_ids):
+            for call_id in call_ids:
+                results.pop(call_id, None)
+        case _:
+            pass

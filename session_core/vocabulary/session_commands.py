@@ -1,0 +1,128 @@
+"""Commands about sessions as a whole: create, list, load, read, search, rename, archive, delete, fork.
+
+`Command`, the base of all commands, is here too. `commands` collects them all.
+"""
+
+from typing import ClassVar, Generic, Literal, TypeVar
+
+import attrs
+
+from session_core.ids import MessageId, SessionId
+from session_core.vocabulary import replies
+from session_core.vocabulary.checks import checked_value
+from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy
+from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
+
+R_co = TypeVar("R_co", covariant=True)
+Lane = Literal["mailbox", "beside"]
+
+
+@attrs.frozen(slots=True)
+class Command(Generic[R_co]):
+    """Base of all commands; the type argument is the reply."""
+
+    lane: ClassVar[Lane] = "mailbox"
+    reads_only: ClassVar[bool] = False
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+@checked_value
+class CreateSession(Command[replies.CreateSessionReply]):
+    """Make a session; what is left out comes from the service's defaults."""
+
+    name: str | None = None
+    cwd: str | None = None
+    model: str | None = None
+    permission_tier: PermissionTier | None = None
+    sandbox: SandboxPolicy | None = None
+    parent_id: SessionId | None = None
+
+
+@checked_value
+class ListSessions(Command[replies.ListSessionsReply]):
+    """List sessions, newest first."""
+
+    reads_only: ClassVar[bool] = True
+    limit: int = 50
+    page: str | None = None
+    search: str | None = None
+    archived: bool | None = False
+    running: bool | None = None
+
+
+@checked_value
+class LoadService(Command[ServiceSnapshot]):
+    """Take a snapshot of all sessions and their activity."""
+
+    reads_only: ClassVar[bool] = True
+
+
+@checked_value
+class LoadSession(Command[SessionSnapshot]):
+    """Take a snapshot of one session; takes nothing away from anybody."""
+
+    reads_only: ClassVar[bool] = True
+    session_id: SessionId
+
+
+@checked_value
+class LoadMessages(Command[replies.MessagesReply]):
+    """Read older messages: up to `limit` that came right before message number `before` of the session.
+
+    A snapshot holds the newest messages and says with `earlier` how many came before those; ask with that number to go
+    on backwards. Left out, `before` is the end of the conversation.
+    """
+
+    reads_only: ClassVar[bool] = True
+    session_id: SessionId
+    before: int | None = None
+    limit: int = 100
+
+
+@checked_value
+class SearchMessages(Command[replies.SearchReply]):
+    """Find messages of all sessions that hold all these words."""
+
+    reads_only: ClassVar[bool] = True
+    text: str
+    limit: int = 20
+
+
+@checked_value
+class RenameSession(Command[replies.Acknowledged]):
+    """Give a session another name."""
+
+    session_id: SessionId
+    name: str
+
+
+@checked_value
+class ArchiveSession(Command[replies.Acknowledged]):
+    """Put a session away; it must be at rest."""
+
+    session_id: SessionId
+
+
+@checked_value
+class RestoreSession(Command[replies.Acknowledged]):
+    """Bring an archived session back."""
+
+    session_id: SessionId
+
+
+@checked_value
+class DeleteSession(Command[replies.Acknowledged]):
+    """Stop whatever runs in a session and its child sessions, and remove it for good; the children stay."""
+
+    session_id: SessionId
+
+
+@checked_value
+class ForkSession(Command[replies.CreateSessionReply]):
+    """Make a new session that continues from a message of this one (its head if none is named)."""
+
+    session_id: SessionId
+    at_message_id: MessageId | None = None
+    name: str | None = None

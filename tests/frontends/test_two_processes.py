@@ -1,0 +1,106 @@
+"""One process runs a session in a home, others look on, and one of them is killed."""
+
+import signal
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+import session_core as sc
+from tests.frontends._kept import kept_sessions
+from tests.frontends._program import PROGRAM, ROOT, environment, program
+
+PROMPT = "count to 1000 slowly"
+
+
+@asynccontextmanager
+async def running(*arguments: str) -> AsyncGenerator[trio.Process]:
+    """Have a process in the middle of an answer; it is killed at the end, if it still lives."""
+    process = await trio.lowlevel.open_process(
+        [*PROGRAM, "run", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    try:
+        said = b""
+        with trio.fail_after(60):
+            while b"3 " not in said:
+                chunk = await process.stdout.receive_some(100)
+                assert chunk, "it ended before it had begun"
+                said += chunk
+        yield process
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            await process.stdout.aclose()
+
+
+async def recorded(home: Path, activity: str) -> None:
+    """Wait until the list on disk says what the one session does; another process writes it."""
+    with trio.fail_after(60):
+        while True:
+            sessions = await kept_sessions(home)
+            if sessions[PROMPT].activity.name == activity:
+                return
+
+
+async def test_beside_a_running_process_and_after_its_death(home: Path, tmp_path: Path) -> None:
+    """Reading works beside the process that runs a session, writing names it; after kill -9 all of it can go on."""
+    here = str(tmp_path)
+    async with running("--cwd", here, PROMPT) as holder:
+        await recorded(home, "streaming")
+        listed = await program("sessions")
+        shown = await program("show", PROMPT)
+        found = await program("sessions", "--search", "slowly")
+        backup = await program("store", "backup", str(tmp_path / "copy.sqlite3"))
+        refused = await program("rename", PROMPT, "x")
+        unsaved = await program("run", "--no-save", "--quiet", "count to 2")
+        holder.send_signal(signal.SIGKILL)
+        await holder.wait()
+
+    assert " streaming  just now  count to 1000 slowly " in listed.out
+    assert "demo is writing" in shown.out
+    assert "you: count to 1000 slowly" in found.out
+    assert (0, "") == (backup.code, backup.err)
+    first, second = refused.err.splitlines()
+    assert (1, "") == (refused.code, refused.out)
+    assert first.startswith(f"session-core: this home is in use by process {holder.pid} (")
+    assert second.strip().startswith("sessions, show, export")
+    assert (0, "1 2 Done.\n") == (unsaved.code, unsaved.out)
+
+    left = await program("sessions")
+    remains = await program("show", PROMPT)
+    assert " interrupted  just now  count to 1000 slowly " in left.out, "nobody runs it any more"
+    assert "✗ interrupted: the program that ran it has ended; what had been saved is here" in remains.out
+
+    renamed = await program("rename", PROMPT, "numbers")
+    again = await program("sessions")
+    kept = await program("show", "numbers")
+    went_on = await program("run", "--session", "numbers", "count to 2")
+    assert (0, "") == (renamed.code, renamed.err)
+    assert " interrupted  just now  numbers " in again.out
+    assert "■ cut short: " in kept.out
+    assert "\n1 2 " in kept.out
+    assert 0 == went_on.code
+    assert went_on.out.endswith("\n1 2 Done.\n")
+    assert "✗ Its last turn was interrupted: the program that ran it ended; its partial answer was kept." in went_on.err
+    assert (await kept_sessions(home))["numbers"].activity == sc.Activity(name="idle")
+
+
+async def test_an_interrupted_turn_goes_on_without_a_word(home: Path, tmp_path: Path) -> None:
+    """`run --continue` without a prompt lets the model go on where a killed process left it."""
+    here = str(tmp_path)
+    async with running("--cwd", here, "count to 12 slowly"):
+        pass  # killed at the end of the block
+    ended = await program("run", "--continue", "--cwd", here)
+
+    assert 0 == ended.code
+    assert "Its last turn was interrupted" in ended.err
+    assert "✓ completed in" in ended.err

@@ -1,0 +1,230 @@
+"""A service whose disk has failed: nothing false is said, and everything can still be looked at."""
+
+from contextlib import suppress
+
+import pytest
+import trio
+
+from session_core.errors import Overloaded, ReadOnly, StorageFailed
+from session_core.service.service import open_session_service
+from session_core.storage.base import LiveState
+from session_core.storage.memory import MemoryStore
+from session_core.testing.scripted import Forever, Hang, ScriptedTool, text, tool_call
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.events import SessionEvent
+from tests.session_core.service._helpers import new_session, say, scripted
+
+
+class FailingStore(MemoryStore):
+    """A memory store that can be told to fail, as one on a disk would: what was handed over before is not durable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: LiveState | None = None
+        self.taken: list[SessionEvent] = []
+
+    async def run(self, live: LiveState, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:  # type: ignore[override]
+        self.live = live
+        await super().run(live, task_status=task_status)
+
+    def append(self, event: SessionEvent) -> None:
+        if self.failure is None:
+            super().append(event)
+            self.taken.append(event)
+
+    async def wait_durable(self, seq: int) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.failure is not None and seq > self.durable_seq:
+            raise StorageFailed(self.failure.message)
+
+    def fail(self) -> None:
+        self.failure = StorageFailed("the disk is full")
+        assert self.live is not None
+        self.live.storage_failed(self.failure)
+
+
+async def test_everybody_is_told_and_nothing_is_accepted() -> None:
+    """After a failure one event says so, commands that change anything are refused, and reading goes on."""
+    store = FailingStore()
+    async with open_session_service(scripted(text("one"), store=store)) as service:
+        session_id = await new_session(service)
+        await say(service, session_id)
+        before = await service.load_session(session_id)
+        async with service.subscribe() as events:
+            store.fail()
+            told = [event.event for event in await events.receive_batch()]
+        assert [ev.StorageStopped(reason="the disk is full")] == told
+        with pytest.raises(ReadOnly, match="the disk is full"):
+            await service.rename_session(session_id, "no")
+        with pytest.raises(ReadOnly):
+            await service.create_session()
+        assert before.messages == (await service.load_session(session_id)).messages
+        assert "the disk is full" == (await service.load_service()).read_only == service.statistics().read_only
+        async with service.follow(session_id) as feed:
+            assert before.sseq == getattr(await anext(feed), "sseq", None)
+
+
+async def test_running_work_is_interrupted() -> None:
+    """A turn that runs when the disk fails is interrupted, its tool cancelled, and its waiters are told."""
+    store = FailingStore()
+    running = trio.Event()
+
+    async def endless(*_: object) -> str:
+        running.set()
+        await trio.sleep_forever()
+        raise AssertionError
+
+    config = scripted(tool_call("look"), tools=(ScriptedTool("look", run=endless),), store=store)
+    async with open_session_service(config) as service:
+        session_id = await new_session(service)
+        await service.send_user_message(session_id, "go")
+        await running.wait()
+        store.fail()
+        assert "interrupted" == (await service.wait_for_turn(session_id)).outcome.status
+        assert "interrupted" == (await service.load_session(session_id)).activity.name
+
+
+async def test_a_tool_whose_start_cannot_be_saved_never_runs() -> None:
+    """When the start of a tool call does not become durable, the tool does not run and the turn is interrupted."""
+    ran: list[object] = []
+
+    async def run(*arguments: object) -> str:
+        ran.append(arguments)
+        await trio.lowlevel.checkpoint()
+        return "done"
+
+    class Starting(FailingStore):
+        last_good = 10**6
+
+        def append(self, event: SessionEvent) -> None:
+            super().append(event)
+            if isinstance(event.event, ev.ToolCallStarted):
+                self.last_good = event.seq - 1
+            self.durable_seq = min(self.durable_seq, self.last_good)
+
+        async def wait_durable(self, seq: int) -> None:
+            if seq > self.durable_seq:
+                self.fail()
+            await super().wait_durable(seq)
+
+    store = Starting()
+    config = scripted(tool_call("look"), tools=(ScriptedTool("look", run=run),), store=store)
+    async with open_session_service(config) as service:
+        session_id = await new_session(service)
+        with suppress(StorageFailed):  # its reply may come before the failure or after it
+            await service.send_user_message(session_id, "go")
+        outcome = (await service.wait_for_turn(session_id)).outcome
+        assert ("interrupted", None) == (outcome.status, outcome.error)
+        assert [] == ran
+
+
+async def test_a_stop_acts_but_is_not_called_saved() -> None:
+    """A stop still works on a failed disk; its caller learns that it could not be saved."""
+    store = FailingStore()
+    async with open_session_service(scripted(Forever("x"), store=store)) as service:
+        session_id = await new_session(service)
+        store.fail()
+        with pytest.raises(StorageFailed):
+            await service.request_stop(session_id)
+
+
+async def test_a_retry_of_what_was_done_before_gets_its_reply() -> None:
+    """A command acknowledged before the failure and sent again with its key gets the first reply, not a refusal."""
+    store = FailingStore()
+    async with open_session_service(scripted(store=store)) as service:
+        first = await service.create_session(idempotency_key="k")
+        store.fail()
+        store.durable_seq = 10**6
+        assert first == await service.create_session(idempotency_key="k")
+
+
+async def test_commands_are_refused_while_the_disk_is_far_behind() -> None:
+    """When too much waits for a slow disk, commands that change something are refused, and work again afterwards."""
+    store = FailingStore()
+    async with open_session_service(scripted(Hang(), store=store)) as service:
+        session_id = await new_session(service)
+        store.backlog = 10**9
+        with pytest.raises(Overloaded, match="disk"):
+            await service.rename_session(session_id, "no")
+        assert "new session" == (await service.load_session(session_id)).name
+        store.backlog = 0
+        await service.rename_session(session_id, "yes")
+
+
+class SlowStore(FailingStore):
+    """Nothing is durable until the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decided = trio.Event()
+
+    def append(self, event: SessionEvent) -> None:
+        super().append(event)
+        self.durable_seq = 0
+
+    async def wait_durable(self, seq: int) -> None:
+        await self.decided.wait()
+        await super().wait_durable(seq)
+
+
+async def test_a_reply_waits_for_the_disk_and_learns_of_its_failure() -> None:
+    """Callers whose commands have run wait for the disk; when it fails, each of them gets the error, none a reply."""
+    store = SlowStore()
+    errors: list[StorageFailed] = []
+    async with open_session_service(scripted(store=store)) as service:
+
+        async def create() -> None:
+            with pytest.raises(StorageFailed) as failed:
+                await service.create_session()
+            errors.append(failed.value)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(create)
+            await trio.testing.wait_all_tasks_blocked()
+            assert [] == errors
+            store.fail()
+            store.decided.set()
+    assert 5 == len(errors) == len(set(map(id, errors)))
+
+
+async def test_a_caller_that_gives_up_does_not_hurt_the_others() -> None:
+    """Cancelling the wait for the disk ends that wait only; what was done stays done, and others get their replies."""
+    store = SlowStore()
+    impatient = trio.CancelScope()
+    replies: list[object] = []
+    async with open_session_service(scripted(store=store)) as service:
+
+        async def create() -> None:
+            replies.append(await service.create_session())
+
+        async def give_up() -> None:
+            with impatient:
+                await create()
+
+        async with trio.open_nursery() as nursery:
+            for each in (create, give_up, create):
+                nursery.start_soon(each)
+            await trio.testing.wait_all_tasks_blocked()
+            impatient.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            assert [] == replies
+            store.decided.set()
+        assert (2, 3) == (len(replies), (await service.list_sessions()).total)
+
+
+async def test_replies_due_when_the_service_closes_are_given() -> None:
+    """A caller that waits for the disk while the service closes gets its reply when the store has written the rest."""
+    store = SlowStore()
+    replies: list[object] = []
+    async with trio.open_nursery() as nursery:
+        async with open_session_service(scripted(store=store)) as service:
+
+            async def create() -> None:
+                replies.append(await service.create_session())
+
+            for _ in range(3):
+                nursery.start_soon(create)
+            await trio.testing.wait_all_tasks_blocked()
+        store.decided.set()
+    assert 3 == len(replies)
