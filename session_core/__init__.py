@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from session_core.errors import InternalError as InternalError
     from session_core.errors import InvalidInput as InvalidInput
     from session_core.errors import Lagged as Lagged
+    from session_core.errors import NoStore as NoStore
     from session_core.errors import NotFound as NotFound
     from session_core.errors import Overloaded as Overloaded
     from session_core.errors import ProtocolError as ProtocolError
@@ -209,6 +210,7 @@ _HOME = {
     "ModelRequest": "session_core.providers.base",
     "new_session_id": "session_core.ids",
     "newest_leaf": "session_core.session.tree",
+    "NoStore": "session_core.errors",
     "NotFound": "session_core.errors",
     "open_session_service": "session_core.service.service",
     "Overloaded": "session_core.errors",
@@ -333,6 +335,7 @@ __all__ = [
     "ModelFailed",
     "ModelFinished",
     "ModelRequest",
+    "NoStore",
     "NotFound",
     "Overloaded",
     "Part",

@@ -117,6 +117,12 @@ class StoreUnusable(SessionCoreError):
     code = "store_unusable"
 
 
+class NoStore(StoreUnusable):
+    """No sessions are kept here yet."""
+
+    code = "no_store"
+
+
 class Lagged(SessionCoreError):
     """The reader fell behind and exactly `missed` events are gone for it; the subscription goes on after them."""
 

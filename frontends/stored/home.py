@@ -5,7 +5,7 @@ Nothing here needs the service, so that reading commands start quickly.
 
 import shlex
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import attrs
@@ -37,11 +37,13 @@ def home_of(chosen: str | None) -> Path:
 async def look_into(home: Path) -> AsyncGenerator[Kept]:
     """Read a home for the length of the block, whoever else writes to it; nothing is created."""
     reader = sc.SqliteReader(home)
-    if not await trio.to_thread.run_sync(holds_a_store, home):
-        yield Kept(home=home, sessions=(), reader=None, abandoned=False)
-        return
     before = await trio.to_thread.run_sync(_somebody_runs, home)
-    async with reader.open_reader():
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(reader.open_reader())
+        except sc.NoStore:
+            yield Kept(home=home, sessions=(), reader=None, abandoned=False)
+            return
         sessions = await reader.list_sessions()
         # Asked twice: one that ended or began in between has told the list about it or will.
         abandoned = not before and not await trio.to_thread.run_sync(_somebody_runs, home)
@@ -62,7 +64,7 @@ def holds_a_store(home: Path) -> bool:
 
 def _somebody_runs(home: Path) -> bool:
     try:
-        return sc.lock_holder(home) is not None
+        return home.is_dir() and sc.lock_holder(home) is not None
     except sc.StoreUnusable:  # then it cannot be known
         return True
 

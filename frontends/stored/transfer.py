@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import trio
 
@@ -55,7 +55,7 @@ async def _export(home: Path, typed: str, target: Path | None, streams: Streams)
     async with look_into(home) as kept:
         found = find(typed, kept.sessions)
         assert kept.reader is not None, "a home without a store has no sessions to find"
-        lines = cast("AsyncGenerator[bytes]", sc.export_session(kept.reader, found.session_id))
+        lines = sc.export_session(kept.reader, found.session_id)
         with Progress.on_stderr() as progress:
             async with aclosing(lines), aclosing(_chunks(lines, progress)) as chunks:
                 if target is None:

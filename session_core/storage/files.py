@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from session_core.errors import StoreDamaged, StoreUnusable
+from session_core.errors import NoStore, StoreDamaged, StoreUnusable
 from session_core.ids import new_id
 from session_core.storage.home import make_private_file, private_open
 from session_core.storage.schema import UNREADABLE, bring_up_to_date, problem, version_of
@@ -75,7 +75,8 @@ def open_for_reading(home: Path, connect: Connect) -> sqlite3.Connection:
     """Open the store of a home only to read; another process may be writing to it.
 
     Raises:
-        StoreUnusable: There is no store here, or it cannot be used.
+        NoStore: No sessions are kept here yet.
+        StoreUnusable: It cannot be used.
         StoreDamaged: It cannot be read.
     """
     connection = _connected(home, connect, read_only=True)
@@ -109,16 +110,16 @@ def check_kept(home: Path) -> None:
     """Refuse a directory in which no sessions were ever kept, before anything is done to it.
 
     Raises:
-        StoreUnusable: It holds no store.
+        NoStore: It holds none.
     """
     if not store_file(home).exists() and not (home / MARK_FILE).exists():
         raise _nothing_kept(home)
 
 
-def _nothing_kept(home: Path) -> StoreDamaged | StoreUnusable:
+def _nothing_kept(home: Path) -> StoreDamaged | NoStore:
     mark = home / MARK_FILE
     if not mark.exists():
-        return StoreUnusable(f"no sessions are kept in {home} yet")
+        return NoStore(f"no sessions are kept in {home} yet")
     return StoreDamaged(
         f"the store file {store_file(home)} is missing or empty, but sessions were kept here; put a backup in its "
         f"place, or remove {mark} to start with nothing"

@@ -217,6 +217,7 @@ class SqliteStore(SqliteReader):
     async def _wipe_traces(self) -> None:
         """Use a quiet moment to wipe a little of what is left of deleted sessions."""
         assert self._writer is not None
+        more = False
         try:
             with trio.CancelScope(shield=True):
                 more = await trio.to_thread.run_sync(self._writer.wipe_traces)

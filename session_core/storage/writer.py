@@ -140,7 +140,7 @@ class Writer:
             ).fetchone()
             if row is None:
                 added = self._db.execute("INSERT INTO session (session_id) VALUES (?)", (session_id,))
-                row = (added.lastrowid, 0, 0, 0)
+                row = (added.lastrowid or 0, 0, 0, 0)
             number, last_n, messages, size = row
             known = self._sessions[session_id] = _Session(number, session_id, last_n, messages, size)
         return known
@@ -211,9 +211,13 @@ class Writer:
     # --- the rest -----------------------------------------------------------------------------------------------------
 
     def save_state(self, session_id: SessionId, state: SessionSnapshot) -> None:
-        """Keep a session's newest state; its messages are not repeated, only counted."""
+        """Keep a session's newest state.
+
+        Its messages are not repeated, only counted; the live output of tools is not kept, as it is not in the journal.
+        """
         session = self._session(session_id)
-        payload = encode(attrs.evolve(state, messages=Vector()))
+        tools = tuple(attrs.evolve(tool, output="") for tool in state.tools)
+        payload = encode(attrs.evolve(state, messages=Vector(), tools=tools))
         self._db.execute(
             "INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?, ?)",
             (

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from session_core.errors import SessionCoreError, StoreDamaged
+from session_core.errors import NoStore, SessionCoreError, StoreDamaged
 from session_core.ids import SessionId
 from session_core.storage.files import MARK_FILE, Connect, connect, open_for_reading, store_file
 from session_core.storage.home_lock import lock_holder
@@ -47,6 +47,9 @@ def verify_store(
     )
     try:
         connection = open_for_reading(home, connect)
+    except NoStore:
+        _report_empty(home, findings)
+        return findings.report(size)
     except SessionCoreError as error:
         findings.error(error.message, REBUILD if isinstance(error, StoreDamaged) else _ADVICE_UNUSABLE)
         return findings.report(size)
@@ -93,6 +96,8 @@ def _report_empty(home: Path, findings: Findings) -> None:
 
 
 def _check_bytes(home: Path, findings: Findings, *, in_use: bool) -> None:
+    if in_use:
+        return  # closing the file again would give up the locks that SQLite may hold on it in this process
     path = store_file(home)
     log_file = path.with_name(path.name + "-wal")
     log_bytes = log_file.read_bytes() if log_file.exists() else b""
@@ -106,7 +111,7 @@ def _check_bytes(home: Path, findings: Findings, *, in_use: bool) -> None:
         findings.error(fault)
     if page_size is not None and path.stat().st_size % page_size:
         findings.error("the file ends in the middle of a page: it was cut off")
-    if log is not None and log.cut_off and not in_use:  # in use, its end is unfinished now and then
+    if log is not None and log.cut_off:
         findings.warning(
             LOG_CUT_OFF,
             "if a power loss was the cause, nothing acknowledged is lost; if not, `session-core store rebuild` looks "

@@ -17,6 +17,7 @@ def test_codes_are_stable_and_unique() -> None:
         "InternalError": "internal",
         "InvalidInput": "invalid_input",
         "Lagged": "lagged",
+        "NoStore": "no_store",
         "NotFound": "not_found",
         "Overloaded": "overloaded",
         "ProtocolError": "protocol_error",

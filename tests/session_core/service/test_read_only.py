@@ -7,7 +7,6 @@ import trio
 
 from session_core.errors import Overloaded, ReadOnly, StorageFailed
 from session_core.service.service import open_session_service
-from session_core.storage.base import LiveState
 from session_core.storage.memory import MemoryStore
 from session_core.testing.scripted import Forever, Hang, ScriptedTool, text, tool_call
 from session_core.vocabulary import events as ev
@@ -20,12 +19,7 @@ class FailingStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.live: LiveState | None = None
         self.taken: list[SessionEvent] = []
-
-    async def run(self, live: LiveState, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:  # type: ignore[override]
-        self.live = live
-        await super().run(live, task_status=task_status)
 
     def append(self, event: SessionEvent) -> None:
         if self.failure is None:
@@ -39,8 +33,8 @@ class FailingStore(MemoryStore):
 
     def fail(self) -> None:
         self.failure = StorageFailed("the disk is full")
-        assert self.live is not None
-        self.live.storage_failed(self.failure)
+        assert self._live is not None
+        self._live.storage_failed(self.failure)
 
 
 async def test_everybody_is_told_and_nothing_is_accepted() -> None:
