@@ -4,7 +4,9 @@ Nothing heavy is imported here, so that `--help` and `--version` answer at once.
 """
 
 import argparse
+import sys
 import textwrap
+from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import session_core as sc
@@ -38,6 +40,20 @@ class Parser(argparse.ArgumentParser):
             return self.parse_known_intermixed_args(args, namespace)
         finally:
             self._sorting = False
+
+    def parse_args(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
+        """Read the whole command line, and say what to do about common slips."""
+        typed = list(sys.argv[1:] if args is None else args)
+        if typed and typed[0].partition("=")[0] == "--home":
+            self.error("--home goes after the command, as in: session-core sessions --home DIR")
+        chosen, unknown = self.parse_known_args(typed, namespace)
+        if unknown:
+            words = chosen.command == "run" and not any(each.startswith("-") for each in unknown)
+            advice = "; put the prompt in quotes" if words else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
+        return chosen
 
     def error(self, message: str) -> NoReturn:
         """Refuse the arguments."""
@@ -123,7 +139,7 @@ def _add_run(commands: _Commands) -> None:
 def _add_reading(commands: _Commands) -> None:
     sessions = _add(commands, "sessions", "list or search the sessions", "List the sessions.", help_texts.SESSIONS)
     sessions.add_argument("--all", action="store_true", help="archived ones too")
-    sessions.add_argument("--search", metavar="TEXT", help="find messages that hold these words, in all sessions")
+    sessions.add_argument("--search", metavar="TEXT", help="find sessions by their names and by what was said in them")
     sessions.add_argument("--limit", metavar="N", type=_count, help="at most so many (default on a terminal: 40)")
     sessions.add_argument("--json", action="store_true", help="one JSON object per line")
     show = _add(commands, "show", "show a conversation", "Show the conversation of a session.", help_texts.SHOW)
@@ -206,7 +222,7 @@ def _add_store(commands: _Commands) -> None:
     store = _add(
         commands,
         "store",
-        "look after the store: verify, rebuild, compact, stats, backup",
+        "look after the store: verify, back up, repair and more",
         "Look after the file that all sessions are kept in.",
         help_texts.STORE,
         keeps=False,
@@ -217,7 +233,8 @@ def _add_store(commands: _Commands) -> None:
         tasks,
         "rebuild",
         "save what can be read of a damaged store",
-        "Make everything anew from the records that can be read. The old file is set aside, never deleted.",
+        "Make everything anew from the records that can be read. A damaged old file is set aside, never deleted. Exit "
+        "code 1 means that something was lost.",
     )
     _add(tasks, "compact", "give unused space back to the disk", "Give unused space back to the disk.")
     stats = _add(tasks, "stats", "what is kept, and how much room it takes", "Show what is kept.")
@@ -226,11 +243,19 @@ def _add_store(commands: _Commands) -> None:
         tasks,
         "backup",
         "copy all sessions into one file",
-        "Copy all sessions into one file, also while another session-core is running.",
+        "Copy all sessions into one file, also while another session-core is running. Exit code 1 means that the store "
+        "is damaged, and so is the copy.",
     )
     backup.add_argument(
         "target", metavar="TARGET", nargs="?", help="a new file (default: session-core-backup-<date>.sqlite3, here)"
     )
+    restore = _add(
+        tasks,
+        "restore",
+        "go back to a backup",
+        "Put a backup in the place of all sessions of a home. What was there before is set aside, never deleted.",
+    )
+    restore.add_argument("file", metavar="FILE", help="what backup has written; it stays as it is")
 
 
 def _count(typed: str) -> int:

@@ -22,7 +22,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_READER_LEFT = 128 + signal.SIGPIPE
 
-_BESIDE = "sessions, show, export and store backup still work, and so does run --no-save"
+_BESIDE = "sessions, show, export and store verify, stats and backup still work, and so does run --no-save"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -132,8 +132,10 @@ def _store(chosen: argparse.Namespace) -> int:
             return upkeep.compact(home)
         case "stats":
             return upkeep.stats(home, as_json=chosen.json)
-        case _:
+        case "backup":
             return upkeep.backup(home, chosen.target)
+        case _:
+            return upkeep.restore(home, chosen.file)
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {

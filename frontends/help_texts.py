@@ -40,6 +40,10 @@ examples:
   session-core sessions --search "parse error"   messages with these words
   session-core sessions --json                   for scripts
 
+A search takes each word by its beginning ("pars" finds "parser"), and all of
+them must be there, in any order. Sessions whose name fits come first, then the
+messages that fit, best first; with --json, messages only.
+
 It reads only, so it works while another session-core is running.
 """
 SHOW = """\
@@ -90,4 +94,8 @@ examples:
   session-core store compact               give unused space back to the disk
   session-core store stats                 what is kept, and how much it takes
   session-core store backup copy.sqlite3   all sessions in one file
+  session-core store restore copy.sqlite3  go back to that
+
+verify, stats and backup work while another session-core is running; the others
+wait up to 2 seconds for it to end.
 """

@@ -96,9 +96,11 @@ if TYPE_CHECKING:
     from session_core.upkeep.rebuild import rebuild_store as rebuild_store
     from session_core.upkeep.store_files import BackupReport as BackupReport
     from session_core.upkeep.store_files import CompactReport as CompactReport
+    from session_core.upkeep.store_files import RestoreReport as RestoreReport
     from session_core.upkeep.store_files import StoreStatistics as StoreStatistics
     from session_core.upkeep.store_files import backup_store as backup_store
     from session_core.upkeep.store_files import compact_store as compact_store
+    from session_core.upkeep.store_files import restore_store as restore_store
     from session_core.upkeep.store_files import store_statistics as store_statistics
     from session_core.upkeep.verify import verify_store as verify_store
     from session_core.vocabulary import commands as commands
@@ -230,6 +232,8 @@ _HOME = {
     "replies": "session_core.vocabulary",
     "RequestId": "session_core.ids",
     "Resync": "session_core.stream.follower",
+    "restore_store": "session_core.upkeep.store_files",
+    "RestoreReport": "session_core.upkeep.store_files",
     "Retention": "session_core.storage.settings",
     "Rope": "session_core.vocabulary.frozen",
     "SandboxPolicy": "session_core.vocabulary.sessions",
@@ -350,6 +354,7 @@ __all__ = [
     "ReadOnly",
     "RebuildReport",
     "RequestId",
+    "RestoreReport",
     "Resync",
     "Retention",
     "Rope",
@@ -424,6 +429,7 @@ __all__ = [
     "read_settings",
     "rebuild_store",
     "replies",
+    "restore_store",
     "siblings",
     "store_statistics",
     "verify_store",

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import attrs
 import trio
@@ -9,8 +10,8 @@ import trio
 import session_core as sc
 from frontends.cli import wording
 from frontends.cli.consent import Consent, decision_of
-from frontends.cli.view import Target, View
-from frontends.console.output import Output
+from frontends.cli.view import Target, View, ends_line
+from frontends.console.output import Output, OutputFailed, ReaderLeft
 from frontends.console.sanitise import one_line, sanitise
 from frontends.console.streams import Streams, read_answer
 
@@ -53,13 +54,15 @@ class Conversation:
         self._streams = streams
         self._nursery = nursery
         self._outputs: dict[Target, Output] = {"out": streams.out, "err": streams.err}
+        self._shared = streams.out.same_place(streams.err)
         self._view = View(
             streams.out.style,
             streams.err.style,
-            shared=streams.out.same_place(streams.err),
+            shared=self._shared,
             live=streams.err.style.colours,
         )
         self._writing = trio.Lock()
+        self._line_open = False  # whether what stderr shows last is a line without its end
         self._asking = trio.Lock()
         self._consent = Consent()
         self._questions: dict[sc.RequestId, trio.CancelScope] = {}
@@ -135,6 +138,13 @@ class Conversation:
             self._view.line(wording.outcome_line(self._streams.err.style, outcome, answer))
         await self._flush()
 
+    async def break_off(self) -> None:
+        """End the line on stderr, so that whatever is said about a failure has its own."""
+        if self._line_open:
+            self._line_open = False
+            with suppress(ReaderLeft, OutputFailed):
+                await self._streams.err.write("\n")
+
     async def _flush(self) -> None:
         async with self._writing:
             pieces = self._view.take()
@@ -143,6 +153,8 @@ class Conversation:
                 while pieces and pieces[0][0] == target:
                     text += pieces.pop(0)[1]
                 await self._outputs[target].write(text)
+                if target == "err" or self._shared:
+                    self._line_open = not ends_line(text)
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

@@ -16,9 +16,13 @@ from frontends.cli.conversation import LEAVING_SIGNALS, Conversation, Manners
 from frontends.console.figures import place
 from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
-from frontends.stored.home import how_to_go_on, list_kept
+from frontends.stored.home import how_to_go_on, list_kept, to_type
 from frontends.stored.listing import newest_first
+from frontends.stored.patience import PatientStore
 from frontends.stored.which import find, short_id
+
+_PLACE_CHARS = 200
+_LAST_WORDS = 1.0  # seconds that a terminal which takes nothing may hold up the end
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +82,7 @@ def service_config(options: RunOptions, known: Continued | None) -> sc.ServiceCo
     # An archived session may be due to be deleted: not now that somebody wants to go on with it.
     if options.home.is_dir() and not (known is not None and known.summary.archived):
         retention = sc.read_settings(options.home).retention
-    return sc.ServiceConfig(cwd=cwd, store=sc.SqliteStore(options.home), retention=retention)
+    return sc.ServiceConfig(cwd=cwd, store=PatientStore(options.home), retention=retention)
 
 
 async def _continued(options: RunOptions) -> Continued | None:
@@ -87,15 +91,15 @@ async def _continued(options: RunOptions) -> Continued | None:
         return None
     sessions = await list_kept(options.home)
     if options.session is not None:
-        found = find(options.session, sessions)
+        found = find(options.session, sessions, options.home)
     else:
-        found = last_used(sessions, options.cwd or str(Path.cwd()))
+        found = last_used(sessions, options.cwd or str(Path.cwd()), options.home)
     if options.cwd is None and not await trio.Path(found.cwd).is_dir():
         raise UsageError(f"this session works in {one_line(found.cwd)!r}, which is gone; say where with --cwd")
     return Continued(summary=found, short=short_id(found.session_id, sessions))
 
 
-def last_used(sessions: Sequence[sc.SessionSummary], directory: str) -> sc.SessionSummary:
+def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path | None = None) -> sc.SessionSummary:
     """Return the session of a directory that was used last; archived ones and those of other agents do not count.
 
     Raises:
@@ -105,7 +109,8 @@ def last_used(sessions: Sequence[sc.SessionSummary], directory: str) -> sc.Sessi
     for summary in newest_first(sessions):
         if not summary.archived and summary.parent_id is None and os.path.realpath(summary.cwd) == here:
             return summary
-    raise UsageError(f"there is no session of {place(directory)!r} to go on with (see: session-core sessions)")
+    see = to_type(home, "sessions", "")
+    raise UsageError(f"there is no session of {place(directory)!r} to go on with (see: {see})")
 
 
 async def converse(
@@ -129,17 +134,29 @@ async def converse(
                     streams.err.style, talk.state, known.short, used_at=known.summary.updated_at, now=_now()
                 )
             )
+            if options.cwd is not None and options.cwd != known.summary.cwd:
+                where = one_line(place(options.cwd), _PLACE_CHARS)
+                await talk.say(streams.err.style.dim(f"{known.short} now works in {where}."))
         nursery.start_soon(talk.mind_signals, signals)
-        if await _say(service, session_id, options.prompt) or not talk.stopped:
-            while talk.outcome is None:
-                await talk.receive()
-            await talk.conclude(talk.outcome)
-        else:  # a stop that came first has withheld the message
-            await talk.say("stopped before the turn began; nothing was sent to the model")
+        try:
+            if await _say(service, session_id, options.prompt) or not talk.stopped:
+                if known is not None and known.summary.archived and options.manners.narrated:
+                    await talk.say(streams.err.style.dim(f"{known.short} was archived; it is back in the list."))
+                while talk.outcome is None:
+                    await talk.receive()
+                await talk.conclude(talk.outcome)
+            else:  # a stop that came first has withheld the message
+                await talk.say("stopped before the turn began; nothing was sent to the model")
+        except Exception:
+            with trio.move_on_after(_LAST_WORDS, shield=True):
+                await talk.break_off()
+            raise
         if options.home is not None and options.manners.narrated:
             short = short_id(session_id, (await service.load_service()).sessions)
             await talk.say(streams.err.style.dim(how_to_go_on(short, options.home)))
         nursery.cancel_scope.cancel(reason="the turn is over")
+    with trio.move_on_after(_LAST_WORDS):
+        await talk.break_off()  # for those who were asked to leave in the middle of a line
     return talk.exit_code
 
 

@@ -186,7 +186,7 @@ class View:
         if text:
             self._erase_status()
             self._pieces.append((target, text))
-            self._lines[target].open = not _ends_line(text)
+            self._lines[target].open = not ends_line(text)
 
     def _fresh(self, target: Target) -> None:
         if self._lines[target].open:
@@ -215,6 +215,6 @@ def _spoken(message: sc.Message) -> list[tuple[str, str]]:
     return parts
 
 
-def _ends_line(text: str) -> bool:
+def ends_line(text: str) -> bool:
     """Whether the cursor is at the start of a line after this text, codes that switch colours off aside."""
     return text.removesuffix("\x1b[22m").endswith("\n")

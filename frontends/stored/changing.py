@@ -16,6 +16,7 @@ from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams, read_answer
 from frontends.console.style import Style, counted
 from frontends.stored.home import how_to_go_on, list_kept
+from frontends.stored.patience import PatientStore
 from frontends.stored.which import find, find_all, short_id, short_ids
 
 _NAME_CHARS = 60
@@ -51,9 +52,9 @@ async def _open_kept(home: Path) -> AsyncGenerator[sc.SessionService]:
     """Run a service over a home, to change something in it.
 
     Raises:
-        StoreInUse: Another process does already.
+        StoreInUse: Another process does not let go of it.
     """
-    async with sc.open_session_service(sc.ServiceConfig(store=sc.SqliteStore(home), wakeups=False)) as service:
+    async with sc.open_session_service(sc.ServiceConfig(store=PatientStore(home), wakeups=False)) as service:
         yield service
 
 
@@ -67,7 +68,7 @@ def _quoted(name: str) -> str:
 
 async def _rename(home: Path, typed: str, name: str, streams: Streams) -> int:
     sessions = await list_kept(home)
-    found = find(typed, sessions)
+    found = find(typed, sessions, home)
     async with _open_kept(home) as service:
         await service.rename_session(found.session_id, name)
     short = short_id(found.session_id, sessions)
@@ -78,7 +79,7 @@ async def _rename(home: Path, typed: str, name: str, streams: Streams) -> int:
 async def _set_aside(home: Path, typed: Sequence[str], aside: bool, streams: Streams) -> int:  # noqa: FBT001
     sessions = await list_kept(home)
     ids = short_ids(sessions)
-    found = find_all(typed, sessions)
+    found = find_all(typed, sessions, home)
     changing = [each for each in found if each.archived != aside]
     if changing:
         async with _open_kept(home) as service:
@@ -96,7 +97,7 @@ async def _set_aside(home: Path, typed: Sequence[str], aside: bool, streams: Str
 async def _delete(home: Path, typed: Sequence[str], yes: bool, streams: Streams) -> int:  # noqa: FBT001
     sessions = await list_kept(home)
     ids = short_ids(sessions)
-    found = find_all(typed, sessions)
+    found = find_all(typed, sessions, home)
     if not yes and not await _may_delete(found, ids, streams):
         await streams.remark("nothing was deleted")
         return 1
@@ -124,7 +125,7 @@ async def _may_delete(found: Sequence[sc.SessionSummary], ids: Mapping[sc.Sessio
 
 async def _fork(home: Path, typed: str, name: str | None, streams: Streams) -> int:
     sessions = await list_kept(home)
-    found = find(typed, sessions)
+    found = find(typed, sessions, home)
     async with _open_kept(home) as service:
         made = await service.fork_session(found.session_id, name=name)
         sessions = (await service.load_service()).sessions

@@ -3,7 +3,9 @@
 Nothing here needs the service, so that reading commands start quickly.
 """
 
+import os
 import shlex
+import stat
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -29,8 +31,31 @@ class Kept:
 
 
 def home_of(chosen: str | None) -> Path:
-    """Return the home that was chosen on the command line, else the one of the environment or the platform."""
-    return Path(chosen).expanduser().absolute() if chosen else sc.default_home()
+    """Return the home that was chosen on the command line, else the one of the environment or the platform.
+
+    Raises:
+        StoreUnusable: There is something that cannot be a home, or cannot be entered; a missing one is fine.
+    """
+    home = _expanded(chosen) if chosen else sc.default_home()
+    try:
+        is_directory = stat.S_ISDIR(home.stat().st_mode)
+    except FileNotFoundError:
+        return home
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise sc.StoreUnusable(f"the home {str(home)!r} cannot be used: {why}") from error
+    if not is_directory:
+        raise sc.StoreUnusable(f"the home {str(home)!r} is not a directory")
+    if not os.access(home, os.R_OK | os.X_OK):
+        raise sc.StoreUnusable(f"the home {str(home)!r} cannot be read: permission is denied; check its owner and mode")
+    return home
+
+
+def _expanded(chosen: str) -> Path:
+    try:
+        return Path(chosen).expanduser().absolute()
+    except RuntimeError:
+        raise sc.StoreUnusable(f"the home {chosen!r} is of a user who is not known here") from None
 
 
 @asynccontextmanager
@@ -75,16 +100,23 @@ def _interrupted(summary: sc.SessionSummary) -> sc.SessionSummary:
     return attrs.evolve(summary, activity=sc.Activity(name="interrupted"))
 
 
-def how_to_go_on(short: str, home: Path) -> str:
-    """Say what to type to go on with a session, with the home if it would not be found by itself."""
+def to_type(home: Path | None, command: str, rest: str) -> str:
+    """Return a command to be typed, with the home if it would not be found by itself."""
     try:
-        elsewhere = home != sc.default_home()
+        elsewhere = home is not None and home != sc.default_home()
     except sc.StoreUnusable:
         elsewhere = True
     where = f" --home {shlex.quote(str(home))}" if elsewhere else ""
-    return f'Go on with: session-core run{where} --session {short} "..."'
+    return f"session-core {command}{where} {rest}".rstrip()
+
+
+def how_to_go_on(short: str, home: Path, *, interrupted: bool = False) -> str:
+    """Say what to type to go on with a session; an interrupted turn needs no new prompt."""
+    said = "" if interrupted else ' "..."'
+    return f"Go on with: {to_type(home, 'run', f'--session {short}{said}')}"
 
 
 def nothing_kept(home: Path) -> str:
     """Say that there are no sessions, and how to get one."""
-    return f'No sessions in {place(str(home))} yet. Start one with: session-core run "list the files"'
+    start = to_type(home, "run", '"list the files"')
+    return f"No sessions in {place(str(home))} yet. Start one with: {start}"

@@ -79,6 +79,12 @@ def session_lines(
     return table(_COLUMNS, rows, width, paint, style.symbol("…"))
 
 
+def called_so(sessions: Sequence[sc.SessionSummary], words: Sequence[str]) -> list[sc.SessionSummary]:
+    """Return the sessions in whose name each of the words begins a word, the last used ones first."""
+    patterns = [re.compile(rf"(?<!\w){re.escape(word)}", re.IGNORECASE) for word in words]
+    return [each for each in newest_first(sessions) if all(pattern.search(each.name) for pattern in patterns)]
+
+
 def hit_lines(
     style: Style,
     hits: Sequence[sc.replies.SearchHit],
@@ -86,11 +92,15 @@ def hit_lines(
     ids: ShortIds,
     words: Sequence[str],
     *,
+    named: Sequence[sc.SessionSummary] = (),
     now: int,
     width: int,
 ) -> list[str]:
-    """Return what was found, best first, session by session, with the words in their surroundings."""
-    by_session: dict[sc.SessionId, list[sc.replies.SearchHit]] = {}
+    """Return what was found, best first, session by session, with the words in their surroundings.
+
+    Sessions that are `named` so come before the others, also without a message to show.
+    """
+    by_session: dict[sc.SessionId, list[sc.replies.SearchHit]] = {each.session_id: [] for each in named}
     for hit in hits:
         by_session.setdefault(hit.session_id, []).append(hit)
     lines: list[str] = []
@@ -99,8 +109,10 @@ def hit_lines(
     for session_id, found in by_session.items():
         summary = sessions.get(session_id)
         archived = " (archived)" if summary is not None and summary.archived else ""
-        tail = f"  {ago(found[0].created_at, now)}{archived}"
-        name = cut(one_line(found[0].session_name, _NAME_CHARS), max(8, width - margin - len(tail)), more=more)
+        at = found[0].created_at if found else summary.updated_at if summary is not None else now
+        tail = f"  {ago(at, now)}{archived}"
+        called = summary.name if summary is not None else found[0].session_name
+        name = cut(one_line(called, _NAME_CHARS), max(8, width - margin - len(tail)), more=more)
         lines.append(f"{style.cyan(pad(ids.get(session_id, session_id), margin))}{style.bold(name)}{style.dim(tail)}")
         for hit in found:
             who = f"{' ' * margin}{_ROLES.get(hit.role, hit.role)}: "

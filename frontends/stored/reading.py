@@ -11,12 +11,13 @@ from frontends.console.cells import columns
 from frontends.console.streams import Streams
 from frontends.console.style import counted
 from frontends.stored import transcript
-from frontends.stored.home import Kept, look_into, nothing_kept
-from frontends.stored.listing import hit_lines, newest_first, session_lines
+from frontends.stored.home import Kept, how_to_go_on, look_into, nothing_kept
+from frontends.stored.listing import called_so, hit_lines, newest_first, session_lines
 from frontends.stored.which import find, short_ids
 
 ON_A_TERMINAL = 40
 MOST_HITS = 50
+COUNTED_BEYOND = 1000
 _PAGE = 500
 _WITHOUT_A_WINDOW = 50
 _STORED = sc.Epoch("stored")  # no run of a service: a snapshot from the disk is no place in a stream
@@ -93,23 +94,31 @@ async def _list(options: ListOptions, streams: Streams, kept: Kept) -> None:
 
 
 async def _search(options: ListOptions, streams: Streams, kept: Kept, reader: sc.SqliteReader, text: str) -> None:
-    hits = await reader.search(text, limit=options.limit or MOST_HITS)
+    limit = options.limit or MOST_HITS
     if options.json:
+        hits = await reader.search(text, limit=limit)
         await streams.out.write(b"".join(sc.encode(hit) + b"\n" for hit in hits))
         return
-    if not hits:
-        await streams.remark("No message holds all of these words.")
+    hits = await reader.search(text, limit=limit + COUNTED_BEYOND)
+    named = called_so(kept.sessions, text.split())
+    if not hits and not named:
+        await streams.remark("No message and no name holds all of these words.")
         return
     lines = hit_lines(
         streams.out.style,
-        hits,
+        hits[:limit],
         {each.session_id: each for each in kept.sessions},
         short_ids(kept.sessions),
         text.split(),
+        named=named[:limit],
         now=_now(),
         width=columns(),
     )
     await streams.out.write("\n".join(lines) + "\n")
+    left = len(hits) - limit
+    if left > 0:
+        many = f"at least {left}" if left == COUNTED_BEYOND else str(left)
+        await streams.remark(streams.err.style.dim(f"and {many} more (--limit {len(hits)})"))
 
 
 # --- show -------------------------------------------------------------------------------------------------------------
@@ -117,7 +126,7 @@ async def _search(options: ListOptions, streams: Streams, kept: Kept, reader: sc
 
 async def _show(options: ShowOptions, streams: Streams) -> int:
     async with look_into(options.home) as kept:
-        summary = find(options.session, kept.sessions)
+        summary = find(options.session, kept.sessions, options.home)
         assert kept.reader is not None, "a home without a store has no sessions to find"
         snapshot = await stored_snapshot(kept.reader, summary.session_id)
         if options.json:
@@ -127,6 +136,9 @@ async def _show(options: ShowOptions, streams: Streams) -> int:
         setting = transcript.Setting(style=streams.out.style, now=_now(), width=columns())
         lines = _shown(setting, snapshot, messages, options, kept)
         await streams.out.write("\n".join(lines) + "\n")
+        if summary.activity.name == "interrupted" and not summary.archived:
+            short = short_ids(kept.sessions)[summary.session_id]
+            await streams.remark(streams.err.style.dim(how_to_go_on(short, options.home, interrupted=True)))
     return 0
 
 

@@ -109,7 +109,7 @@ def _thought(style: Style, text: str) -> list[str]:
 
 def tail_lines(setting: Setting, snapshot: sc.SessionSnapshot, *, abandoned: bool) -> list[str]:
     """Return what is going on at the end of a conversation: the answer being written, open questions, the outcome."""
-    style, lines = setting.style, _partial(setting, snapshot)
+    style, lines = setting.style, _partial(setting, snapshot, abandoned=abandoned)
     for tool in snapshot.tools:
         name = one_line(tool.name)
         said = f"{name}({wording.arguments_line(tool.arguments)})"
@@ -133,12 +133,13 @@ def tail_lines(setting: Setting, snapshot: sc.SessionSnapshot, *, abandoned: boo
     return lines
 
 
-def _partial(setting: Setting, snapshot: sc.SessionSnapshot) -> list[str]:
+def _partial(setting: Setting, snapshot: sc.SessionSnapshot, *, abandoned: bool) -> list[str]:
     partial = snapshot.partial
     if partial is None:
         return []
     style = setting.style
-    lines = ["", f"{style.bold(style.green(one_line(partial.model)))} {style.dim('is writing')}"]
+    model, doing = style.bold(style.green(one_line(partial.model))), ", cut short" if abandoned else " is writing"
+    lines = ["", f"{model}{style.dim(doing)}"]
     for part in partial.parts:
         if part.kind == "text":
             lines += _text(str(part.text))

@@ -19,6 +19,7 @@ from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
 from frontends.console.style import counted
 from frontends.stored.home import how_to_go_on, list_kept, look_into
+from frontends.stored.patience import PatientStore
 from frontends.stored.which import find, short_id
 
 STANDARD = "-"
@@ -53,7 +54,7 @@ def bring(home: Path, file: str, *, as_new: bool) -> int:
 
 async def _export(home: Path, typed: str, target: Path | None, streams: Streams) -> int:
     async with look_into(home) as kept:
-        found = find(typed, kept.sessions)
+        found = find(typed, kept.sessions, home)
         assert kept.reader is not None, "a home without a store has no sessions to find"
         lines = sc.export_session(kept.reader, found.session_id)
         with Progress.on_stderr() as progress:
@@ -117,7 +118,7 @@ async def _import(home: Path, source: BinaryIO, as_new: bool, streams: Streams) 
     try:
         with Progress.on_stderr() as progress:
             async with aclosing(_lines(source, progress)) as lines:
-                report = await sc.import_session(lines, sc.SqliteStore(home), as_new=as_new)
+                report = await sc.import_session(lines, PatientStore(home), as_new=as_new)
     except sc.Conflict as conflict:
         raise sc.Conflict(f"{conflict.message} (--as-new)", field=conflict.field) from conflict
     short = short_id(report.session_id, await list_kept(home))

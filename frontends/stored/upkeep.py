@@ -1,6 +1,7 @@
 """`session-core store ...`: looking after the file that all sessions are kept in."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -9,6 +10,7 @@ from time import time_ns
 from typing import TypeVar
 
 import attrs
+import trio
 
 import session_core as sc
 from frontends.arguments import UsageError
@@ -17,13 +19,16 @@ from frontends.console.figures import ago, local_time, place, size
 from frontends.console.progress import Progress
 from frontends.console.sanitise import one_line
 from frontends.console.style import Style, counted, style_of
-from frontends.stored.home import holds_a_store
+from frontends.stored.home import holds_a_store, list_kept, to_type
+from frontends.stored.patience import work_patiently
+from frontends.stored.which import short_ids
 
 T = TypeVar("T")
 
 _ADVICE_CHARS = 400
 _SIZE_CELLS = 11
 _ID_CHARS = 8
+_SESSION = re.compile(r"\bses_\w+")
 
 
 def verify(home: Path) -> int:
@@ -57,19 +62,32 @@ def finding_lines(style: Style, findings: Sequence[sc.Finding]) -> list[str]:
 
 
 def rebuild(home: Path) -> int:
-    """Run `store rebuild` and return the exit code."""
+    """Run `store rebuild` and return the exit code: 1 if something was lost."""
     _need_a_store(home)
+    before = _short_ids(home)
     report = _watched(lambda progress: sc.rebuild_store(home, progress=progress))
-    for line in rebuild_lines(style_of(sys.stdout), report):
+    for line in rebuild_lines(style_of(sys.stdout), report, {**before, **_short_ids(home)}):
         print(line)
-    return 0
+    return 1 if report.lost else 0
 
 
-def rebuild_lines(style: Style, report: sc.RebuildReport) -> list[str]:
-    """Say what was made anew, what is lost, and where the old things are."""
+def _short_ids(home: Path) -> Mapping[sc.SessionId, str]:
+    """Return the short ids of the sessions that can still be listed."""
+    try:
+        return short_ids(trio.run(list_kept, home))
+    except sc.SessionCoreError:  # damaged, which is why we are here
+        return {}
+
+
+def rebuild_lines(style: Style, report: sc.RebuildReport, ids: Mapping[sc.SessionId, str]) -> list[str]:
+    """Say what was made anew, what is lost, and where the old things are; `ids` are the short ones."""
+
+    def told(text: str) -> str:
+        return _SESSION.sub(lambda found: ids.get(sc.SessionId(found[0]), found[0]), one_line(text, _ADVICE_CHARS))
+
     good, bad = style.green(style.symbol("✓")), style.red(style.symbol("✗"))
-    lines = [f"{good} repaired: {one_line(text, _ADVICE_CHARS)}" for text in report.repaired]
-    lines += [f"{bad} lost: {one_line(text, _ADVICE_CHARS)}" for text in report.lost]
+    lines = [f"{good} repaired: {told(text)}" for text in report.repaired]
+    lines += [f"{bad} lost: {told(text)}" for text in report.lost]
     if not lines:
         lines.append(f"{good} nothing was wrong; everything was made anew all the same")
     lines.append(f"The new file holds {counted(report.sessions, 'session')} with {counted(report.events, 'event')}.")
@@ -94,8 +112,27 @@ def backup(home: Path, target: str | None) -> int:
     _need_a_store(home)
     today = datetime.now().astimezone().date()
     chosen = Path(target) if target is not None else _free_name(Path(f"session-core-backup-{today}.sqlite3"))
+    if not chosen.absolute().parent.is_dir():
+        raise UsageError(f"there is no directory {str(chosen.absolute().parent)!r} to put a backup into")
     report = _watched(lambda progress: sc.backup_store(home, chosen.absolute(), progress=progress))
     print(f"{counted(report.sessions, 'session')} saved in {report.path} ({size(report.bytes)})")
+    if report.damaged:
+        style = style_of(sys.stderr)
+        mark, see = style.red(style.symbol("✗")), to_type(home, "store verify", "")
+        print(f"{mark} the store is damaged, and so is this copy: see {see}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def restore(home: Path, file: str) -> int:
+    """Run `store restore` and return the exit code."""
+    backup = Path(file).absolute()
+    if not backup.is_file():
+        raise UsageError(f"{file!r} is not a file" if backup.exists() else f"there is no {file!r}")
+    report = _watched(lambda progress: sc.restore_store(home, backup, progress=progress))
+    print(f"{counted(report.sessions, 'session')} restored into {place(str(home))} ({size(report.bytes)})")
+    if report.set_aside is not None:
+        print(f"What was there before is kept: {place(str(report.set_aside))}")
     return 0
 
 
@@ -149,7 +186,7 @@ def _times(found: sc.StoreStatistics, now: int) -> dict[str, str]:
 
 def _watched(work: Callable[[Progress], T]) -> T:
     with Progress.on_stderr() as progress:
-        return work(progress)
+        return work_patiently(lambda: work(progress))
 
 
 def _need_a_store(home: Path) -> None:

@@ -11,18 +11,20 @@ Rules:
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.console.sanitise import one_line
+from frontends.stored.home import to_type
 
 SHORTEST = 4
 _KIND = "ses_"
 _MOST_CANDIDATES = 10
 
 
-def find(typed: str, sessions: Sequence[sc.SessionSummary]) -> sc.SessionSummary:
-    """Return the one session that is meant.
+def find(typed: str, sessions: Sequence[sc.SessionSummary], home: Path | None = None) -> sc.SessionSummary:
+    """Return the one session that is meant; `home` is for advice what to type.
 
     Raises:
         UsageError: None or several fit; the candidates are named.
@@ -32,18 +34,25 @@ def find(typed: str, sessions: Sequence[sc.SessionSummary]) -> sc.SessionSummary
     if len(exact or fitting) == 1:
         return (exact or fitting)[0]
     shown = one_line(typed, 60)
+    if fitting and all(each.name == typed for each in fitting):
+        ids = short_ids(sessions)
+        raise UsageError(f"{len(fitting)} sessions are called {shown!r}; use an id", details=_candidates(fitting, ids))
     if fitting:
+        whole = {each.session_id: str(each.session_id) for each in fitting}
         raise UsageError(
-            f"{shown!r} fits {len(fitting)} sessions; type more of the one you mean", details=_candidates(fitting)
+            f"{shown!r} fits {len(fitting)} sessions; type more of the one you mean",
+            details=_candidates(fitting, whole),
         )
     if 0 < len(_body(typed)) < SHORTEST:
         raise UsageError(f"there is no session {shown!r}; of an id, type at least {SHORTEST} characters")
-    raise UsageError(f"there is no session {shown!r} (see: session-core sessions --all)")
+    raise UsageError(f"there is no session {shown!r} (see: {to_type(home, 'sessions', '--all')})")
 
 
-def find_all(typed: Sequence[str], sessions: Sequence[sc.SessionSummary]) -> list[sc.SessionSummary]:
+def find_all(
+    typed: Sequence[str], sessions: Sequence[sc.SessionSummary], home: Path | None = None
+) -> list[sc.SessionSummary]:
     """Return the sessions that are meant, each once, in the order they were typed."""
-    return list({found.session_id: found for found in (find(each, sessions) for each in typed)}.values())
+    return list({found.session_id: found for found in (find(each, sessions, home) for each in typed)}.values())
 
 
 def _fits(typed: str, summary: sc.SessionSummary) -> bool:
@@ -61,9 +70,9 @@ def _body(session_id: str) -> str:
     return session_id.lower().removeprefix(_KIND)
 
 
-def _candidates(fitting: Sequence[sc.SessionSummary]) -> tuple[str, ...]:
+def _candidates(fitting: Sequence[sc.SessionSummary], ids: Mapping[sc.SessionId, str]) -> tuple[str, ...]:
     newest = sorted(fitting, key=lambda each: each.updated_at, reverse=True)
-    lines = [f"{each.session_id}  {one_line(each.name, 40)}" for each in newest[:_MOST_CANDIDATES]]
+    lines = [f"{ids[each.session_id]}  {one_line(each.name, 40)}" for each in newest[:_MOST_CANDIDATES]]
     left_out = len(newest) - len(lines)
     return (*lines, *([f"and {left_out} more"] if left_out else []))
 

@@ -228,17 +228,24 @@ def _events(parts: list[_Part]) -> Iterator[tuple[int, TextChunk | ThinkingChunk
 
 def _asked(request: ModelRequest) -> tuple[Message, ...]:
     """The user messages nobody has answered yet: the last one, and those before it in the same turn."""
-    last = request.messages[-1:]
+    messages = _without_torn_answer(request)
+    last = messages[-1:]
     if not last or last[0].role != "user" or last[0].turn_id is None:
         return tuple(message for message in last if message.role == "user")
     turn = last[0].turn_id
-    together = takewhile(lambda each: each.role == "user" and each.turn_id == turn, reversed(request.messages))
+    together = takewhile(lambda each: each.role == "user" and each.turn_id == turn, reversed(messages))
     return tuple(together)[::-1]
+
+
+def _without_torn_answer(request: ModelRequest) -> tuple[Message, ...]:
+    """The conversation up to what still needs an answer: an answer that was cut short at its end has given none."""
+    torn = takewhile(lambda each: each.role == "assistant" and each.interrupted, reversed(request.messages))
+    return request.messages[: len(request.messages) - sum(1 for _ in torn)]
 
 
 def _results(request: ModelRequest) -> list[ToolResultPart]:
     """The tool results at the end of the conversation."""
-    messages = tuple(takewhile(lambda message: message.role == "tool", reversed(request.messages)))[::-1]
+    messages = tuple(takewhile(lambda message: message.role == "tool", reversed(_without_torn_answer(request))))[::-1]
     return [part for message in messages for part in message.parts if isinstance(part, ToolResultPart)]
 
 

@@ -138,9 +138,9 @@ class ServiceCore:
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
-    def session(self, session_id: SessionId) -> Session:
-        """Look a session up."""
-        session = self.residents.find(session_id)
+    def session(self, session_id: SessionId, *, even_damaged: bool = False) -> Session:
+        """Look a session up; one that cannot be read is there only for those who can do with it."""
+        session = self.residents.find(session_id, even_damaged=even_damaged)
         if session is None:
             msg = f"there is no session {session_id!r}"
             raise NotFound(msg, field="session_id")
@@ -266,6 +266,8 @@ class ServiceCore:
         """Do what was put off until the work had ended, in the same step."""
         for call in work.on_end:
             call()
+        if self.store.failure is not None:
+            return
         if work.restart and not session.closing and session.work is None:
             self.start_turn(session, None)
 
@@ -319,6 +321,8 @@ class ServiceCore:
         session.record(ev.WakeupCancelled(wakeup_id=wakeup_id), by)
 
     def _wake_up(self, session_id: SessionId, wakeup_id: WakeupId) -> None:
+        if self.store.failure is not None:
+            return  # it could not be noted that it has fired; the next run of the service does it
         session = self.sessions.get(session_id)
         wakeup = next((w for w in session.state.wakeups if w.wakeup_id == wakeup_id), None) if session else None
         if session is None or wakeup is None or session.closing:

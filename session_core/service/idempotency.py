@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
+import trio
+
 from session_core import limits
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import ClientId
@@ -60,19 +62,44 @@ class RememberedReplies:
         self._put(request, fingerprint, reply)
         return reply
 
-    def remember(self, request: CommandRequest, reply: object) -> None:
-        """Keep a reply, if it has a key; the oldest goes when there are too many."""
-        if request.idempotency_key is not None and not request.command.reads_only:
-            self._put(request, _fingerprint(request), reply)
-            if len(self._replies) > limits.IDEMPOTENCY_CAPACITY:
-                self._replies.popitem(last=False)
+    def remember(self, request: CommandRequest, reply: object) -> object:
+        """Keep a reply, if it has a key; the oldest goes when there are too many. Returns what to answer with."""
+        if request.idempotency_key is None or request.command.reads_only:
+            return reply
+        if isinstance(reply, Later):
+            reply = Later(_Once(reply).wait)
+        self._put(request, _fingerprint(request), reply)
+        if len(self._replies) > limits.IDEMPOTENCY_CAPACITY:
+            self._replies.popitem(last=False)
+        return reply
 
     def _put(self, request: CommandRequest, fingerprint: bytes, reply: object) -> None:
         client_id, key = request.client_id, request.idempotency_key
         assert key is not None
         self._replies[client_id, key] = (fingerprint, reply)
         if not isinstance(reply, Later):
-            self._keep(StoredReply(client_id=client_id, key=key, fingerprint=fingerprint, reply=reply))
+            about = getattr(request.command, "session_id", None)
+            self._keep(
+                StoredReply(client_id=client_id, key=key, fingerprint=fingerprint, reply=reply, session_id=about)
+            )
+
+
+class _Once:
+    """A reply that takes time, waited for by everybody who sent its key: whatever it does is done once.
+
+    Cancellation: whoever waits next goes on from the beginning, as if the one that left had never come.
+    """
+
+    def __init__(self, later: Later) -> None:
+        self._later = later
+        self._waiting = trio.Lock()
+        self._replies: list[object] = []
+
+    async def wait(self) -> object:
+        async with self._waiting:
+            if not self._replies:
+                self._replies.append(await self._later.wait())
+            return self._replies[0]
 
 
 def _fingerprint(request: CommandRequest) -> bytes:

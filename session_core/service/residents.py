@@ -42,27 +42,37 @@ class Residents:
                 continue
             self._coming[session_id] = trio.Event()
             try:
-                self._move_in(session_id, await self._load(session_id, even_damaged=even_damaged))
+                await self._bring(session_id, even_damaged=even_damaged)
             finally:
                 self._coming.pop(session_id).set()
 
-    async def _load(self, session_id: SessionId, *, even_damaged: bool) -> SessionState | None:
+    async def _bring(self, session_id: SessionId, *, even_damaged: bool) -> None:
+        damage: StoreDamaged | None = None
         try:
             stored = await self._ledger.store.load(session_id)
-        except StoreDamaged:
-            if not even_damaged:
-                raise
-            return SessionState(session_id=session_id)
-        return restore(session_id, stored) if stored is not None else None
-
-    def _move_in(self, session_id: SessionId, state: SessionState | None) -> None:
+            if stored is None:
+                damage = StoreDamaged(
+                    f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`",
+                    field="session_id",
+                )
+        except StoreDamaged as found:
+            stored, damage = None, found
         if session_id not in self._ledger.fleet.sessions:
             return  # deleted meanwhile
-        if state is None:
-            msg = f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`"
-            raise StoreDamaged(msg, field="session_id")
+        if damage is not None and not even_damaged:
+            raise damage
+        state = restore(session_id, stored) if stored is not None else SessionState(session_id=session_id)
+        session = Session(state, self._ledger)
+        session.damage = damage
+        session.left_at = stored.events[-1].at if stored is not None and stored.events else 0
         self._ledger.stream.open_session(session_id, sseq=state.sseq)
-        self.add(Session(state, self._ledger))
+        self.add(session)
+
+    def drop_if_damaged(self, session_id: SessionId) -> None:
+        """Forget a session that could not be read and was not deleted after all."""
+        session = self.sessions.get(session_id)
+        if session is not None and session.damage is not None and not session.closing:
+            self.remove(session_id)
 
     def add(self, session: Session) -> None:
         """Let a session stay in memory."""
@@ -74,11 +84,17 @@ class Residents:
         del self.sessions[session_id]
         self._ledger.stream.close_session(session_id)
 
-    def find(self, session_id: SessionId) -> Session | None:
-        """Return a session that `bring` has brought, and note that it is in use; None for one being deleted."""
+    def find(self, session_id: SessionId, *, even_damaged: bool = False) -> Session | None:
+        """Return a session that `bring` has brought, and note that it is in use; None for one being deleted.
+
+        Raises:
+            StoreDamaged: It could not be read.
+        """
         session = self.sessions.get(session_id)
         if session is None or session.closing:
             return None
+        if session.damage is not None and not even_damaged:
+            raise StoreDamaged(session.damage.message, field="session_id")
         session.used_at = session.now()
         return session
 

@@ -36,6 +36,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.checks import check_for, describe
 from session_core.vocabulary.commands import Command, CommandRequest, DeleteSession, RequestStop
 from session_core.vocabulary.methods import SessionMethods
+from session_core.vocabulary.replies import WaitForTurnReply
 from session_core.vocabulary.sessions import ClientPresence, ClientRole
 
 log = logging.getLogger(__name__)
@@ -86,8 +87,17 @@ class SessionService(SessionMethods):
         request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
         self._refuse_if_closed()
         session_id: SessionId | None = getattr(command, "session_id", None)
-        if session_id is not None and session_id not in self._core.sessions:
-            await self._core.residents.bring(session_id, even_damaged=isinstance(command, DeleteSession))
+        if session_id is None or session_id in self._core.sessions:
+            return cast("R", await self._run(request))
+        # Even what cannot be read any more can be deleted; it is gone again if the deletion was refused.
+        await self._core.residents.bring(session_id, even_damaged=isinstance(command, DeleteSession))
+        try:
+            return cast("R", await self._run(request))
+        finally:
+            self._core.residents.drop_if_damaged(session_id)
+
+    async def _run(self, request: CommandRequest) -> object:
+        command = request.command
         if command.lane == "beside":
             reply = self._perform(request, self._mailbox.last_number)
             if not isinstance(reply, Later):
@@ -95,12 +105,12 @@ class SessionService(SessionMethods):
         else:
             reply = await self._mailbox.call(request)
         if isinstance(reply, Durable):
-            return cast("R", reply.reply)
+            return reply.reply
         if isinstance(reply, Later):
             reply = self._replies.settle(request, await self._wait(reply, command))
-        if not command.reads_only:
+        if not command.reads_only or _tells_of_success(reply):
             await self._until_durable()
-        return cast("R", reply)
+        return reply
 
     async def _start(self, opened: OpenedStore, nursery: trio.Nursery) -> None:
         """Go on from what the store has, and begin to serve."""
@@ -154,8 +164,7 @@ class SessionService(SessionMethods):
             raise
         except Exception as bug:
             raise _failed_by_a_bug(command, bug) from bug
-        self._replies.remember(request, reply)
-        return reply
+        return self._replies.remember(request, reply)
 
     def _refuse_if_unsaved(self, command: Command[Any]) -> None:
         """Refuse what could not be kept; a stop acts all the same, and its caller is told that nothing is kept."""
@@ -163,7 +172,7 @@ class SessionService(SessionMethods):
         if store.failure is not None and not isinstance(command, RequestStop):
             msg = f"the service is read-only: {store.failure.message}"
             raise ReadOnly(msg)
-        if store.backlog > limits.MAX_BACKLOG_BYTES:
+        if store.backlog > limits.MAX_BACKLOG_BYTES and command.lane != "beside":
             msg = "the disk has not caught up with what is to be saved; try again in a moment"
             raise Overloaded(msg)
 
@@ -236,7 +245,7 @@ class SessionService(SessionMethods):
         if not check_for(ClientRole)(role):
             msg = f"role must be {describe(ClientRole)}, not {role!r}"
             raise InvalidInput(msg, field="role")
-        if name in self._clients or name == LOCAL_CLIENT:
+        if name in self._clients or name in {LOCAL_CLIENT, retention.CLIENT}:
             msg = f"a client called {name!r} is already attached"
             raise Conflict(msg, field="client_id")
         self._refuse_if_closed()
@@ -259,6 +268,11 @@ class SessionService(SessionMethods):
         if self._core.stream.closed:
             msg = "the service is closed"
             raise ServiceClosed(msg)
+
+
+def _tells_of_success(reply: object) -> bool:
+    """Tell whether a reply to a command that only reads says something that a crash must not take back."""
+    return isinstance(reply, WaitForTurnReply) and reply.outcome.status != "interrupted"
 
 
 def _failed_by_a_bug(command: Command[Any], bug: Exception) -> InternalError:
@@ -317,6 +331,8 @@ async def _run_service(config: ServiceConfig, opened: OpenedStore) -> AsyncGener
             finally:
                 nursery.cancel_scope.cancel(reason="the session service is closing")
     except BaseExceptionGroup as group:
+        if body_error is None and len(group.exceptions) == 1 and isinstance(group.exceptions[0], SessionCoreError):
+            raise group.exceptions[0] from None  # noqa: ASYNC123 - a typed error for the user: the service cannot start
         if body_error is None or group.exceptions != (body_error,):
             raise
     finally:

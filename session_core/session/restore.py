@@ -27,5 +27,5 @@ def close_after_crash(session: Session) -> None:
     """Record the end of everything that was running when the service went away; what waits goes on waiting."""
     if session.state.turn is None and not session.state.activity.at_rest:
         session.record(ev.CompactionFinished(status="interrupted"))
-    session.close_work("interrupted")
+    session.close_work("interrupted", ended_at=max(session.state.updated_at, session.left_at))
     session.close_requests("restarted")

@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.errors import StoreDamaged
 from session_core.ids import ClientId, Cursor, MessageId, RequestId, TurnId
 from session_core.session.closing import next_closing_event
 from session_core.session.deferred import Deferred
@@ -72,6 +73,10 @@ class Session:
         self.closing = False
         self.stop_mark = -1
         self.used_at = 0
+        self.left_at = 0
+        """When an earlier run of the service recorded its last sign of life."""
+        self.damage: StoreDamaged | None = None
+        """Why it cannot be read: then it is empty, and only there to be deleted."""
         self.path = KnownPath()
         self.outcomes: OrderedDict[TurnId, TurnOutcome] = OrderedDict()
         if state.last_outcome is not None:
@@ -153,9 +158,10 @@ class Session:
         self.close_requests("stopped", by)
         return True
 
-    def close_work(self, status: TurnStatus, *, error: str | None = None) -> None:
+    def close_work(self, status: TurnStatus, *, error: str | None = None, ended_at: int | None = None) -> None:
         """Record what it takes to bring the session to rest with everything answered and nothing half-done."""
-        while (event := next_closing_event(self.state, status, now=self.now(), error=error)) is not None:
+        now = self.now() if ended_at is None else ended_at
+        while (event := next_closing_event(self.state, status, now=now, error=error)) is not None:
             self.record(event)
 
     def close_requests(self, because: ResolvedBecause, by: ClientId | None = None) -> None:

@@ -29,12 +29,16 @@ from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
 @attrs.frozen(kw_only=True)
 class StoredReply:
-    """The reply to a command with an idempotency key; `fingerprint` tells commands apart."""
+    """The reply to a command with an idempotency key; `fingerprint` tells commands apart.
+
+    What it says about the session `session_id` is forgotten with that session.
+    """
 
     client_id: ClientId
     key: str
     fingerprint: bytes
     reply: object
+    session_id: SessionId | None = None
 
 
 @attrs.frozen(kw_only=True)

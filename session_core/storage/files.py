@@ -2,14 +2,15 @@
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from session_core.errors import NoStore, StoreDamaged, StoreUnusable
 from session_core.ids import new_id
 from session_core.storage.home import make_private_file, private_open
-from session_core.storage.schema import UNREADABLE, bring_up_to_date, problem, version_of
+from session_core.storage.schema import UNREADABLE, VERSION, bring_up_to_date, problem, version_of
 
 STORE_FILE = "sessions.sqlite3"
 MARK_FILE = "store-id"
@@ -30,9 +31,15 @@ def connect(home: Path, read_only: bool) -> sqlite3.Connection:  # noqa: FBT001 
     if not read_only:
         make_private_file(path)  # SQLite gives its other files the same mode
     mode = "ro" if read_only else "rw"
+    if read_only and not os.access(home, os.W_OK) and not _log_of(path).exists():
+        mode += "&immutable=1"  # SQLite would want to make files of its own there; with no log, none is needed
     return sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
     )
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
 
 
 def _lenient_text(data: bytes) -> str:
@@ -47,8 +54,7 @@ def open_for_writing(home: Path, connect: Connect) -> sqlite3.Connection:
         StoreUnusable: The file cannot be used.
         StoreDamaged: It cannot be read, or is gone although sessions were kept in it.
     """
-    connection = _connected(home, connect, read_only=False)
-    try:
+    with _opening(home, connect, read_only=False) as connection:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         mark = home / MARK_FILE
         if mark.exists() and version_of(connection) == 0:
@@ -62,12 +68,6 @@ def open_for_writing(home: Path, connect: Connect) -> sqlite3.Connection:
         bring_up_to_date(connection)
         if not mark.exists():
             _leave_mark(mark)
-    except UNREADABLE as error:
-        connection.close()
-        raise problem(error) from error
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 
@@ -79,20 +79,32 @@ def open_for_reading(home: Path, connect: Connect) -> sqlite3.Connection:
         StoreUnusable: It cannot be used.
         StoreDamaged: It cannot be read.
     """
-    connection = _connected(home, connect, read_only=True)
-    try:
+    with _opening(home, connect, read_only=True) as connection:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA query_only = ON")
-        if version_of(connection) == 0:
+        found = version_of(connection)
+        if found == 0:
             raise _nothing_kept(home)
+        if found < VERSION:
+            raise StoreUnusable(
+                f"the store in {home} has the older format {found}; the next command that writes brings it up to date"
+            )
         bring_up_to_date(connection)  # changes nothing here, but refuses what is newer
+    return connection
+
+
+@contextmanager
+def _opening(home: Path, connect: Connect, *, read_only: bool) -> Generator[sqlite3.Connection]:
+    """Connect, and close again if what is done in the block fails."""
+    connection = _connected(home, connect, read_only=read_only)
+    try:
+        yield connection
     except UNREADABLE as error:
         connection.close()
         raise problem(error) from error
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def _connected(home: Path, connect: Connect, *, read_only: bool) -> sqlite3.Connection:
@@ -121,8 +133,8 @@ def _nothing_kept(home: Path) -> StoreDamaged | NoStore:
     if not mark.exists():
         return NoStore(f"no sessions are kept in {home} yet")
     return StoreDamaged(
-        f"the store file {store_file(home)} is missing or empty, but sessions were kept here; put a backup in its "
-        f"place, or remove {mark} to start with nothing"
+        f"the store file {store_file(home)} is missing or empty, but sessions were kept here; put back a "
+        f"backup (`session-core store restore FILE`), or remove {mark} to start with nothing"
     )
 
 

@@ -109,7 +109,7 @@ def private_open(path: Path, flags: int) -> int:
 
 
 def make_private_file(path: Path) -> None:
-    """Have an ordinary file with mode 0600, made if need be, without opening one that is there.
+    """Have an ordinary file that only we may read, made with mode 0600 if need be, without opening one that is there.
 
     Closing any descriptor of a file gives up all locks that this process holds on it, those of SQLite too.
 
@@ -121,8 +121,8 @@ def make_private_file(path: Path) -> None:
         if not stat.S_ISREG(status.st_mode):
             raise StoreUnusable(f"the file {str(path)!r} is not an ordinary file; move it away")
         _check_owner("the file", path, status)
-        if stat.S_IMODE(status.st_mode) != 0o600:
-            path.chmod(0o600)
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            path.chmod(status.st_mode & 0o700)
     except FileNotFoundError:
         os.close(private_open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     except OSError as error:

@@ -68,7 +68,7 @@ def summaries(db: sqlite3.Connection) -> tuple[SessionSummary, ...]:
 def replies(db: sqlite3.Connection) -> tuple[StoredReply, ...]:
     """Return the newest replies, oldest first; one that cannot be read is left out: its command is done again."""
     rows = db.execute(
-        "SELECT client_id, key, fingerprint, payload, checksum FROM reply ORDER BY id DESC LIMIT ?",
+        "SELECT client_id, key, fingerprint, payload, checksum, session_id FROM reply ORDER BY id DESC LIMIT ?",
         (limits.IDEMPOTENCY_CAPACITY,),
     ).fetchall()
     return tuple(reply for row in reversed(rows) if (reply := read_reply(*row)) is not None)
@@ -139,7 +139,9 @@ def _summary(  # noqa: PLR0917 - one argument per column, in their order
 _REPLY: Any = reduce(or_, dict.fromkeys(reply_type(command) for command in COMMANDS))
 
 
-def read_reply(client_id: Any, key: Any, fingerprint: Any, payload: Any, checksum: Any) -> StoredReply | None:
+def read_reply(  # noqa: PLR0917 - one argument per column, in their order
+    client_id: Any, key: Any, fingerprint: Any, payload: Any, checksum: Any, session_id: Any
+) -> StoredReply | None:
     """Return a kept reply; None when it is not what was written, or of a version that nobody can read."""
     if not (isinstance(client_id, str) and isinstance(key, str) and isinstance(fingerprint, bytes)):
         return None
@@ -147,11 +149,13 @@ def read_reply(client_id: Any, key: Any, fingerprint: Any, payload: Any, checksu
         reply = decode(payload, _REPLY, max_bytes=limits.MAX_RECORD_BYTES)
     except (ProtocolError, TypeError):
         return None
-    kept = StoredReply(client_id=ClientId(client_id), key=key, fingerprint=fingerprint, reply=reply)
+    kept = StoredReply(
+        client_id=ClientId(client_id), key=key, fingerprint=fingerprint, reply=reply, session_id=session_id
+    )
     return kept if reply_checksum(kept, payload) == checksum else None
 
 
 def reply_checksum(reply: StoredReply, payload: bytes) -> int:
     """Return what must be written beside a reply."""
-    whose = f"{reply.client_id}\0{reply.key}\0".encode()
+    whose = f"{reply.client_id}\0{reply.key}\0{reply.session_id}\0".encode()
     return zlib.crc32(payload, zlib.crc32(reply.fingerprint, zlib.crc32(whose)))

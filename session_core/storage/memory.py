@@ -74,6 +74,7 @@ class MemoryStore:
         """Remove a session's events."""
         self._events.pop(session_id, None)
         self._unfinished.pop(session_id, None)
+        self._replies = {key: each for key, each in self._replies.items() if each.session_id != session_id}
 
     async def wait_durable(self, seq: int) -> None:
         """Return at once."""

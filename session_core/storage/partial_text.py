@@ -21,7 +21,7 @@ class PartialText:
 
     def __init__(self) -> None:
         self.due_at = math.inf
-        self._events: dict[SessionId, dict[str, list[SessionEvent]]] = {}
+        self._held: dict[tuple[SessionId, str], list[SessionEvent]] = {}
 
     def add(self, event: SessionEvent) -> bool:
         """Hold a passing event back; returns whether an alarm must be set for it.
@@ -29,13 +29,17 @@ class PartialText:
         Raises:
             ProtocolError: It cannot be written down.
         """
-        assert event.session_id is not None
-        about = about_of(event.event)
-        if about is None:
+        inner = event.event
+        if not isinstance(inner, ev.PartDelta | ev.PartStarted):
             return False
-        if not (isinstance(event.event, ev.PartDelta) and event.event.text.isascii()):
+        if not (isinstance(inner, ev.PartDelta) and inner.text.isascii()):
             encode_event(event)  # what could not be written later is refused now
-        self._events.setdefault(event.session_id, {}).setdefault(about, []).append(event)
+        assert event.session_id is not None
+        key = (event.session_id, inner.message_id)
+        held = self._held.get(key)
+        if held is None:
+            held = self._held[key] = []
+        held.append(event)
         if self.due_at != math.inf:
             return False
         self.due_at = trio.current_time() + limits.PARTIAL_TEXT_EVERY_MS / 1000
@@ -43,30 +47,28 @@ class PartialText:
 
     def drop(self, session_id: SessionId, about: str) -> None:
         """Let go of the text of something that has ended: its end repeats it."""
-        answers = self._events.get(session_id)
-        if answers is not None:
-            answers.pop(about, None)
-            if not answers:
-                del self._events[session_id]
+        self._held.pop((session_id, about), None)
 
     def forget(self, session_id: SessionId) -> None:
         """Let go of everything of a session."""
-        self._events.pop(session_id, None)
+        self.take(session_id)
 
     def take_due(self) -> list[KeptText]:
         """Take what must be saved now, if it is time."""
         if trio.current_time() < self.due_at:
             return []
         self.due_at = math.inf
-        return [text for session_id in list(self._events) for text in self.take(session_id)]
+        held, self._held = self._held, {}
+        return [text for key in held for text in _merged(key, held[key])]
 
     def take(self, session_id: SessionId) -> list[KeptText]:
         """Take what is held of one session, merged."""
-        return [
-            KeptText(session_id, about, encode_event(event))
-            for about, held in self._events.pop(session_id, {}).items()
-            for event in coalesce(held)
-        ]
+        keys = [key for key in self._held if key[0] == session_id]
+        return [text for key in keys for text in _merged(key, self._held.pop(key))]
+
+
+def _merged(key: tuple[SessionId, str], held: list[SessionEvent]) -> list[KeptText]:
+    return [KeptText(*key, encode_event(event)) for event in coalesce(held)]
 
 
 def about_of(event: ev.Event) -> str | None:

@@ -57,17 +57,22 @@ class Reader:
     # --- one session --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _one_moment(self) -> Generator[None]:
-        """See the store as it is at one moment, whatever another process writes meanwhile."""
+    def _one_moment(self, session_id: SessionId) -> Generator[None]:
+        """See the store as it is at one moment, whatever another process writes meanwhile.
+
+        Rows that hold something quite different from what is written there are damage of this one session.
+        """
         self._db.execute("BEGIN")
         try:
             yield
+        except (TypeError, ValueError, DamagedRecord) as error:
+            _damaged(session_id, f"it cannot be made sense of ({error})")
         finally:
             self._db.execute("COMMIT")
 
     def load(self, session_id: SessionId) -> StoredSession | None:
         """Return what a session goes on from."""
-        with self._one_moment():
+        with self._one_moment(session_id):
             return self._load(session_id)
 
     def _load(self, session_id: SessionId) -> StoredSession | None:
@@ -96,7 +101,10 @@ class Reader:
             bare = decode(payload, SessionSnapshot, max_bytes=limits.MAX_RECORD_BYTES)
         except ProtocolError:  # kept by another version
             return 0, None
-        messages = self._messages(session, session_id, bare.earlier, count)
+        try:
+            messages = self._messages(session, session_id, bare.earlier, count)
+        except StoreDamaged:  # or its index is, which is derived too: the records themselves will tell
+            return 0, None
         if len(messages) != count:
             return 0, None
         object.__setattr__(bare, "messages", Vector(messages))  # ours alone, and not seen by anybody yet
@@ -110,7 +118,7 @@ class Reader:
 
     def journal_page(self, session_id: SessionId, after_n: int) -> tuple[SessionEvent, ...]:
         """Return the next events of a session after its record number `after_n`; empty at the end."""
-        with self._one_moment():
+        with self._one_moment(session_id):
             found = self._db.execute("SELECT id, last_n FROM session WHERE session_id = ?", (session_id,)).fetchone()
             if found is None:
                 return ()
@@ -148,7 +156,7 @@ class Reader:
 
     def messages(self, session_id: SessionId, before: int, limit: int) -> MessagePage:
         """Return up to `limit` messages that came right before message number `before`."""
-        with self._one_moment():
+        with self._one_moment(session_id):
             found = self._db.execute("SELECT id, messages FROM session WHERE session_id = ?", (session_id,)).fetchone()
             if found is None:
                 return MessagePage(first=0, messages=())
@@ -171,10 +179,11 @@ class Reader:
                 SELECT min(n) FROM (
                     SELECT n FROM message WHERE session = :session AND number = :first
                     UNION ALL
-                    SELECT parent.n FROM message JOIN message AS parent
+                    SELECT max(parent.n) FROM message JOIN message AS parent
                         ON parent.session = message.session AND parent.message_id = message.parent_id
                     WHERE message.session = :session AND message.number BETWEEN :first AND :last
                         AND message.role = 'tool' AND parent.number < message.number
+                    GROUP BY message.number
                 )
             ) ORDER BY number LIMIT 1
             """,
@@ -188,7 +197,14 @@ class Reader:
         for event in self._events(session, session_id, start_n, end_n):
             messages += added_messages(event.event, results, event.at)
             collect_results(results, event.event)
-        return messages[first - lowest : first - lowest + count]
+        found = messages[first - lowest : first - lowest + count]
+        listed = self._db.execute(
+            "SELECT message_id FROM message WHERE session = ? AND number BETWEEN ? AND ? ORDER BY number",
+            (session, first, last),
+        )
+        if [message.message_id for message in found] != [message_id for (message_id,) in listed]:
+            _damaged(session_id, "its index of messages does not fit its records")
+        return found
 
     def results_after(
         self, session: int, session_id: SessionId, message_id: MessageId | None
@@ -205,7 +221,7 @@ class Reader:
 
     def path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
         """Return the messages on the way to this one, back to a summary or as far as `max_chars` goes."""
-        with self._one_moment():
+        with self._one_moment(session_id):
             return self._path(session_id, message_id, max_chars)
 
     def _path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:

@@ -80,6 +80,7 @@ CREATE TABLE reply (
     fingerprint BLOB NOT NULL,
     payload BLOB NOT NULL,
     checksum INTEGER NOT NULL,
+    session_id TEXT,
     UNIQUE (client_id, key)
 );
 

@@ -15,7 +15,7 @@ import math
 import sqlite3
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
+from os import PathLike
 from typing import NoReturn, TypeVar
 
 import trio
@@ -47,9 +47,10 @@ class SqliteStore(SqliteReader):
         connect: How the file is opened; tests give a disk that fails.
     """
 
-    def __init__(self, home: Path | None = None, *, connect: Connect = connect) -> None:
+    def __init__(self, home: str | PathLike[str] | None = None, *, connect: Connect = connect) -> None:
         super().__init__(home, connect=connect)
         self._writer: Writer | None = None
+        self._writing = trio.CapacityLimiter(1)  # of its own: stuck threads of others must not hold commits up
         self._start_afresh()
 
     def _start_afresh(self) -> None:
@@ -70,10 +71,10 @@ class SqliteStore(SqliteReader):
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[OpenedStore]:
         """Take the right to write; leaving the block writes what is left and gives the right back."""
-        lock = await trio.to_thread.run_sync(self._take_lock)
+        lock = await trio.to_thread.run_sync(self._take_lock, limiter=self._writing)
         self._start_afresh()
         try:
-            self._writer = await trio.to_thread.run_sync(self._open_writer)
+            self._writer = await trio.to_thread.run_sync(self._open_writer, limiter=self._writing)
             self._closed = False
             try:
                 summaries = await self.list_sessions()
@@ -82,7 +83,7 @@ class SqliteStore(SqliteReader):
                 with trio.CancelScope(shield=True):
                     await self._write_the_rest()
                     await self._close_reader()
-                    await trio.to_thread.run_sync(self._writer.close)
+                    await trio.to_thread.run_sync(self._writer.close, limiter=self._writing)
         finally:
             lock.release()
         if self.failure is not None:
@@ -220,7 +221,7 @@ class SqliteStore(SqliteReader):
         more = False
         try:
             with trio.CancelScope(shield=True):
-                more = await trio.to_thread.run_sync(self._writer.wipe_traces)
+                more = await trio.to_thread.run_sync(self._writer.wipe_traces, limiter=self._writing)
             self._wipe_at = trio.current_time() + (0 if more else _WIPE_AGAIN_S)
         except sqlite3.Error:
             log.exception("what is left of deleted sessions could not be wiped")
@@ -233,20 +234,24 @@ class SqliteStore(SqliteReader):
     async def _commit_pending(self, live: LiveState) -> None:
         """Take everything that was handed over and make it durable, or fail for good."""
         seq, size, written = live.seq, self.backlog, self._handed_over
-        batch = self._take(live)
-        if batch is None or self.failure is not None:
-            return
-        self._in_writing, self._handed_over = written, trio.Event()
         try:
+            batch = self._take(live)
+            if batch is None or self.failure is not None:
+                return
+            self._in_writing, self._handed_over = written, trio.Event()
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._write, batch)
-        except Exception as error:  # noqa: BLE001 - whatever it was: what is not written was not acknowledged
-            self._fail(error, live)
-        else:
+                await trio.to_thread.run_sync(self._write, batch, limiter=self._writing)
             self.durable_seq = seq
             self.backlog -= size
-        self._in_writing = None
-        written.set()
+        except Exception as error:  # noqa: BLE001 - whatever it was: what is not written was not acknowledged
+            self._fail(error, live)
+        except BaseException as error:
+            self._fail(error, live)
+            raise
+        finally:
+            if self._in_writing is written:
+                self._in_writing = None
+                written.set()
 
     def _take(self, live: LiveState) -> Batch | None:
         steps, self._steps = self._steps, []
@@ -283,7 +288,7 @@ class SqliteStore(SqliteReader):
         assert self._writer is not None
         self._writer.write(batch)
 
-    def _fail(self, error: Exception, live: LiveState) -> None:
+    def _fail(self, error: BaseException, live: LiveState) -> None:
         log.error("the store could not be written", exc_info=error)
         self.failure = StorageFailed(
             f"the store in {self.home} could not be written ({error}); nothing more is accepted. See to the disk, then "
@@ -303,7 +308,7 @@ class SqliteStore(SqliteReader):
             await self._wipe_traces()
 
 
-_QUIET_TICKS = 4
+_QUIET_TICKS = 2
 _MOST_TICKS = 32
 _WIPE_AGAIN_S = 5.0  # after a reader in another process was in the way
 _BYTES_PER_EVENT = 4_096  # long events count for several: what matters is how much opening a session has to read

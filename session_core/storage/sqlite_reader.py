@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,8 +26,8 @@ T = TypeVar("T")
 class SqliteReader:
     """Reads the store of a home, also while another process writes to it."""
 
-    def __init__(self, home: Path | None = None, *, connect: Connect = connect) -> None:
-        self._home = home
+    def __init__(self, home: str | PathLike[str] | None = None, *, connect: Connect = connect) -> None:
+        self._home = Path(home) if home is not None else None
         self._connect = connect
         self._reading = trio.CapacityLimiter(1)  # one connection serves one reader at a time
         self._reader: Reader | None = None

@@ -6,6 +6,7 @@ calls that wait for their message) is only trusted as long as every batch succee
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import attrs
 
@@ -29,6 +30,7 @@ LONGEST_SEARCHED_RESULT = (
 )
 LONGEST_SEARCHED_TEXT = 100_000
 PATIENCE_WITH_READERS_MS = 50  # when traces are wiped, with all writing waiting
+ROWS_PER_STATEMENT = 128
 MERGED_PAGES = 256  # of the search index at a time: some milliseconds
 _TRACES = "SELECT 1 FROM meta WHERE key = 'traces'"
 
@@ -198,14 +200,9 @@ class Writer:
             session.bytes += len(data)
 
     def _flush(self) -> None:
-        if self._rows:
-            self._db.executemany(
-                "INSERT INTO event (session, n, format, checksum, payload, links) VALUES (?, ?, ?, ?, ?, ?)", self._rows
-            )
-        if self._messages:
-            self._db.executemany("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._messages)
-        if self._texts:
-            self._db.executemany("INSERT INTO message_text (rowid, text) VALUES (?, ?)", self._texts)
+        insert_rows(self._db, "event (session, n, format, checksum, payload, links)", self._rows)
+        insert_rows(self._db, "message", self._messages)
+        insert_rows(self._db, "message_text (rowid, text)", self._texts)
         self._rows, self._messages, self._texts = [], [], []
 
     # --- the rest -----------------------------------------------------------------------------------------------------
@@ -232,13 +229,15 @@ class Writer:
     def _remember(self, reply: StoredReply) -> None:
         payload = encode(reply.reply)
         added = self._db.execute(
-            "INSERT OR REPLACE INTO reply (client_id, key, fingerprint, payload, checksum) VALUES (?, ?, ?, ?, ?)",
-            (reply.client_id, reply.key, reply.fingerprint, payload, reply_checksum(reply, payload)),
+            "INSERT OR REPLACE INTO reply (client_id, key, fingerprint, payload, checksum, session_id)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (reply.client_id, reply.key, reply.fingerprint, payload, reply_checksum(reply, payload), reply.session_id),
         )
         self._db.execute("DELETE FROM reply WHERE id <= ?", ((added.lastrowid or 0) - limits.IDEMPOTENCY_CAPACITY,))
 
     def _forget(self, session_id: SessionId) -> None:
         forget(self._db, self._session(session_id).id)
+        self._db.execute("DELETE FROM reply WHERE session_id = ?", (session_id,))
         del self._sessions[session_id]
         self._db.execute("INSERT OR REPLACE INTO meta VALUES ('traces', 'yes')")
         self.traces, self._merging = True, False
@@ -267,6 +266,26 @@ class Writer:
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
+
+
+def insert_rows(db: sqlite3.Connection, into: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert rows, many with one statement.
+
+    A statement runs without the interpreter's lock, and waiting for that lock again after each row would let a busy
+    service hold the writing up. The sizes are powers of two, so that few different statements have to be prepared.
+    """
+    start = 0
+    while start < len(rows):
+        size = min(ROWS_PER_STATEMENT, 1 << (len(rows) - start).bit_length() - 1)
+        chunk = rows[start : start + size]
+        db.execute(_insert(into, len(chunk[0]), size), [value for row in chunk for value in row])
+        start += size
+
+
+@cache
+def _insert(into: str, width: int, rows: int) -> str:
+    places = f"({', '.join('?' * width)})"
+    return f"INSERT INTO {into} VALUES {', '.join([places] * rows)}"  # noqa: S608 - only called with our own tables
 
 
 def forget(db: sqlite3.Connection, session: int) -> None:

@@ -83,6 +83,9 @@ class EventStream:
         self, session_id: SessionId | None, event: Event, *, by: ClientId | None = None, at: int | None = None
     ) -> SessionEvent:
         """Make the envelope that the next `push` will publish, without publishing it."""
+        if self.closed:
+            msg = "the event stream is closed"
+            raise ServiceClosed(msg)
         sseq = 0
         if session_id is not None:
             ring = self._by_session.get(session_id) or self.open_session(session_id)

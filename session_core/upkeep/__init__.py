@@ -2,10 +2,12 @@
 
 - `verify`: `verify_store`, which reads everything and says what does not fit; changes nothing
 - `rebuild`: `rebuild_store`, which makes a new file from every record that can still be read, and swaps it in
-- `store_files`: `compact_store`, `backup_store`, `store_statistics`
+- `store_files`: `compact_store`, `backup_store`, `restore_store`, `store_statistics`
 - `exchange`: sessions as JSON lines, out and in
+- `unfinished`: the text of an answer that is being written, for an export and an import
 - `finding`: what `verify` reports
 - `session_check`, `table_check`: the parts of `verify`, for one session and for what all share
+- `swap`: a new file in the place of the old one, whatever crashes meanwhile
 - `harvest`: the readable records of a store, from SQLite and from raw pages, gathered in a scratch file
 - `raw_file`: the header of a database file and its write-ahead log, as bytes
 - `salvage`: records found in raw pages, whatever has happened to the tables around them

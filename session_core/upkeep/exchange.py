@@ -4,6 +4,7 @@ An export is text, one JSON document per line:
 
     {"type":"session_core_export","version":1,"format":1,"session_id":...,"name":...,"exported_at":...}
     one line for each event of the journal, as it goes over the wire
+    if an answer is being written: its text so far, as events that no journal holds (`part_started`, `part_delta`)
     {"type":"end","events":...,"digest":...}
 
 Rules:
@@ -12,8 +13,8 @@ Rules:
    new digest.
 2. An import reads and checks everything before it opens the store, and then hands all events over in one step: they
    become durable in one transaction or not at all. Hence the limit, as all of it is in memory for a moment.
-3. What a journal does not have is not in an export either: the text of an answer that is just being written. A session
-   that was running is interrupted when a service next finds it.
+3. The saved text of an unfinished answer is in an export too. A session that was running is interrupted when a service
+   next finds it, and its answer then says what it had said so far.
 4. Times, settings, grants and wake-ups are taken over as they are. Wake-ups of a file from elsewhere will start turns,
    with the permissions that the file says: import only what you would run.
 """
@@ -36,11 +37,22 @@ from session_core.errors import (
     StoreDamaged,
     StoreUnusable,
 )
-from session_core.ids import Cursor, SessionId, WakeupId, is_session_id, new_epoch, new_id, new_session_id, now_ms
+from session_core.ids import (
+    Cursor,
+    SessionId,
+    WakeupId,
+    is_session_id,
+    new_epoch,
+    new_id,
+    new_session_id,
+    now_ms,
+)
 from session_core.session.fleet import FleetState
 from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore, SessionStore, StoreReader
+from session_core.storage.partial_text import about_of
 from session_core.storage.records import FORMAT, DamagedRecord, from_record
+from session_core.upkeep.unfinished import UnfinishedAnswer, wait_for_text
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import PASSING, SessionEvent
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
@@ -60,7 +72,7 @@ _encode = msgspec.json.Encoder().encode
 
 @attrs.frozen(kw_only=True)
 class ImportReport:
-    """What was imported, and under which id it can be found now."""
+    """What was imported, and under which id it can be found now; `events` are those of the journal."""
 
     session_id: SessionId
     events: int
@@ -92,13 +104,22 @@ async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGen
     line = _encode(header) + b"\n"
     digest.update(line)
     yield line
-    count = 0
-    async for events in reader.journal(session_id):
-        for event in events:
-            line = encode_event(event) + b"\n"
-            digest.update(line)
-            count += 1
-            yield line
+    count, unfinished = 0, UnfinishedAnswer()
+    while await unfinished.needs_more(reader, session_id, count):
+        place = 0
+        async for events in reader.journal(session_id):
+            for event in events[max(0, count - place) :]:
+                line = encode_event(event) + b"\n"
+                digest.update(line)
+                count += 1
+                unfinished.note(event)
+                yield line
+            place += len(events)
+    for event in unfinished.events():
+        line = encode_event(event) + b"\n"
+        digest.update(line)
+        count += 1
+        yield line
     await _summary(reader, session_id)  # a journal that vanishes looks just like one that ends
     if not count:
         raise StoreDamaged(
@@ -167,12 +188,16 @@ async def _save(intake: "_Intake", store: SessionStore, opened: OpenedStore) -> 
         )
     live = _Live(intake, opened, seq=store.durable_seq + len(intake.events))
     failure: StorageFailed | None = None
+    for event in (*intake.events, *intake.unfinished):  # no checkpoint in here: this makes it one transaction
+        store.append(event)
+    if intake.unfinished:  # a store holds such text back for a moment; when that is over, it goes with the rest
+        await trio.sleep(limits.PARTIAL_TEXT_EVERY_MS / 1000)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.run, live)
-        for event in intake.events:  # no checkpoint in here: this makes it one transaction
-            store.append(event)
         try:
             await store.wait_durable(live.seq)
+            if intake.unfinished:
+                await wait_for_text(intake.state, store)
         except StorageFailed as error:
             failure = error
         nursery.cancel_scope.cancel(reason="the import is over")
@@ -208,6 +233,8 @@ class _Intake:
 
     def __init__(self, *, as_new: bool) -> None:
         self.events: list[SessionEvent] = []
+        self.unfinished: list[SessionEvent] = []
+        """Text of an answer that was being written."""
         self.fleet = FleetState()
         self.state = SessionState(session_id=SessionId(""))
         self._renamed = _Renamed() if as_new else None
@@ -279,7 +306,7 @@ class _Intake:
             self._refuse(
                 f"the session is longer than {MAX_IMPORT_BYTES // 1024**2} MB, and that is more than can be imported"
             )
-        self.events.append(event)
+        (self.unfinished if isinstance(event.event, PASSING) else self.events).append(event)
         self.state.apply(event)
         self.fleet.apply(event)
 
@@ -290,13 +317,19 @@ class _Intake:
             self._refuse(f"the event has number {event.sseq}, but the one before has {self.state.sseq}")
         if isinstance(event.event, ev.SessionCreated) != (not self.events):
             self._refuse("a session begins with its creation, and has no other")
-        if isinstance(event.event, (ev.SessionDeleted, *PASSING)):
-            self._refuse("no journal holds such an event")
+        if isinstance(event.event, ev.SessionDeleted | ev.ToolOutputDelta):
+            self._refuse("no export holds such an event")
+        if isinstance(event.event, PASSING):
+            partial = self.state.partial
+            if partial is None or about_of(event.event) != partial.message_id:
+                self._refuse("this is text of an answer that is not being written")
+        elif self.unfinished:
+            self._refuse("the text of an unfinished answer comes last, but an event follows")
 
     def _take_end(self, content: bytes) -> None:
         if not self.events:
             self._refuse("the export ends here and holds no events")
-        if content + b"\n" != _end_line(len(self.events), self._digest.hexdigest()):
+        if content + b"\n" != _end_line(self._events_so_far, self._digest.hexdigest()):
             self._refuse(self._what_is_wrong_with_end(content))
         self._ended = True
 
@@ -305,9 +338,13 @@ class _Intake:
             said: Any = strict_json.parse(content)["events"]
         except (ProtocolError, LookupError):
             return "the last line of the export is damaged"
-        if _is(said, int) and said != len(self.events):
-            return f"the export should hold {said} events, but {len(self.events)} came before this line"
+        if _is(said, int) and said != self._events_so_far:
+            return f"the export should hold {said} events, but {self._events_so_far} came before this line"
         return "the export is not what was written: something in it was changed (its digest differs)"
+
+    @property
+    def _events_so_far(self) -> int:
+        return len(self.events) + len(self.unfinished)
 
     def _refuse(self, what: str) -> NoReturn:
         raise InvalidInput(f"line {self._line}: {what}; nothing was imported", field="lines")

@@ -1,5 +1,6 @@
 """What a check of a store reports."""
 
+import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -16,6 +17,20 @@ LOG_CUT_OFF = (
     "the end of the write-ahead log is damaged or was cut off by a power loss: changes after that are not seen"
 )
 MAX_FINDINGS = 1_000
+
+
+_ADVICE = re.compile(r"(?:try|run|move|update|put|choose) |.*`session-core ")
+
+
+def without_advice(message: str) -> str:
+    """Return what an error says is wrong, without what it says should be done: a finding has its own advice."""
+    first, *clauses = re.split(r"(?<=[;.]) ", message)
+    kept = [first]
+    for clause in clauses:
+        if _ADVICE.match(clause):
+            break
+        kept.append(clause)
+    return " ".join(kept).rstrip(";.") if len(kept) <= len(clauses) else message
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +77,7 @@ class Findings:
         self._note(Finding(severity="warning", session_id=session_id, what=what, advice=advice))
 
     def _note(self, finding: Finding) -> None:
+        finding = attrs.evolve(finding, what=without_advice(finding.what))
         if len(self.found) < MAX_FINDINGS and finding not in self.found:
             self.found.append(finding)
 

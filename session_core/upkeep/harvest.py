@@ -60,6 +60,9 @@ class Harvest:
     owners: dict[int, SessionId] = attrs.field(factory=dict)
     """For each session as the tables number them, the id that its records prove."""
 
+    names: dict[SessionId, str] = attrs.field(factory=dict)
+    """What sessions are called in the list; it may be damaged."""
+
     def sessions(self) -> list[tuple[SessionId, int, bool]]:
         """Return the sessions of which anything is known, oldest first.
 
@@ -242,19 +245,22 @@ def _read_passing(harvest: Harvest, db: sqlite3.Connection) -> None:
 
 
 def _read_list(harvest: Harvest, db: sqlite3.Connection) -> None:
-    for session, listed_as, last_n in db.execute("SELECT id, session_id, last_n FROM session NOT INDEXED"):
+    for session, listed_as, last_n, name in db.execute("SELECT id, session_id, last_n, name FROM session NOT INDEXED"):
         session_id = harvest.owners.get(session, listed_as)
         if session_id != listed_as:
             harvest.problems.append(f"session {session_id} is listed under another name")
         if isinstance(session_id, str) and isinstance(last_n, int):
             harvest.expect(SessionId(session_id), last_n)
+            if isinstance(name, str) and name.isprintable():
+                harvest.names[SessionId(session_id)] = name
         else:
             harvest.problems.append("an entry of the list of sessions is damaged")
     harvest.list_read = True
 
 
 def _read_replies(harvest: Harvest, db: sqlite3.Connection) -> None:
-    for row in db.execute("SELECT client_id, key, fingerprint, payload, checksum FROM reply NOT INDEXED ORDER BY id"):
+    columns = "client_id, key, fingerprint, payload, checksum, session_id"
+    for row in db.execute(f"SELECT {columns} FROM reply NOT INDEXED ORDER BY id"):  # noqa: S608 - the line above
         if read_reply(*row) is not None:
             harvest.replies.append(row)
 

@@ -28,7 +28,7 @@ from session_core.storage.writer import Batch, KeptText, Writer
 from session_core.upkeep.finding import LOG_CUT_OFF, Progress, ignore_progress
 from session_core.upkeep.harvest import Harvest, harvest_store
 from session_core.upkeep.salvage import EventRow
-from session_core.upkeep.swap import READY_FOLDER, WORK_FOLDER, SetAside, finish_swap, swap_in, time_stamp
+from session_core.upkeep.swap import SetAside, clear_work, finish_swap, swap_in, time_stamp
 from session_core.upkeep.verify import verify_store
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
@@ -47,10 +47,14 @@ class RebuildReport:
     Attributes:
         sessions: How many sessions the new file has.
         events: How many events.
-        repaired: What was wrong and is right again.
-        lost: What could not be read any more, and where.
-        set_aside: Events that could be read but have lost those before them, one JSON document per line.
-        damaged: Where the old file was kept, if anything was wrong with it.
+        repaired: What was wrong and is right again; a sentence about one session begins with its name and its id.
+        lost: What could not be read any more, and where; likewise.
+        set_aside: A file for people and programs, if there was anything to put into it: the events that can be read
+            but come after a lost one of their session, so that they have no place in it any more. One JSON document
+            per line, with `session_id`, `n` (the number of the record), `complete` (false if a long text of it is
+            lost) and `event`. The service never reads it; delete it when you do not need it.
+        damaged: Where the old file was kept, if anything was wrong with it. Its write-ahead log, if it had one, is
+            beside it. Nobody reads it either; `session-core store restore` takes it if it turns out to be sound.
     """
 
     sessions: int
@@ -76,10 +80,11 @@ def rebuild_store(home: Path, *, connect: Connect = connect, progress: Progress 
         undo.callback(lock.release)
         finish_swap(home)
         if not store_file(home).exists():
-            raise StoreUnusable(f"there is no store in {home}; put a backup in its place if there should be one")
-        for folder in (WORK_FOLDER, READY_FOLDER):
-            shutil.rmtree(home / folder, ignore_errors=True)
-        work = prepare_home(home / WORK_FOLDER)
+            raise StoreUnusable(
+                f"there is no store in {home}; if there should be one, `session-core store restore FILE` puts a backup "
+                "in its place"
+            )
+        work = clear_work(home)
         undo.callback(shutil.rmtree, work, ignore_errors=True)
         return _Rebuild(home=home, work=work, connect=connect, progress=progress).run()
 
@@ -94,6 +99,7 @@ class _Rebuild:
     events: int = 0
     lost: list[str] = attrs.field(factory=list)
     hit: set[SessionId] = attrs.field(factory=set)
+    names: dict[SessionId, str] = attrs.field(factory=dict)
 
     def run(self) -> RebuildReport:
         before = verify_store(self.home, connect=self.connect, progress=self.progress, lock_held=True)
@@ -104,9 +110,11 @@ class _Rebuild:
             if harvest.foreign is not None:
                 raise StoreUnusable(f"the store in {self.home} was left alone: {harvest.foreign}")
             known = harvest.sessions()
+            self.names |= harvest.names
             if harvest.empty and (known or before.findings):
                 raise StoreDamaged(
-                    f"no record can be read in {store_file(self.home)}; it was left as it is, put a backup in its place"
+                    f"no record can be read in {store_file(self.home)}; it was left as it is; "
+                    "`session-core store restore FILE` puts a backup in its place"
                 )
             self.progress(f"writing {len(known)} sessions")
             self._write(harvest, known, aside)
@@ -124,7 +132,7 @@ class _Rebuild:
             sessions=self.sessions,
             events=self.events,
             repaired=tuple(
-                each.what if each.session_id is None else f"session {each.session_id}: {each.what}"
+                each.what if each.session_id is None else f"{self._called(each.session_id)}: {each.what}"
                 for each in before.findings
                 if each.session_id not in self.hit and each.what != LOG_CUT_OFF
             ),
@@ -132,6 +140,10 @@ class _Rebuild:
             set_aside=aside.path if aside.lines else None,
             damaged=damaged,
         )
+
+    def _called(self, session_id: SessionId) -> str:
+        name = self.names.get(session_id)
+        return f'"{name}" ({session_id})' if name else f"session {session_id}"
 
     def _write(self, harvest: Harvest, known: list[tuple[SessionId, int, bool]], aside: SetAside) -> None:
         connection = open_for_writing(self.work, self.connect)
@@ -141,9 +153,10 @@ class _Rebuild:
             for session_id, expected, told in known:
                 kept = self._write_session(writer, harvest, session_id, expected, aside)
                 if kept == expected and not told and not harvest.complete:
-                    self.lost.append(_lost(session_id, kept, kept, "", certain=False))
+                    self.lost.append(_lost(self._called(session_id), kept, kept, "", certain=False))
             connection.executemany(
-                "INSERT OR IGNORE INTO reply (client_id, key, fingerprint, payload, checksum) VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO reply (client_id, key, fingerprint, payload, checksum, session_id)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
                 harvest.replies,
             )
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -169,10 +182,12 @@ class _Rebuild:
             if len(kept) >= EVENTS_AT_ONCE:
                 writer.write(Batch(steps=kept, summaries=fleet.sessions))
                 kept = []
+        if n:
+            self.names[session_id] = state.name  # what the records say counts
         certain = bool(why) or not n or harvest.sound
         if n < expected and not (harvest.complete and n and not why):
             self.hit.add(session_id)
-            self.lost.append(_lost(session_id, n, expected, why, certain=certain))
+            self.lost.append(_lost(self._called(session_id), n, expected, why, certain=certain))
         if not n:
             return 0
         batch = Batch(steps=kept, summaries=fleet.sessions)
@@ -187,12 +202,12 @@ class _Rebuild:
         return n
 
 
-def _lost(session_id: SessionId, n: int, expected: int, why: str, *, certain: bool) -> str:
+def _lost(session: str, n: int, expected: int, why: str, *, certain: bool) -> str:
     if not certain:
         listed = f" (the damaged list of sessions speaks of {expected})" if expected > n else ""
-        return f"session {session_id}: {n} records were kept; whether it had more is unknown{listed}"
+        return f"{session}: {n} records were kept; whether it had more is unknown{listed}"
     kept = f"the {n} before it were kept" if n else "nothing of it could be kept"
-    return f"session {session_id}: record {n + 1} {why or 'is missing or damaged'}; {kept}, {expected - n} were lost"
+    return f"{session}: record {n + 1} {why or 'is missing or damaged'}; {kept}, {expected - n} were lost"
 
 
 def _readable(row: EventRow, harvest: Harvest) -> SessionEvent | None:

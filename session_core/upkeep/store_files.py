@@ -1,22 +1,35 @@
-"""The store as a file: make it smaller, copy it, measure it."""
+"""The store as a file: make it smaller, copy it, go back to a copy, measure it."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from urllib.parse import quote
 
 import attrs
 import msgspec
 
 from session_core.errors import StoreDamaged, StoreUnusable
 from session_core.ids import SessionId, new_id
-from session_core.storage.files import Connect, check_kept, connect, open_for_reading, open_for_writing, store_file
+from session_core.storage.files import (
+    STORE_FILE,
+    Connect,
+    check_kept,
+    connect,
+    open_for_reading,
+    open_for_writing,
+    store_file,
+)
 from session_core.storage.home import prepare_home, private_open
 from session_core.storage.home_lock import HomeLock
-from session_core.storage.schema import problem
-from session_core.upkeep.finding import Progress, ignore_progress
-from session_core.upkeep.swap import sync_file, sync_folder
+from session_core.storage.records import checksum, digest_of
+from session_core.storage.schema import UNREADABLE, VERSION, problem, version_of
+from session_core.upkeep.finding import Progress, VerifyReport, ignore_progress, without_advice
+from session_core.upkeep.swap import clear_work, swap_in, sync_file, sync_folder, time_stamp
+from session_core.upkeep.table_check import expected_schema, schema_of
+from session_core.upkeep.verify import verify_store
 from session_core.vocabulary.sessions import AT_REST
 
 LARGEST_SHOWN = 5
@@ -32,11 +45,21 @@ class CompactReport:
 
 @attrs.frozen(kw_only=True)
 class BackupReport:
-    """The copy that was made."""
+    """The copy that was made; `damaged` says that it has errors, as the store it was made from has."""
 
     path: Path
     bytes: int
     sessions: int
+    damaged: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class RestoreReport:
+    """What was put back, and where the store that was there before is now; its log, if it had one, is beside it."""
+
+    sessions: int
+    bytes: int
+    set_aside: Path | None
 
 
 @attrs.frozen(kw_only=True)
@@ -117,12 +140,12 @@ def backup_store(
 ) -> BackupReport:
     """Copy the store of a home into one new file, as it is at one moment; a service may be writing meanwhile.
 
-    The file appears under its name only when it is complete, flushed and checked. To go back to it, let it take the
-    place of the store file while no service runs.
+    The file appears under its name only when it is complete, flushed and checked: the pages, the numbers of the records
+    and the checksums. A damaged store is copied as it is, and the report says so. `restore_store` goes back to a copy.
 
     Raises:
         StoreUnusable: There is no store, the target exists, or it cannot be written.
-        StoreDamaged: The store is damaged, so that the copy would be.
+        StoreDamaged: The store is so damaged that it cannot be copied.
     """
     target = target.absolute()
     if os.path.lexists(target):
@@ -138,7 +161,7 @@ def backup_store(
                 source.backup(copy)  # in one go: in pieces it would begin again with every commit of the service
                 copy.execute("PRAGMA journal_mode = DELETE").fetchone()  # one file, readable anywhere
                 progress("checking the copy")
-                sessions = _check_copy(copy)
+                sessions, damaged = _check_copy(copy)
         except sqlite3.DatabaseError as error:
             raise problem(error) from error
         sync_file(unfinished)
@@ -150,25 +173,128 @@ def backup_store(
         except OSError:  # a file system without links
             unfinished.rename(target)
         sync_folder(target.parent)
-    return BackupReport(path=target, bytes=size, sessions=sessions)
+    return BackupReport(path=target, bytes=size, sessions=sessions, damaged=damaged)
 
 
-def _check_copy(copy: sqlite3.Connection) -> int:
-    (said,) = copy.execute("PRAGMA quick_check(1)").fetchone()
-    holes = copy.execute(
+def _check_copy(copy: sqlite3.Connection) -> tuple[int, bool]:
+    """Return how many sessions a copy has, and whether anything is wrong with it."""
+    copy.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    try:
+        (sessions,) = copy.execute("SELECT count(*) FROM session").fetchone()
+    except sqlite3.DatabaseError:
+        return 0, True
+    try:
+        return int(sessions), not _is_sound(copy)
+    except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError):  # damage can make anything of anything
+        return int(sessions), True
+
+
+def _is_sound(copy: sqlite3.Connection) -> bool:
+    """Check everything that is quick to check: what cannot be made again from something else."""
+    if copy.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)] or schema_of(copy) != expected_schema():
+        return False
+    (holes,) = copy.execute(
         """
         SELECT count(*) FROM session WHERE last_n <> (
             SELECT count(*) FROM event WHERE event.session = session.id AND event.n BETWEEN 1 AND session.last_n
         )
         """
-    ).fetchone()[0]
-    if said != "ok" or holes:
-        raise StoreDamaged(
-            "the store is damaged, and so is any copy of it; `session-core store verify` tells more. To keep the "
-            "file as it is, copy the home while no service runs"
+    ).fetchone()
+    records = copy.execute(
+        "SELECT session_id, n, format, checksum, payload, links FROM event LEFT JOIN session ON session.id = session"
+    )
+    return (
+        not holes
+        and all(
+            crc == checksum(session_id, n, payload, links, written_as=written_as)
+            for session_id, n, written_as, crc, payload, links in records
         )
-    (sessions,) = copy.execute("SELECT count(*) FROM session").fetchone()
-    return int(sessions)
+        and all(digest == digest_of(data) for digest, data in copy.execute("SELECT digest, data FROM blob"))
+    )
+
+
+def restore_store(
+    home: Path, backup: Path, *, connect: Connect = connect, progress: Progress = ignore_progress
+) -> RestoreReport:
+    """Let a copy of a backup take the place of the store of a home; the home may be new.
+
+    The backup is copied and checked in full before anything is changed, and stays as it is. The present store is not
+    removed but set aside, together with its log. A crash meanwhile leaves the old store, the new one, or none, so that
+    a service refuses to start: then restore again.
+
+    Raises:
+        StoreInUse: Somebody is using the home.
+        StoreUnusable: The backup is not there, another program's or a newer one's; or the home cannot be used.
+        StoreDamaged: The backup is damaged.
+    """
+    backup = backup.absolute()
+    if not backup.is_file():
+        raise StoreUnusable(f"there is no backup {str(backup)!r}")
+    home = prepare_home(home)
+    with ExitStack() as undo:
+        lock = HomeLock.acquire(home)
+        undo.callback(lock.release)
+        work = clear_work(home)
+        undo.callback(shutil.rmtree, work, ignore_errors=True)
+        progress("copying the backup")
+        _copy_backup(backup, work)
+        try:
+            with closing(open_for_writing(work, connect)) as db:  # brings an older one up to date
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except (StoreDamaged, StoreUnusable) as error:
+            raise _not_restored(backup, error) from error
+        checked = verify_store(work, connect=connect, progress=progress, lock_held=True)
+        _refuse_damaged(backup, checked)
+        size = store_file(work).stat().st_size
+        progress("putting it in its place")
+        aside = swap_in(home, time_stamp(home), keep_old=True, old_is="replaced")
+    return RestoreReport(sessions=checked.sessions, bytes=size, set_aside=aside)
+
+
+def _copy_backup(backup: Path, work: Path) -> None:
+    """Copy a backup into a folder, with what is still in a log beside it."""
+    os.close(private_open(store_file(work), os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    # Without a log nobody writes to it; then SQLite need not be able to write beside it, nor leave files there.
+    alone = "" if _size(backup.with_name(backup.name + "-wal")) else "&immutable=1"
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{quote(str(backup))}?mode=ro{alone}", uri=True)) as source,
+            closing(sqlite3.connect(store_file(work), isolation_level=None)) as copy,
+        ):
+            source.backup(copy)
+            found = version_of(copy)
+    except sqlite3.OperationalError as error:
+        raise StoreUnusable(f"the backup {str(backup)!r} cannot be copied: {error}; nothing was changed") from error
+    except UNREADABLE as error:
+        raise StoreDamaged(
+            f"{str(backup)!r} is no backup, or too damaged to be one: {error}; nothing was changed"
+        ) from error
+    except (StoreDamaged, StoreUnusable) as error:
+        raise _not_restored(backup, error) from error
+    if not found:
+        raise StoreUnusable(f"{str(backup)!r} is no backup: it is empty; nothing was changed")
+    if found > VERSION:
+        raise StoreUnusable(
+            f"the backup {str(backup)!r} has format {found}, and this program reads up to {VERSION}: it was written by "
+            "a newer session-core; update this one. Nothing was changed"
+        )
+
+
+def _not_restored(backup: Path, error: StoreDamaged | StoreUnusable) -> StoreDamaged | StoreUnusable:
+    kind = StoreDamaged if isinstance(error, StoreDamaged) else StoreUnusable
+    return kind(f"{str(backup)!r} cannot be restored: {without_advice(error.message)}; nothing was changed")
+
+
+def _refuse_damaged(backup: Path, checked: VerifyReport) -> None:
+    errors = [finding for finding in checked.findings if finding.severity == "error"]
+    if errors:
+        first = errors[0]
+        where = "" if first.session_id is None else f"session {first.session_id}: "
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise StoreDamaged(
+            f"the backup {str(backup)!r} is damaged: {where}{first.what}{more}; nothing was changed. To save what can "
+            f"be read of it, copy it into a new directory as {STORE_FILE} and run `session-core store rebuild` there"
+        )
 
 
 def store_statistics(home: Path, *, connect: Connect = connect) -> StoreStatistics:

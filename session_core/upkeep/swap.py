@@ -10,7 +10,7 @@ import attrs
 import msgspec
 
 from session_core.storage.files import MARK_FILE, store_file
-from session_core.storage.home import private_open
+from session_core.storage.home import prepare_home, private_open
 from session_core.upkeep.salvage import EventRow
 from session_core.vocabulary.events import SessionEvent
 from session_core.wire.codec import encode_event
@@ -32,25 +32,43 @@ def time_stamp(home: Path) -> str:
     return stamp
 
 
-def swap_in(home: Path, stamp: str, *, keep_old: bool) -> Path | None:
-    """Let the finished file in the work folder take its place; returns where the old one was kept."""
+def clear_work(home: Path) -> Path:
+    """Finish a swap that was interrupted, remove what is left of others, and return a new folder to work in."""
+    finish_swap(home)
+    for folder in (WORK_FOLDER, READY_FOLDER):
+        shutil.rmtree(home / folder, ignore_errors=True)
+    return prepare_home(home / WORK_FOLDER)
+
+
+def swap_in(home: Path, stamp: str, *, keep_old: bool, old_is: str = "damaged") -> Path | None:
+    """Let the finished file in the work folder take its place; returns where the old one was kept.
+
+    The old log goes with the old file, under its name, so that the two can still be read together. The index of the
+    log is dropped: SQLite makes it anew.
+    """
     work, ready = home / WORK_FOLDER, home / READY_FOLDER
     sync_file(store_file(work))
+    sync_folder(work)
     work.rename(ready)
+    _give_mark(home)  # first, as a home without file and mark would be taken for a new one
     sync_folder(home)
     path = store_file(home)
-    aside = path.with_name(f"{path.name}.damaged-{stamp}")
+    aside = path.with_name(f"{path.name}.{old_is}-{stamp}")
     log = _log_of(path)
-    if log.exists():
+    kept: list[Path] = []
+    if log.exists() and log.stat().st_size:
         _keep(log, _log_of(aside))
-    path.rename(aside)
-    aside.chmod(0o600)
+        kept.append(_log_of(aside))
+    if path.exists() and path.stat().st_size:
+        path.rename(aside)
+        aside.chmod(0o600)
+        kept.insert(0, aside)
     sync_folder(home)
     finish_swap(home)
     if keep_old:
-        return aside
-    aside.unlink()
-    _log_of(aside).unlink(missing_ok=True)
+        return kept[0] if kept else None
+    for each in kept:
+        each.unlink()
     return None
 
 
@@ -61,12 +79,16 @@ def finish_swap(home: Path) -> None:
         return
     for other in ("-wal", "-shm"):  # they belong to the old file, and would ruin the new one
         path.with_name(path.name + other).unlink(missing_ok=True)
-    if not (home / MARK_FILE).exists():
-        (ready / MARK_FILE).rename(home / MARK_FILE)
+    _give_mark(home)
     sync_folder(home)
     store_file(ready).rename(path)
     sync_folder(home)
     shutil.rmtree(ready, ignore_errors=True)
+
+
+def _give_mark(home: Path) -> None:
+    if not (home / MARK_FILE).exists():
+        (home / READY_FOLDER / MARK_FILE).rename(home / MARK_FILE)
 
 
 def _keep(path: Path, other: Path) -> None:

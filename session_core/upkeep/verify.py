@@ -21,7 +21,7 @@ from session_core.upkeep.raw_file import HEADER_BYTES, header_faults, page_size_
 from session_core.upkeep.session_check import SessionCheck
 from session_core.upkeep.table_check import attempt, check_pages, check_schema, check_shared
 
-_BACKUP = "put a backup in its place, or remove {mark} to start with nothing"
+_BACKUP = "`session-core store restore FILE` puts a backup in its place; or remove {mark} to start with nothing"
 
 
 def verify_store(

@@ -65,6 +65,8 @@ async def test_the_prompt_from_stdin() -> None:
         (("walk",), "argument command: invalid choice: 'walk'"),
         (("run",), "the following arguments are required: prompt (see: session-core run --help)"),
         (("run", "--bogus", "hi"), "unrecognized arguments: --bogus"),
+        (("run", "hello", "world"), "unrecognized arguments: world; put the prompt in quotes"),
+        (("--home", "x", "sessions"), "--home goes after the command, as in: session-core sessions --home DIR"),
         (("run", ""), "the prompt is empty"),
         (("run", " \n"), "the prompt is empty"),
         (("run", "-"), "the prompt on stdin is empty"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import session_core as sc
 from frontends.console.cells import width_of
 from frontends.console.style import Style
-from frontends.stored.listing import hit_lines, newest_first, session_lines, state_word
+from frontends.stored.listing import called_so, hit_lines, newest_first, session_lines, state_word
 from tests.frontends._kept import MINUTE, NOW, summary
 
 PLAIN, COLOURED = Style(), Style(colours=True)
@@ -99,6 +99,23 @@ def test_what_was_found_session_by_session() -> None:
         "bbbbb  away  1 min ago (archived)",
         "       you: …the parse error",
     ] == lines
+
+
+def test_names_that_fit_come_first() -> None:
+    """A session whose name fits stands before those with hits, with its own hits or without any."""
+    sessions = {each.session_id: each for each in (A, B)}
+    lines = hit_lines(PLAIN, [hit(B, "parse")], sessions, IDS, ["pars"], named=[A], now=NOW, width=80)
+
+    assert ["aaaa   fix the parser  3 min ago", "       you: parse"] == [lines[0], lines[2]]
+
+
+def test_which_names_fit() -> None:
+    """All words must begin words of a name, in any order and any case."""
+    older = attrs.evolve(A, updated_at=A.updated_at - MINUTE, name="The Parser, fixed")
+
+    assert [A, older] == called_so([older, B, A], ["pars", "FIX"])
+    assert [] == called_so([older, A], ["arser"])
+    assert [] == called_so([older, A], ["parser", "name"])
 
 
 def test_found_words_stand_out() -> None:

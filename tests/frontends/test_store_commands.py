@@ -30,7 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def damage(home: Path) -> None:
     """Change one record behind the store's back."""
     with closing(sqlite3.connect(home / "sessions.sqlite3")) as db:
-        db.execute("UPDATE event SET payload = X'00' WHERE n = (SELECT max(n) FROM event)")
+        db.execute("UPDATE event SET payload = X'00' WHERE rowid = (SELECT max(rowid) FROM event)")
         db.commit()
 
 
@@ -50,15 +50,15 @@ async def test_a_sound_store() -> None:
 
 def test_a_damaged_store(home: Path, capfd: Said) -> None:
     """`verify` says what is wrong and what to do, with exit code 1; `rebuild` repairs it and tells where the old is."""
-    keep(home, "count to 1", "count to 2")
+    _, two = keep(home, "count to 1", "count to 2")
     damage(home)
     assert 1 == session_core("store", "verify")
     said = capfd.readouterr().out
     assert "✗ ses_" in said
     assert "store rebuild" in said
-    assert 0 == session_core("store", "rebuild")
+    assert 1 == session_core("store", "rebuild"), "something was lost"
     said = capfd.readouterr().out
-    assert "✗ lost: " in said
+    assert f'✗ lost: "count to 2" ({two[-4:]}): record ' in said
     assert "The new file holds 2 sessions with " in said
     (old,) = [line for line in said.splitlines() if line.startswith("The old file is kept: ")]
     assert Path(old.removeprefix("The old file is kept: ")).exists()
@@ -150,22 +150,28 @@ def test_a_rebuild_that_found_nothing_wrong() -> None:
     assert [
         "✓ nothing was wrong; everything was made anew all the same",
         "The new file holds 1 session with 5 events.",
-    ] == rebuild_lines(PLAIN, report)
+    ] == rebuild_lines(PLAIN, report, {})
 
 
 def test_a_rebuild_names_what_it_kept() -> None:
-    """What was repaired, what is lost, and where old things are kept is all told."""
+    """What was repaired, what is lost, with short ids, and where old things are kept is all told."""
     report = sc.RebuildReport(
-        sessions=0, events=0, repaired=("a",), lost=("b",), set_aside=Path("/x/aside"), damaged=Path("/x/old")
+        sessions=0,
+        events=0,
+        repaired=("a",),
+        lost=('"one" (ses_01): record 2 is gone', "session ses_02: b"),
+        set_aside=Path("/x/aside"),
+        damaged=Path("/x/old"),
     )
 
     assert [
         "✓ repaired: a",
-        "✗ lost: b",
+        '✗ lost: "one" (01): record 2 is gone',
+        "✗ lost: session ses_02: b",
         "The new file holds 0 sessions with 0 events.",
         "The old file is kept: /x/old",
         "Events that have lost those before them are kept: /x/aside",
-    ] == rebuild_lines(PLAIN, report)
+    ] == rebuild_lines(PLAIN, report, {sc.SessionId("ses_01"): "01"})
 
 
 def test_a_table_of_figures() -> None:

@@ -113,7 +113,7 @@ def test_nothing_is_found(home: Path, capfd: Said) -> None:
     keep(home, "count to 1")
     for text in ("elephant", '"', "AND OR NOT", "a*b ^c:d"):
         assert 0 == session_core("sessions", "--search", text)
-        assert ("", "No message holds all of these words.\n") == tuple(capfd.readouterr())
+        assert ("", "No message and no name holds all of these words.\n") == tuple(capfd.readouterr())
 
 
 def test_archive_and_restore(home: Path, capfd: Said) -> None:

@@ -145,6 +145,7 @@ def test_an_answer_being_written() -> None:
     )
     tool = sc.LiveTool(call_id=CALL, name="look", arguments=ARGUMENTS, started_at=NOW)
     running = snapshot(partial=partial, tools=(tool,), activity=sc.Activity(name="streaming"))
+    assert ["", "demo, cut short", "✻ hm", "1 2"] == tail_lines(SETTING, running, abandoned=True)[:4]
 
     assert ["", "demo is writing", "✻ hm", "1 2", '● look(path=".") has begun'] == tail_lines(
         SETTING, running, abandoned=False

@@ -79,6 +79,9 @@ async def test_beside_a_running_process_and_after_its_death(home: Path, tmp_path
     remains = await program("show", PROMPT)
     assert " interrupted  just now  count to 1000 slowly " in left.out, "nobody runs it any more"
     assert "✗ interrupted: the program that ran it has ended; what had been saved is here" in remains.out
+    assert "\ndemo, cut short\n" in remains.out
+    assert remains.err.startswith("Go on with: session-core run --session ")
+    assert '"..."' not in remains.err
 
     renamed = await program("rename", PROMPT, "numbers")
     again = await program("sessions")
@@ -104,3 +107,4 @@ async def test_an_interrupted_turn_goes_on_without_a_word(home: Path, tmp_path: 
     assert 0 == ended.code
     assert "Its last turn was interrupted" in ended.err
     assert "✓ completed in" in ended.err
+    assert ended.out.endswith("\n1 2 3 4 5 6 7 8 9 10 11 12 Done.\n"), "it counts again"

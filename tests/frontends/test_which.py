@@ -62,9 +62,13 @@ def test_several_could_be_meant() -> None:
 
 
 def test_a_name_that_two_share_means_neither() -> None:
-    """An exact name counts only if one session has it."""
-    with pytest.raises(UsageError, match="fits 2 sessions"):
+    """An exact name counts only if one session has it; else the short ids to use instead are listed."""
+    with pytest.raises(UsageError, match="2 sessions are called 'twins'; use an id") as caught:
         find("twins", ALL)
+
+    ids = short_ids(ALL)
+    twins = [each for each in ALL if each.name == "twins"]
+    assert {f"{ids[each.session_id]}  twins" for each in twins} == set(caught.value.details)
 
 
 def test_a_name_that_looks_like_an_id() -> None:

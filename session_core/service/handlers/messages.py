@@ -62,6 +62,7 @@ def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUse
 
     async def old() -> r.SendUserMessageReply:
         path = await old_path(session, command.message_id)
+        await core.residents.bring(command.session_id)
         return _edited(core, command, parts, caller, path)
 
     return Later(old)
@@ -110,6 +111,7 @@ async def _switch_to_old_branch(core: ServiceCore, command: c.SwitchBranch, call
     session = core.session(command.session_id)
     leaf = await core.store.newest_leaf(command.session_id, command.message_id)
     path = await old_path(session, leaf or command.message_id)
+    await core.residents.bring(command.session_id)
     session = core.session_at_rest(command.session_id, "switch the branch")
     if leaf is not None and not left_memory(session, leaf):
         session.record(ev.BranchSwitched(head=leaf), caller.client_id)

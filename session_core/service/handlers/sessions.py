@@ -99,7 +99,7 @@ def restore(core: ServiceCore, command: c.RestoreSession, caller: Caller) -> r.A
 
 
 def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Acknowledged | Later:
-    session = core.session(command.session_id)
+    session = core.session(command.session_id, even_damaged=True)
     session.closing = True  # from here on no other command finds it
     session.close_requests("stopped", caller.client_id)
     for child in core.subtree(command.session_id):
@@ -133,6 +133,7 @@ def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateS
 
     async def older() -> r.CreateSessionReply:
         path = await old_path(origin, missing, "at_message_id")
+        await core.residents.bring(command.session_id)
         return _forked(core, command, caller, path + recent)
 
     return Later(older)

@@ -222,6 +222,15 @@ async def test_it_knows_that_it_was_interrupted(earlier: tuple[Message, ...], ex
     assert [("list_files", {"path": "."})] == calls(events)
 
 
+async def test_a_torn_answer_is_given_again() -> None:
+    """A conversation that ends with an answer cut short is answered from what had been asked, or from the results."""
+    asked = await collect(quick(), request("count to 3", CUT_SHORT, CUT_SHORT))
+    looked = await collect(quick(), request("list the files", message("assistant"), result("a.txt"), CUT_SHORT))
+
+    assert "I was interrupted before, so I pick up from there.\n\n1 2 3 Done." == said(asked)
+    assert "list_files says: a.txt" == said(looked)
+
+
 async def test_messages_of_one_turn_are_answered_together() -> None:
     """Two messages of one turn are both answered, and one from an earlier turn that got no answer is not."""
     together = request(message("user", "list the files"), message("user", "read a.txt"))

@@ -132,12 +132,52 @@ async def test_a_retry_of_what_was_done_before_gets_its_reply() -> None:
         assert first == await service.create_session(idempotency_key="k")
 
 
+async def test_wakeups_wait_for_a_sound_disk(autojump_clock: trio.abc.Clock) -> None:
+    """A wake-up that is due after the disk has failed starts nothing."""
+    store = FailingStore()
+    config = scripted(text("one"), store=store)
+    async with open_session_service(config) as service:
+        session_id = await new_session(service)
+        await service.schedule_wakeup(session_id, 1_000, "up")
+        store.fail()
+        await trio.sleep(60)
+        state = await service.load_session(session_id)
+        assert ("idle", 0, 1) == (state.activity.name, len(state.messages), len(state.wakeups))
+
+
+async def test_the_end_of_a_turn_is_told_when_it_is_durable() -> None:
+    """Whoever waits for a turn is not told of its success before that would survive a crash."""
+    store = SlowStore()
+    told: list[object] = []
+    async with open_session_service(scripted(text("one"), store=store)) as service, trio.open_nursery() as nursery:
+
+        async def talk() -> None:
+            session_id = await new_session(service)
+            await service.send_user_message(session_id, "go")
+
+        async def wait() -> None:
+            told.append((await service.wait_for_turn((await service.list_sessions()).sessions[0].session_id)).outcome)
+
+        nursery.start_soon(talk)
+        await trio.testing.wait_all_tasks_blocked()
+        store.decided.set()
+        await trio.testing.wait_all_tasks_blocked()
+        store.decided = trio.Event()
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [] == told
+        store.decided.set()
+    assert 1 == len(told)
+
+
 async def test_commands_are_refused_while_the_disk_is_far_behind() -> None:
-    """When too much waits for a slow disk, commands that change something are refused, and work again afterwards."""
+    """When too much waits for a slow disk, commands that change something are refused, but a stop never is."""
     store = FailingStore()
     async with open_session_service(scripted(Hang(), store=store)) as service:
         session_id = await new_session(service)
+        await service.send_user_message(session_id, "go")
         store.backlog = 10**9
+        assert "stopped" == (await service.request_stop(session_id)).result
         with pytest.raises(Overloaded, match="disk"):
             await service.rename_session(session_id, "no")
         assert "new session" == (await service.load_session(session_id)).name

@@ -4,7 +4,7 @@ import attrs
 import pytest
 import trio
 
-from session_core.errors import NotFound, StoreDamaged
+from session_core.errors import Forbidden, NotFound, StoreDamaged
 from session_core.ids import Cursor, SessionId
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.base import StoredSession
@@ -16,6 +16,14 @@ from session_core.vocabulary.snapshots import SessionSnapshot
 from tests.session_core.service._helpers import new_session, say, scripted
 
 STAY_MS = 1_000
+
+
+class Damaged(MemoryStore):
+    """Whatever has left memory cannot be read any more."""
+
+    async def load(self, session_id: SessionId) -> StoredSession | None:
+        await trio.lowlevel.checkpoint()
+        raise StoreDamaged("record 3 is damaged", field="session_id")
 
 
 def in_memory(service: SessionService) -> set[SessionId]:
@@ -141,11 +149,6 @@ async def test_many_ask_at_once(autojump_clock: trio.abc.Clock) -> None:
 async def test_a_damaged_session_can_only_be_deleted(autojump_clock: trio.abc.Clock) -> None:
     """A session that cannot be read says so to everybody who asks, others work, and it can still be deleted."""
 
-    class Damaged(MemoryStore):
-        async def load(self, session_id: SessionId) -> StoredSession | None:
-            await trio.lowlevel.checkpoint()
-            raise StoreDamaged("record 3 is damaged", field="session_id")
-
     async with open_session_service(scripted(session_stay_ms=STAY_MS, store=Damaged())) as service:
         damaged = await new_session(service)
         await pass_by()
@@ -161,6 +164,19 @@ async def test_a_damaged_session_can_only_be_deleted(autojump_clock: trio.abc.Cl
         with pytest.raises(NotFound):
             await service.load_session(damaged)
         assert [fine] == [each.session_id for each in (await service.list_sessions()).sessions]
+
+
+async def test_a_refused_deletion_of_a_damaged_session_leaves_nothing(autojump_clock: trio.abc.Clock) -> None:
+    """When the deletion of a session that cannot be read is refused, the session stays as unreadable as it was."""
+
+    async with open_session_service(scripted(session_stay_ms=STAY_MS, store=Damaged())) as service:
+        damaged = await new_session(service)
+        await pass_by()
+        with service.attach("watcher", role="observer") as observer, pytest.raises(Forbidden):
+            await observer.delete_session(damaged)
+        assert set() == in_memory(service)
+        with pytest.raises(StoreDamaged):
+            await service.rename_session(damaged, "no")
 
 
 async def test_a_stop_of_a_family_finds_members_through_absent_ones(autojump_clock: trio.abc.Clock) -> None:

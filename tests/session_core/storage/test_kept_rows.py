@@ -266,3 +266,35 @@ async def test_damaged_partial_text_is_left_out(tmp_path: Path, mock_clock: Mock
         found = restored(session_id, await live.store.load(session_id))
         assert found.partial is not None
         assert () == found.partial.parts
+
+
+# --- rows that hold something else ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sql", ["UPDATE session SET last_n = 'x' WHERE name = 'kept'", "UPDATE event SET payload = 'x' WHERE n = 2"]
+)
+async def test_a_column_of_another_kind_is_damage_of_one_session(tmp_path: Path, sql: str) -> None:
+    """A row with something quite different in a column makes its session damaged, and only that."""
+    async with serving(SqliteStore(tmp_path)) as live:
+        neighbour = await conversation(live, "neighbour")
+        session_id = await conversation(live)
+    change(tmp_path, sql if "event" not in sql else f"{sql} AND session = 2")
+    async with serving(SqliteStore(tmp_path)) as again:
+        with pytest.raises(StoreDamaged):
+            await again.store.load(session_id)
+        assert await again.store.load(neighbour) is not None
+
+
+async def test_an_index_that_does_not_fit_is_not_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong number in the index of messages never gives another conversation."""
+    monkeypatch.setattr(limits, "STATE_EVERY_EVENTS", 2)
+    async with serving(SqliteStore(tmp_path)) as live:
+        session_id = await conversation(live)
+        await loads(live, session_id)
+    change(tmp_path, "UPDATE message SET n = n - 1 WHERE number = 3")
+    async with serving(SqliteStore(tmp_path)) as again:
+        state = restored(session_id, await again.store.load(session_id))
+        assert live.messages[session_id] == list(state.messages)
+        with pytest.raises(StoreDamaged, match="index"):
+            await again.store.load_messages(session_id, before=4, limit=2)

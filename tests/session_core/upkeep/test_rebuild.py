@@ -108,9 +108,9 @@ def test_a_session_stays_a_beginning(home: Path, contents: Contents) -> None:
     after = contents_of(home)
     assert after.journals[second] == everything[:5]
     assert [after.loaded[each] for each in (first, third)] == [contents.loaded[each] for each in (first, third)]
-    assert report.lost == (
-        f"session {second}: record 6 is missing or damaged; the 5 before it were kept, {len(everything) - 5} were lost",
-    )
+    called = f'"{contents.listed[second].name}" ({second})'
+    lost = len(everything) - 5
+    assert report.lost == (f"{called}: record 6 is missing or damaged; the 5 before it were kept, {lost} were lost",)
     assert report.set_aside is not None
     assert stat.S_IMODE(report.set_aside.stat().st_mode) == 0o600
     lines = [json.loads(line) for line in report.set_aside.read_text(encoding="utf-8").splitlines()]
@@ -129,7 +129,7 @@ def test_a_session_without_its_beginning(home: Path, contents: Contents) -> None
     assert second not in contents_of(home).listed
     assert report.sessions == 2
     [lost] = report.lost
-    assert second in lost
+    assert lost.startswith(f'"{contents.listed[second].name}" ({second}): ')
     assert "nothing of it could be kept" in lost
     assert report.set_aside is not None
     lines = report.set_aside.read_text(encoding="utf-8").splitlines()
@@ -188,6 +188,26 @@ async def _events_to_fold(home: Path, session_id: SessionId) -> int:
         stored = await store.load(session_id)
     assert stored is not None
     return len(stored.events)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM message",
+        "PRAGMA user_version = 77",
+        "PRAGMA application_id = 77",
+        "DELETE FROM event WHERE session = 2 AND n = 1",
+    ],
+)
+def test_a_report_tells_facts_alone(home: Path, sql: str) -> None:
+    """What was repaired or lost is told without advice: whoever reads it has just done what would be advised."""
+    change(home, sql)
+
+    report = rebuild_store(home)
+
+    told = report.repaired + report.lost
+    assert told
+    assert not any(word in each for each in told for word in ("`session-core", "try ", "run ", "move it", "update"))
 
 
 def test_replies_survive(home: Path) -> None:

@@ -170,3 +170,19 @@ async def test_pages_that_cannot_be(arguments: dict[str, int], field: str) -> No
         with pytest.raises(InvalidInput) as refused:
             await service.load_messages(session_id, **arguments)
         assert field == refused.value.field
+
+
+async def test_a_key_counts_while_its_command_is_under_way() -> None:
+    """A command that takes time and is sent twice with one key is carried out once, and both get the same reply."""
+    async with long_session() as (service, session_id, _, messages):
+        command = c.ForkSession(session_id=session_id, at_message_id=messages[5].message_id)
+        replies: list[object] = []
+
+        async def fork() -> None:
+            replies.append(await service.execute(command, idempotency_key="once"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fork)
+            nursery.start_soon(fork)
+        assert [replies[0]] * 2 == replies
+        assert 2 == (await service.list_sessions()).total

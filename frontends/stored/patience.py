@@ -1,0 +1,56 @@
+"""Waiting a moment for a home that another process is using: most of them are done soon."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
+
+import trio
+
+import session_core as sc
+
+T = TypeVar("T")
+
+PATIENCE = 2.0
+AGAIN_AFTER = 0.1
+
+
+async def pause() -> None:
+    """Let some time pass before the next attempt."""
+    await trio.sleep(AGAIN_AFTER)
+
+
+class PatientStore(sc.SqliteStore):
+    """The store of a home that waits, when it is opened, until another process has let go of it."""
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Any]:
+        """Take the right to write.
+
+        Raises:
+            StoreInUse: Another process has kept it for as long as a person would not wonder.
+        """
+        opening, give_up_at = super().open, trio.current_time() + PATIENCE
+        async with AsyncExitStack() as stack:
+            opened = None
+            while opened is None:
+                try:
+                    opened = await stack.enter_async_context(opening())
+                except sc.StoreInUse:
+                    if trio.current_time() >= give_up_at:
+                        raise
+                    await pause()
+            yield opened
+
+
+def work_patiently(work: Callable[[], T]) -> T:
+    """Do blocking work in this thread, where Ctrl-C reaches it, as soon as nobody else uses the home.
+
+    Raises:
+        StoreInUse: Another process does not let go of it.
+    """
+    for _ in range(round(PATIENCE / AGAIN_AFTER)):
+        try:
+            return work()
+        except sc.StoreInUse:
+            trio.run(pause)
+    return work()
