@@ -13,6 +13,7 @@ from session_core.service.content import check_encodable
 from session_core.service.core import Later
 from session_core.storage.base import StoredReply
 from session_core.vocabulary.commands import CommandRequest
+from session_core.vocabulary.replies import AnswerReply, DialogReply, QueueReply, StopOutcome
 
 _Key = tuple[ClientId, str]
 
@@ -78,10 +79,14 @@ class RememberedReplies:
         assert key is not None
         self._replies[client_id, key] = (fingerprint, reply)
         if not isinstance(reply, Later):
-            about = getattr(request.command, "session_id", None)
+            about = getattr(request.command, "session_id", None) if isinstance(reply, QUOTING) else None
             self._keep(
                 StoredReply(client_id=client_id, key=key, fingerprint=fingerprint, reply=reply, session_id=about)
             )
+
+
+QUOTING = (QueueReply, StopOutcome, DialogReply, AnswerReply)
+"""Replies that repeat what people have said: they are deleted with their session, unlike those that only name ids."""
 
 
 class _Once:

@@ -31,7 +31,7 @@ from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 class StoredReply:
     """The reply to a command with an idempotency key; `fingerprint` tells commands apart.
 
-    What it says about the session `session_id` is forgotten with that session.
+    One that repeats what was said in a session names it as `session_id`, and is forgotten with it.
     """
 
     client_id: ClientId

@@ -95,6 +95,7 @@ class Content:
                     replies.append(what)
                 case str(session_id):
                     del journals[session_id]
+                    replies[:] = [reply for reply in replies if reply.session_id != session_id]
                 case _:
                     pass
             if place + 1 == len(handed_over) or handed_over[place + 1][0] != step:
