@@ -7,6 +7,9 @@
 - `many_sessions`: the cost of an event among ten sessions and among a thousand
 - `commands`: the round trip of a command
 - `values`: snapshots and encoding
+- `journal`: what durability costs: publishing with the journal, commands that wait for the disk
+- `store_reading`, `store_growth`: opening a long session, a long list, many steps, memory of idle sessions
+- `store_material`: homes and turns for these
 - `stops`: how many ticks a stop takes to arrive
 - `extras`: times worth knowing that have no target
 - `report`, `picture`: the table, `results/latest.json` and `results/latest.svg`
