@@ -76,6 +76,7 @@ class Feed:
             items, self._buffer = self._buffer[::-1], []
             return items
         if self._follower.needs is not None:
+            await trio.lowlevel.checkpoint()
             return await self._resync()
         try:
             batch = await self._subscription.receive_batch()
@@ -85,7 +86,7 @@ class Feed:
         return [*self._follower.on_events(batch, self._epoch)]
 
     async def _resync(self) -> list[FeedItem]:
-        await self._prepare()
+        await self._prepare()  # without a checkpoint, unless the session has to be read from the store first
         try:
             snapshot = self._take_snapshot()
         except NotFound:

@@ -199,13 +199,12 @@ class SessionService(SessionMethods):
                 core.stream,
                 None,
                 lambda: core.ledger.fleet.snapshot(core.stream.cursor),
-                trio.lowlevel.checkpoint,
+                _nothing_to_do,
                 after=after,
                 max_bytes=max_bytes,
             )
 
         async def bring() -> None:
-            await trio.lowlevel.checkpoint()
             await core.residents.bring(session_id)
 
         return Feed(
@@ -268,6 +267,10 @@ class SessionService(SessionMethods):
         if self._core.stream.closed:
             msg = "the service is closed"
             raise ServiceClosed(msg)
+
+
+async def _nothing_to_do() -> None:
+    """Prepare a snapshot that is always at hand."""
 
 
 def _tells_of_success(reply: object) -> bool:

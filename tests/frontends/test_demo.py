@@ -34,7 +34,7 @@ async def test_the_tour_holds_and_gives_its_figures() -> None:
     """`demo --fast` ends with exit code 0, every claim ticked, and the figures of a real lag and a real stop."""
     ended = await program("demo", "--fast")
 
-    assert (0, "") == (ended.code, ended.err)
+    assert (0, "") == (ended.code, ended.err), ended.out
     assert "NOT TRUE" not in ended.out
     assert re.search(r"All \d+ claims held", ended.out)
     assert re.search(r"Lagged, [1-9]\d* events missed", ended.out)
