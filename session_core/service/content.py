@@ -32,6 +32,13 @@ def check_encodable(text: str, field: str) -> None:
         raise InvalidInput(msg, field=field) from None
 
 
+def check_limit(limit: int) -> None:
+    """Refuse a page of no sensible length."""
+    if not 1 <= limit <= limits.MAX_PAGE:
+        msg = f"limit must be from 1 to {limits.MAX_PAGE}"
+        raise InvalidInput(msg, field="limit")
+
+
 def checked_name(name: str, field: str = "name") -> str:
     """Return a one-line name without its outer blanks."""
     name = checked_text(name, field, longest=limits.MAX_NAME_CHARS).strip()

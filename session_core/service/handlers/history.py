@@ -3,7 +3,7 @@
 from session_core import limits
 from session_core.errors import InvalidInput, NotFound
 from session_core.ids import MessageId
-from session_core.service.content import checked_text
+from session_core.service.content import check_limit, checked_text
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
@@ -13,7 +13,7 @@ from session_core.vocabulary.messages import Message, size_of
 
 
 def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> Later:
-    _check_limit(command.limit)
+    check_limit(command.limit)
     state = core.session(command.session_id).state
     total = state.earlier + len(state.messages)
     before = total if command.before is None else command.before
@@ -29,7 +29,7 @@ def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> Late
 
 
 def search(core: ServiceCore, command: c.SearchMessages, _: Caller) -> Later:
-    _check_limit(command.limit)
+    check_limit(command.limit)
     text = checked_text(command.text, longest=limits.MAX_NAME_CHARS)
 
     async def hits() -> r.SearchReply:
@@ -37,12 +37,6 @@ def search(core: ServiceCore, command: c.SearchMessages, _: Caller) -> Later:
         return r.SearchReply(hits=found, cursor=core.stream.cursor)
 
     return Later(hits)
-
-
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= limits.MAX_PAGE:
-        msg = f"limit must be from 1 to {limits.MAX_PAGE}"
-        raise InvalidInput(msg, field="limit")
 
 
 def left_memory(session: Session, message_id: MessageId) -> bool:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from session_core import limits
-from session_core.errors import InvalidInput, NotFound
+from session_core.errors import NotFound
 from session_core.ids import new_session_id
-from session_core.service.content import checked_name, checked_path, checked_sandbox
+from session_core.service.content import check_limit, checked_name, checked_path, checked_sandbox
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
 from session_core.service.handlers.history import bring_back, left_memory, old_path
 from session_core.session.desk import missing_before
@@ -45,9 +45,7 @@ def known_model(core: ServiceCore, model: str) -> str:
 
 
 def list_sessions(core: ServiceCore, command: c.ListSessions, _: Caller) -> r.ListSessionsReply:
-    if not 1 <= command.limit <= limits.MAX_PAGE:
-        msg = f"limit must be from 1 to {limits.MAX_PAGE}"
-        raise InvalidInput(msg, field="limit")
+    check_limit(command.limit)
     matching = list(_matching(core, command))
     rest = [each for each in matching if command.page is None or each.session_id < command.page]
     page = tuple(rest[: command.limit])
