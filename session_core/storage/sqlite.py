@@ -2,8 +2,8 @@
 
 Rules:
 1. `append` and its like only put things on a list. The pump (`run`) takes the whole list, always between two steps of
-   the service, and commits it in a worker thread: at once when somebody waits for it, else within 20 milliseconds. What
-   comes meanwhile forms the next batch, so a busy service commits many steps at once.
+   the service, and commits it in a worker thread: at once when somebody waits for it, else within a tenth of a second.
+   What comes meanwhile forms the next batch, so a busy service commits many steps at once.
 2. The state a batch leaves behind (list, newest states) is asked for in the same step, so it always fits the events.
 3. Text of unfinished answers is kept aside and saved every quarter of a second, merged; it is dropped when the finished
    message has come.

@@ -68,7 +68,8 @@ async def test_a_service_goes_on_with_it(kept_home: Path, expected: list[Session
     provider = ScriptedProvider(*(text(f"answer {number}") for number in range(len(expected))))
     models = {"scripted": provider}
 
-    async with open_session_service(ServiceConfig(models=models, store=SqliteStore(kept_home))) as service:
+    config = ServiceConfig(models=models, store=SqliteStore(kept_home), wakeups=False)  # one of them is long due
+    async with open_session_service(config) as service:
         for number, before in enumerate(expected):
             await said(service, before.session_id, "Go on.")
             after = await service.load_session(before.session_id)
