@@ -1,0 +1,17 @@
+"""What keeps an agent inside the folder it works in.
+
+- `beneath`: `open_beneath`, which opens a path under a folder and never leaves it, whoever swaps folders for links
+- `workspace`: `Workspace`, the files a tool may touch; the only way for tools to reach them
+- `contents`, `replacing`, `walking`: what a workspace hands out; how it writes a file; how it goes through folders
+- `protected`: paths such as `.git`, whose change would run code outside the sandbox
+- `ignore`: `IgnoreRules`, what `.gitignore` files leave out of a walk
+- `bubblewrap`: `find_bubblewrap`, and `sandbox_argv`, which turns a plan into a command line
+- `plan`: `SandboxPlan` and `plan_sandbox`, which looks at the disk and decides what is mounted where
+- `secrets`: what programs never see: keys, tokens, sockets; `clean_environment`
+- `seccomp`: the system calls that programs may not use
+- `trust`: `TrustStore`: files of a project are data until a person trusts exactly these
+
+The kernel decides, never a comparison of texts: paths are opened beneath descriptors, programs run in namespaces. In
+come paths and commands of a model, which are assumed to be hostile; out come files, or a refusal in plain words. All
+of it blocks: call it in a worker thread.
+"""

@@ -1,0 +1,141 @@
+"""Run programs confined by bubblewrap: turn a plan into its command line, and find out whether it works here."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from session_core.confine.plan import ResourceLimits, SandboxPlan
+
+_PLACES: Final = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
+"""Never the user's PATH: a project may have put itself there."""
+_PATIENCE_SECONDS: Final = 10
+_FILTER_DESCRIPTOR: Final = "9"
+
+# Shells differ in the letter for the number of processes.
+_LIMITING: Final = (
+    'ulimit -c 0 && ulimit -f "$1" && ulimit -n "$2" && { ulimit -u "$3" 2>/dev/null || ulimit -p "$3"; } || exit 126;'
+    ' shift 3; exec "$@"'
+)
+_WITH_FILTER: Final = f'exec "$@" {_FILTER_DESCRIPTOR}<"$0"'
+
+
+@attrs.frozen(kw_only=True)
+class Bubblewrap:
+    """The program that confines others; old versions cannot keep them from making user namespaces of their own."""
+
+    path: str
+    stops_namespaces: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class NoBubblewrap:
+    """Programs cannot be confined here."""
+
+    reason: str
+
+
+def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewrap) -> list[str]:
+    """Return the command line that runs `command` as planned, and in no other environment than the planned one.
+
+    The environment is part of it because bubblewrap's own is readable from inside, in `/proc/1`.
+    """
+    before = ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in plan.environment)]
+    if plan.filter_file is not None:
+        before += ["/bin/sh", "-c", _WITH_FILTER, plan.filter_file]
+    return [
+        *before,
+        bubblewrap.path,
+        *_namespaces(plan, bubblewrap),
+        *(("--seccomp", _FILTER_DESCRIPTOR) if plan.filter_file is not None else ()),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        # bubblewrap leaves the settings of the kernel writable, which a program of root could use.
+        *("--remount-ro", "/proc"),
+        *_mounts(plan),
+        *("--chdir", plan.cwd, "--"),
+        *_limited(command, plan.limits),
+    ]
+
+
+def _namespaces(plan: SandboxPlan, bubblewrap: Bubblewrap) -> Iterator[str]:
+    yield from ("--die-with-parent", "--new-session", "--unshare-user")
+    if bubblewrap.stops_namespaces:
+        yield "--disable-userns"
+    yield from ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+    if not plan.network:
+        yield "--unshare-net"
+    yield from ("--cap-drop", "ALL")
+
+
+def _mounts(plan: SandboxPlan) -> Iterator[str]:
+    """What lies deeper is mounted later; of several rules for one path, the last one here holds."""
+    size = str(plan.limits.private_bytes)
+    rules: dict[str, tuple[str, ...]] = {}
+    rules |= {path: ("--size", size, "--perms", "1777", "--tmpfs", path) for path in plan.private}
+    rules |= {path: ("--ro-bind", path, path) for path in plan.visible}
+    rules |= {path: ("--bind", path, path) for path in (*plan.writable, *plan.pinned)}
+    rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.missing}
+    rules |= {path: ("--ro-bind", path, path) for path in plan.protected}
+    rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.hidden_folders}
+    rules |= {path: ("--ro-bind", "/dev/null", path) for path in plan.hidden_files}
+    for path in sorted(rules, key=lambda path: path.split("/")):
+        yield from rules[path]
+    # At the end, for the places of deeper mounts are made in them.
+    for path in sorted({*plan.missing, *plan.hidden_folders}):
+        yield from ("--remount-ro", path)
+
+
+def _limited(command: Sequence[str], limits: ResourceLimits) -> list[str]:
+    numbers = (limits.file_bytes // 512, limits.open_files, limits.processes)
+    return ["/bin/sh", "-c", _LIMITING, "sh", *map(str, numbers), *command]
+
+
+_found: dict[str, Bubblewrap | NoBubblewrap] = {}
+
+
+async def find_bubblewrap(places: str = _PLACES) -> Bubblewrap | NoBubblewrap:
+    """Find bubblewrap and try once whether it can confine anything here; later calls get the same answer."""
+    if places not in _found:
+        _found[places] = await _try_out(places)
+    return _found[places]
+
+
+async def _try_out(places: str) -> Bubblewrap | NoBubblewrap:
+    if sys.platform != "linux":
+        return NoBubblewrap(reason="bubblewrap confines programs on Linux only")
+    path = await trio.to_thread.run_sync(_look_for, places)
+    if path is None:
+        return NoBubblewrap(reason="bubblewrap is not installed; install the package called bubblewrap")
+    problem = ""
+    for stops_namespaces in (True, False):
+        candidate = Bubblewrap(path=path, stops_namespaces=stops_namespaces)
+        problem = await _problem_of(candidate)
+        if not problem:
+            return candidate
+    return NoBubblewrap(reason=f"bubblewrap is installed but does not work here: {problem}")
+
+
+def _look_for(places: str) -> str | None:
+    path = shutil.which("bwrap", path=places)
+    return os.path.realpath(path) if path is not None else None
+
+
+async def _problem_of(candidate: Bubblewrap) -> str:
+    argv = sandbox_argv(["/bin/sh", "-c", "exit 42"], SandboxPlan(cwd="/"), candidate)
+    with trio.move_on_after(_PATIENCE_SECONDS):
+        try:
+            done = await trio.run_process(
+                argv, stdin=subprocess.DEVNULL, capture_stdout=True, capture_stderr=True, check=False
+            )
+        except OSError as error:
+            return error.strerror or "it cannot be started"
+        if done.returncode == 42:
+            return ""
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        return said[-1][:200] if said else f"it ended with {done.returncode}"
+    return f"it did not finish within {_PATIENCE_SECONDS} seconds"

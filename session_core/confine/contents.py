@@ -1,0 +1,136 @@
+"""What a workspace hands out: files, folders listed, and why it refused."""
+
+import os
+import stat
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, Literal
+
+import attrs
+
+Kind = Literal["file", "folder", "link", "other"]
+
+MAX_LISTED: Final = 100_000
+"""Names read of one folder; more are passed over, for sorting them all would take memory without end."""
+
+
+class WorkspaceRefused(Exception):
+    """The workspace did not do what it was asked; the message says why and names the path, for model and people."""
+
+
+class OutsideWorkspace(WorkspaceRefused):
+    """The path leads out of the folders that tools may touch, or is no path at all."""
+
+
+class ProtectedPath(WorkspaceRefused):
+    """A change there could run code outside the sandbox, so a person has to agree to it first."""
+
+
+class FileChanged(WorkspaceRefused):
+    """The file is not the one that was read before."""
+
+
+@attrs.frozen(kw_only=True)
+class FileVersion:
+    """Tells one state of a file from another."""
+
+    size: int
+    mtime_ns: int
+
+
+@attrs.frozen(kw_only=True)
+class FileContent:
+    """What was read of a file; `size` is that of the whole file."""
+
+    data: bytes
+    size: int
+    mode: int
+    mtime_ns: int
+    truncated: bool
+
+    @property
+    def version(self) -> FileVersion:
+        """The state of the file that was read, for a later `write`."""
+        return FileVersion(size=self.size, mtime_ns=self.mtime_ns)
+
+
+@attrs.frozen(kw_only=True)
+class FileStatus:
+    """What lies at a path."""
+
+    kind: Kind
+    size: int
+    mode: int
+    mtime_ns: int
+
+    @property
+    def version(self) -> FileVersion:
+        """The state of the file, for a later `write`."""
+        return FileVersion(size=self.size, mtime_ns=self.mtime_ns)
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One name in a folder."""
+
+    name: str
+    kind: Kind
+    size: int
+
+
+@attrs.frozen(kw_only=True)
+class Location:
+    """Where a path leads: one of the workspace's roots, the path beneath it, and how to show it to people."""
+
+    root: str
+    relative: str
+    shown: str
+
+
+def status_of(found: os.stat_result) -> FileStatus:
+    """Turn what the system says about a file into our words."""
+    return FileStatus(
+        kind=_kind_of(found.st_mode),
+        size=found.st_size,
+        mode=stat.S_IMODE(found.st_mode),
+        mtime_ns=found.st_mtime_ns,
+    )
+
+
+def read_up_to(descriptor: int, length: int) -> bytes:
+    """Read until the end of the file or until there are so many bytes."""
+    pieces: list[bytes] = []
+    while length > 0 and (piece := os.read(descriptor, min(length, 1 << 20))):
+        pieces.append(piece)
+        length -= len(piece)
+    return b"".join(pieces)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte, whatever number the system takes at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def list_folder(descriptor: int) -> list[Entry]:
+    """List an open folder, sorted by name; links are listed, not followed."""
+    with os.scandir(descriptor) as found:
+        return sorted(_entries(found), key=lambda entry: entry.name)
+
+
+def _entries(found: Iterator["os.DirEntry[str]"]) -> Iterator[Entry]:
+    for entry in islice(found, MAX_LISTED):
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        yield Entry(name=entry.name, kind=_kind_of(status.st_mode), size=status.st_size)
+
+
+def _kind_of(mode: int) -> Kind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "other"

@@ -1,0 +1,15 @@
+"""Every test of files runs twice: with the kernel's `openat2`, and with the walk by hand for systems without it."""
+
+import pytest
+
+from session_core.confine import beneath
+
+
+@pytest.fixture(params=["kernel", "by hand"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How paths are opened in this run."""
+    if request.param == "by hand":
+        monkeypatch.setattr(beneath, "has_openat2", lambda: False)
+    elif not beneath.has_openat2():
+        pytest.skip("THIS SYSTEM HAS NO openat2: only the walk by hand is tested here")
+    return str(request.param)
