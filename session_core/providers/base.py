@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 import attrs
 
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, Usage
 from session_core.vocabulary.tools import ToolSpec
 
@@ -15,14 +16,33 @@ FailureKind = Literal[
 RETRYABLE: frozenset[FailureKind] = frozenset({"rate_limited", "overloaded", "network"})
 
 
+ThinkingEffort = Literal["off", "low", "medium", "high"]
+StopReason = Literal["end", "tool_calls", "max_tokens", "refused"]
+
+
 @attrs.frozen(kw_only=True)
 class ModelRequest:
-    """Everything a provider gets to know about a model call."""
+    """Everything a provider gets to know about a model call.
+
+    Attributes:
+        model: The model as sessions name it; a provider knows by itself what its own interface calls it.
+        messages: The conversation, oldest first; it may begin with a summary.
+        tools: What the model may call.
+        system: What it is told first.
+        thinking: How much it should reason beforehand, if it can.
+        max_output_tokens: The longest answer; left out, what the model can do.
+        output_schema: A JSON schema the answer must follow, if the provider can see to that.
+        cache_key: Names the conversation, so that a provider can find what it has cached of it.
+    """
 
     model: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     system: str = ""
+    thinking: ThinkingEffort = "off"
+    max_output_tokens: int | None = None
+    output_schema: JsonObject | None = None
+    cache_key: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +54,10 @@ class TextChunk:
 
 @attrs.frozen(kw_only=True)
 class ThinkingChunk:
-    """A piece of the reasoning; the last one may carry the provider's signature over all of it."""
+    """A piece of the reasoning; the last one may carry the provider's signature over all of it.
+
+    A signature begins with the name of the kind of provider and a colon, as another kind can do nothing with it.
+    """
 
     text: str
     signature: str | None = None
@@ -56,9 +79,10 @@ class ToolCallChunk:
 
 @attrs.frozen(kw_only=True)
 class ModelFinished:
-    """The answer is complete; nothing follows."""
+    """The answer is complete; nothing follows. Cut at its longest, it says `max_tokens`."""
 
     usage: Usage = Usage()
+    stop_reason: StopReason = "end"
 
 
 @attrs.frozen(kw_only=True)

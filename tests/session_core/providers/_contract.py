@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import trio
+from hypothesis import settings
 
 from session_core.ids import CallId, MessageId, TurnId
 from session_core.providers.base import (
@@ -21,6 +22,9 @@ from session_core.providers.base import (
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, Part, Role, TextPart, ToolResultPart, ToolStatus
 from session_core.vocabulary.tools import ToolSpec
+
+fewer_examples = settings(max_examples=max(30, settings().max_examples // 3))
+"""For tests with a costly example, such as a whole conversation: a third of what the profile says."""
 
 ALL_TOOLS = ("list_files", "read_file", "count_words")
 

@@ -26,6 +26,7 @@ from tests.session_core.providers._contract import (
     check_cancelling,
     check_order,
     collect,
+    fewer_examples,
     message,
     request,
     result,
@@ -309,6 +310,7 @@ MESSAGES = st.one_of(
 )
 
 
+@fewer_examples
 @given(
     messages=st.lists(MESSAGES, max_size=5),
     tools=st.sets(st.sampled_from(ALL_TOOLS)),

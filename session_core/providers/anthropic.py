@@ -1,0 +1,245 @@
+"""Models behind Anthropic's Messages interface; `build_request` writes the question, `AnthropicDecoder` reads answers.
+
+Thinking goes back as it came, or the interface refuses it: its signature is kept as "anthropic:...", thinking that came
+encrypted as "anthropic-redacted:...". Thinking of other kinds of providers is left out.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Literal
+
+import attrs
+import msgspec
+
+from session_core.providers.anthropic_stream import REDACTED, SIGNED
+from session_core.providers.anthropic_stream import AnthropicDecoder as AnthropicDecoder
+from session_core.providers.base import ModelRequest, ProviderEvent, ThinkingEffort
+from session_core.providers.conversation import (
+    ModelSays,
+    Step,
+    UserSays,
+    fit_tool_name,
+    own_signature,
+    prepare,
+    result_text,
+)
+from session_core.providers.http import Endpoint, stream_answer
+from session_core.vocabulary.frozen import thaw_json
+from session_core.vocabulary.messages import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+
+API_VERSION: Final = "2023-06-01"
+
+ThinkingAbility = Literal["none", "budget", "adaptive", "always"]
+
+_BUDGETS: Final[Mapping[ThinkingEffort, int]] = {"low": 4_096, "medium": 12_288, "high": 32_768}
+_LEAST_BUDGET: Final = 1_024
+_CACHED: Final = {"type": "ephemeral"}
+_SCHEMA_IN_WORDS: Final = "Answer with nothing but JSON that follows this schema:\n"
+_IMAGE_LEFT_OUT: Final = "[There is an image here, which this model cannot see.]"
+
+
+@attrs.frozen(kw_only=True)
+class AnthropicOptions:
+    """What the model can do.
+
+    Attributes:
+        max_output_tokens: The longest answer; the interface wants to be told.
+        thinking: Not at all, up to a budget of tokens, by effort, or by effort and always.
+        structured_output: Whether it can be held to a JSON schema; if not, it is asked to follow one.
+        can_see: Whether it takes images; if not, it is told that there was one.
+        caching: Whether to mark what should be cached between calls.
+    """
+
+    max_output_tokens: int = 8_192
+    thinking: ThinkingAbility = "none"
+    structured_output: bool = True
+    can_see: bool = True
+    caching: bool = True
+
+
+class AnthropicProvider:
+    """Answers from a model of Anthropic, or from any server with the same interface."""
+
+    def __init__(self, endpoint: Endpoint, model_id: str, *, options: AnthropicOptions = AnthropicOptions()) -> None:  # noqa: B008 - frozen
+        self._endpoint = endpoint
+        self._model_id = model_id
+        self._options = options
+        self._path = "/messages" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
+        """Ask the model; leaving at any moment closes the connection."""
+        body = encoded(build_request(request, self._model_id, self._options))
+        names = {fit_tool_name(tool.name): tool.name for tool in reversed(request.tools)}
+        decoder = AnthropicDecoder(names=names, secrets=self._endpoint.secrets)
+        headers = {"anthropic-version": API_VERSION}
+        async with stream_answer(self._endpoint, self._path, body, decoder, headers, key_header="x-api-key") as events:
+            yield events
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """Return a request as bytes; halves of characters, which no interface takes, are replaced."""
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        return json.dumps(body, ensure_ascii=False).encode("utf-8", errors="replace")
+
+
+def build_request(
+    request: ModelRequest,
+    model_id: str,
+    options: AnthropicOptions = AnthropicOptions(),  # noqa: B008 - frozen
+) -> dict[str, Any]:
+    """Return the JSON body of a call."""
+    steps = prepare(request.messages)
+    longest = max(1, min(request.max_output_tokens or options.max_output_tokens, options.max_output_tokens))
+    body: dict[str, Any] = {"model": model_id, "max_tokens": longest, "stream": True}
+    output: dict[str, Any] = {}
+    system = request.system
+    if request.output_schema is not None:
+        schema = thaw_json(request.output_schema)
+        if options.structured_output:
+            output["format"] = {"type": "json_schema", "schema": _closed_objects(schema)}
+        else:
+            system = f"{system}\n\n{_SCHEMA_IN_WORDS}{json.dumps(schema)}".strip()
+    thinking = _thinking(request.thinking, options, longest, steps)
+    if thinking is not None:
+        body["thinking"] = thinking
+        if thinking["type"] == "adaptive":
+            output["effort"] = "low" if request.thinking == "off" else request.thinking
+    if output:
+        body["output_config"] = output
+    if system.strip():
+        body["system"] = [{"type": "text", "text": system}]
+    body.update(_tools(request, steps))
+    body["messages"] = _messages(steps, options)
+    if options.caching:
+        _mark_for_cache(body)
+    return body
+
+
+def _thinking(
+    effort: ThinkingEffort, options: AnthropicOptions, longest: int, steps: tuple[Step, ...]
+) -> dict[str, Any] | None:
+    if options.thinking == "none":
+        return None
+    if options.thinking == "always" or (options.thinking == "adaptive" and effort != "off"):
+        return {"type": "adaptive", "display": "summarized"}
+    if options.thinking == "adaptive":
+        return {"type": "disabled"}
+    if effort == "off" or not _may_think_now(steps):
+        return None
+    budget = min(_BUDGETS[effort], longest // 2)
+    return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else None
+
+
+def _may_think_now(steps: tuple[Step, ...]) -> bool:
+    """With a budget, an answer that goes on after tool results must have begun with the model's own thinking."""
+    last = steps[-1]
+    return not isinstance(last, ModelSays) or _thought(last.parts[0]) is not None
+
+
+def _tools(request: ModelRequest, steps: tuple[Step, ...]) -> dict[str, Any]:
+    tools: dict[str, dict[str, Any]] = {}
+    for spec in request.tools:
+        tool: dict[str, Any] = {"name": fit_tool_name(spec.name)}
+        if spec.description.strip():
+            tool["description"] = spec.description
+        tool["input_schema"] = {"type": "object", **thaw_json(spec.parameters)}
+        tools.setdefault(tool["name"], tool)
+    if tools:
+        return {"tools": list(tools.values())}
+    # Calls in a conversation want their tools declared, even if the model is to call none any more.
+    used = sorted({part.name for step in steps for part in step.parts if isinstance(part, ToolCallPart)})
+    if not used:
+        return {}
+    declared = [{"name": name, "input_schema": {"type": "object"}} for name in used]
+    return {"tools": declared, "tool_choice": {"type": "none"}}
+
+
+def _messages(steps: Iterable[Step], options: AnthropicOptions) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+
+    def say(role: str, blocks: list[dict[str, Any]]) -> None:
+        if blocks and messages and messages[-1]["role"] == role:
+            messages[-1]["content"].extend(blocks)
+        elif blocks:
+            messages.append({"role": role, "content": blocks})
+
+    for step in steps:
+        if isinstance(step, UserSays):
+            say("user", [_shown(part, options) for part in step.parts])
+        else:
+            say("assistant", [block for part in step.parts if (block := _said(part)) is not None])
+            say("user", [_result(result, options) for result in step.results])
+            # The interface takes no images in a result that failed.
+            left = [image for result in step.results if result.status != "success" for image in result.images]
+            say("user", [_shown(image, options) for image in left])
+    return messages
+
+
+def _shown(part: TextPart | ImagePart, options: AnthropicOptions) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    if not options.can_see:
+        return {"type": "text", "text": _IMAGE_LEFT_OUT}
+    return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
+
+
+def _said(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.text}
+        case ThinkingPart():
+            return _thought(part)
+        case ToolCallPart():
+            return {"type": "tool_use", "id": part.call_id, "name": part.name, "input": thaw_json(part.arguments)}
+
+
+def _thought(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
+    """Return thinking of our own kind as a block, None for everything else."""
+    if not isinstance(part, ThinkingPart):
+        return None
+    if signature := own_signature(part, SIGNED):
+        return {"type": "thinking", "thinking": part.text, "signature": signature}
+    if data := own_signature(part, REDACTED):
+        return {"type": "redacted_thinking", "data": data}
+    return None
+
+
+def _result(result: ToolResultPart, options: AnthropicOptions) -> dict[str, Any]:
+    succeeded = result.status == "success"
+    content = [{"type": "text", "text": result_text(result)}]
+    if succeeded:
+        content = content if result.text.strip() or not result.images else []
+        content += [_shown(image, options) for image in result.images]
+    block = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
+    return block if succeeded else {**block, "is_error": True}
+
+
+def _mark_for_cache(body: dict[str, Any]) -> None:
+    """Mark at most four places: tools, system, and the ends of this call and of the one before it."""
+    for blocks in (body.get("tools"), body.get("system")):
+        if blocks:
+            blocks[-1]["cache_control"] = _CACHED
+    for message in [each for each in body["messages"] if each["role"] == "user"][-2:]:
+        message["content"][-1]["cache_control"] = _CACHED
+
+
+def _closed_objects(schema: Any) -> Any:
+    """Say of every object in a schema that it has no other fields, which the interface insists on."""
+    if isinstance(schema, list):
+        return [_closed_objects(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = dict(schema)
+    for key in ("properties", "$defs", "definitions"):
+        if isinstance(closed.get(key), dict):
+            closed[key] = {name: _closed_objects(each) for name, each in closed[key].items()}
+    for key in ("items", "anyOf", "allOf", "oneOf"):
+        if key in closed:
+            closed[key] = _closed_objects(closed[key])
+    if closed.get("type") == "object":
+        closed.setdefault("additionalProperties", False)
+    return closed

@@ -1,0 +1,222 @@
+"""The answers of Anthropic's Messages interface, event by event and without I/O."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+import attrs
+
+from session_core import limits
+from session_core.providers.base import (
+    ModelFailed,
+    ModelFinished,
+    ProviderEvent,
+    StopReason,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+    ToolCallOpened,
+)
+from session_core.providers.failures import clean_text, failed, failed_in_stream
+from session_core.providers.secrets import Secret
+from session_core.providers.sse import SseEvent
+from session_core.vocabulary.messages import Usage
+
+SIGNED: Final = "anthropic"
+REDACTED: Final = "anthropic-redacted"
+
+_STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "tool_use": "tool_calls",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "refusal": "refused",
+}
+_USAGE_FIELDS: Final = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_input_tokens": "cache_read_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+}
+_TEXT_OF_DELTA: Final = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("thinking", "signature"),
+    "input_json_delta": ("tool_use", "partial_json"),
+}
+"""Which kind of block a delta belongs to, and which of its fields holds the text."""
+
+BlockKind = Literal["text", "thinking", "redacted_thinking", "tool_use", "other"]
+
+
+class _Malformed(Exception):
+    """An event that makes no sense where it came."""
+
+
+@attrs.define
+class _Block:
+    """The part of the answer that is being sent; `whole_input` is the arguments of a call that came all at once."""
+
+    index: int
+    kind: BlockKind
+    signature: str = ""
+    redacted: str = ""
+    whole_input: str = "{}"
+    has_input: bool = False
+
+
+class AnthropicDecoder:
+    """Turns the events of one answer into ours; `names` tells what we call the tools the interface knows."""
+
+    def __init__(self, *, names: Mapping[str, str] | None = None, secrets: Iterable[Secret] = ()) -> None:
+        self._names = names or {}
+        self._secrets = tuple(secrets)
+        self._block: _Block | None = None
+        self._usage: dict[str, int] = {}
+        self._stop_reason: StopReason | None = None
+        self._called = False
+        self._ended = False
+
+    def take(self, event: SseEvent) -> list[ProviderEvent]:
+        """Return what an event means; after the last event nothing means anything any more."""
+        if self._ended:
+            return []
+        found: list[ProviderEvent]
+        try:
+            found = self._read(event)
+        except (_Malformed, RecursionError) as error:
+            found = [failed("malformed", detail=str(error), secrets=self._secrets)]
+        self._ended = any(isinstance(each, ModelFinished | ModelFailed) for each in found)
+        return found
+
+    def finish(self) -> list[ProviderEvent]:
+        """Say what the end of the stream means: all is well if the model has said why it stopped."""
+        if self._ended:
+            return []
+        self._ended = True
+        if self._stop_reason is not None:
+            return [*self._close_block(), self._finished()]
+        return [failed("network", "The connection to the provider ended before the answer did")]
+
+    def _read(self, event: SseEvent) -> list[ProviderEvent]:
+        data = event.json_object()
+        if data is None:
+            if event.event == "error":
+                return [failed_in_stream(event.data, secrets=self._secrets)]
+            if event.event == "ping":
+                return []
+            raise _Malformed("an event is not a JSON object")
+        match data.get("type") or event.event:
+            case "message_start":
+                self._count(_object(data.get("message")).get("usage"))
+            case "content_block_start":
+                return [*self._close_block(), *self._open_block(_index(data), _object(data.get("content_block")))]
+            case "content_block_delta":
+                return self._grow_block(_index(data), _object(data.get("delta")))
+            case "content_block_stop":
+                return self._close_block()
+            case "message_delta":
+                self._count(data.get("usage"))
+                self._note_stop(_object(data.get("delta")).get("stop_reason"))
+            case "message_stop":
+                return [*self._close_block(), self._finished()]
+            case "error":
+                return [failed_in_stream(data, secrets=self._secrets)]
+            case _:
+                # The interface may grow; what is not known yet is no fault.
+                pass
+        return []
+
+    def _open_block(self, index: int, content: Mapping[str, Any]) -> list[ProviderEvent]:
+        match content.get("type"):
+            case "text":
+                self._block = _Block(index, "text")
+                return _text_chunk(_text(content, "text"))
+            case "thinking":
+                self._block = _Block(index, "thinking", signature=_text(content, "signature"))
+                return _thinking_chunk(_text(content, "thinking"))
+            case "redacted_thinking":
+                self._block = _Block(index, "redacted_thinking", redacted=_text(content, "data"))
+                return []
+            case "tool_use":
+                name = _text(content, "name")
+                if not name:
+                    raise _Malformed("a tool call has no name")
+                self._called = True
+                self._block = _Block(index, "tool_use", whole_input=json.dumps(_object(content.get("input"))))
+                return [ToolCallOpened(name=self._names.get(name, name))]
+            case _:
+                self._block = _Block(index, "other")
+                return []
+
+    def _grow_block(self, index: int, delta: Mapping[str, Any]) -> list[ProviderEvent]:
+        block = self._block
+        if block is None or block.index != index:
+            raise _Malformed("a piece belongs to no part of the answer")
+        kind, field = _TEXT_OF_DELTA.get(str(delta.get("type")), ("", ""))
+        if not kind or block.kind == "other":
+            return []
+        if block.kind != kind:
+            raise _Malformed("a piece does not fit the part of the answer it came for")
+        text = _text(delta, field)
+        if field == "signature":
+            block.signature = text
+            return []
+        if kind == "text":
+            return _text_chunk(text)
+        if kind == "thinking":
+            return _thinking_chunk(text)
+        block.has_input = block.has_input or bool(text)
+        return [ToolCallChunk(text=text)] if text else []
+
+    def _close_block(self) -> list[ProviderEvent]:
+        block, self._block = self._block, None
+        if block is None:
+            return []
+        if block.signature:
+            return [ThinkingChunk(text="", signature=f"{SIGNED}:{block.signature}")]
+        if block.redacted:
+            return [ThinkingChunk(text="", signature=f"{REDACTED}:{block.redacted}")]
+        if block.kind == "tool_use" and not block.has_input:
+            return [ToolCallChunk(text=block.whole_input)]
+        return []
+
+    def _note_stop(self, reason: object) -> None:
+        if isinstance(reason, str):
+            self._stop_reason = _STOP_REASONS.get(reason, "end")
+
+    def _count(self, usage: object) -> None:
+        """Later figures replace earlier ones: each is a sum so far."""
+        for theirs, ours in _USAGE_FIELDS.items():
+            count = _object(usage).get(theirs)
+            if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= limits.MAX_INTEGER:
+                self._usage[ours] = count
+
+    def _finished(self) -> ModelFinished:
+        reason = self._stop_reason or ("tool_calls" if self._called else "end")
+        return ModelFinished(usage=Usage(**self._usage), stop_reason=reason)
+
+
+def _text_chunk(text: str) -> list[ProviderEvent]:
+    return [TextChunk(text=text)] if text else []
+
+
+def _thinking_chunk(text: str) -> list[ProviderEvent]:
+    return [ThinkingChunk(text=text)] if text else []
+
+
+def _object(item: object) -> Mapping[str, Any]:
+    return item if isinstance(item, dict) else {}
+
+
+def _text(item: Mapping[str, Any], field: str) -> str:
+    text = item.get(field, "")
+    if not isinstance(text, str):
+        raise _Malformed(f"{field} is not a text")
+    return clean_text(text)
+
+
+def _index(data: Mapping[str, Any]) -> int:
+    index = data.get("index")
+    if not isinstance(index, int):
+        raise _Malformed("a part of the answer has no number")
+    return index

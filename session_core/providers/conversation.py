@@ -1,0 +1,223 @@
+"""A conversation made fit for the interface of a model: what every provider does before it builds a request.
+
+`prepare(messages)` gives the conversation as steps: `UserSays` and `ModelSays`. The interfaces are strict about order
+where a real conversation is not: it may have been stopped, have crashed, been summarised or imported. These hold:
+
+- It begins with `UserSays`, and ends with `UserSays` or with tool results: the model is always the next to speak.
+- No `UserSays` follows another; no `ModelSays` follows one without tool results. Neither is ever empty.
+- Every tool call has exactly one result, in `ModelSays.results`, in the order of the calls; one that never came is
+  made up and says so. Results without a call become text of the user's side. Call ids are unique, and ids and names
+  use letters that every interface takes.
+- Texts are never blank. Thinking never comes last in `ModelSays`: what it led to is missing, and interfaces refuse it.
+- Summaries and attached files are texts of the user's side, which also says so after an answer was cut short.
+
+A provider then writes each step in its own words. Thinking is passed on with its signature, whoever made it: leaving
+out what is not its own is the provider's part (`own_signature`). For interfaces that cannot mark a result as failed,
+`result_text` puts it into words.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from session_core.ids import CallId
+from session_core.vocabulary.messages import (
+    FilePart,
+    ImagePart,
+    InterruptedPart,
+    InterruptReason,
+    Message,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+)
+
+MAX_ID_CHARS: Final = 40
+"""The shortest of the longest call ids that interfaces take."""
+MAX_TOOL_NAME_CHARS: Final = 64
+"""The shortest of the longest tool names that interfaces take."""
+
+_GO_ON: Final = "Please go on."
+_BEGINS_WITH_ANSWER: Final = "[What was said before this is no longer part of the conversation.]"
+_SUMMARY: Final = "Summary of the conversation up to here:\n\n"
+_CUT_SHORT: Final[dict[InterruptReason, str]] = {
+    "stopped": "[The answer before this was cut short: the user stopped it.]",
+    "failed": "[The answer before this was cut short by a failure.]",
+    "interrupted": "[The answer before this was cut short: the program ended.]",
+    "max_tokens": "[The answer before this was cut short: it had reached the longest length.]",
+}
+_NO_RESULT: Final = "There is no result: the work ended before this call did. It may or may not have had an effect."
+_NO_OUTPUT: Final = "(no output)"
+_STATUS_WORDS: Final[dict[ToolStatus, str]] = {
+    "success": "",
+    "error": "Error: ",
+    "denied": "Not allowed: ",
+    "cancelled": "Stopped before it was done: ",
+    "interrupted": "Interrupted before it was done: ",
+}
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+UserContent = TextPart | ImagePart
+ModelContent = TextPart | ThinkingPart | ToolCallPart
+
+
+@attrs.frozen(kw_only=True)
+class UserSays:
+    """What the user's side says: at least one part, none of them blank."""
+
+    parts: tuple[UserContent, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ModelSays:
+    """What the model said: at least one text or call; `results` answer the calls among the parts, one by one."""
+
+    parts: tuple[ModelContent, ...]
+    results: tuple[ToolResultPart, ...] = ()
+
+
+Step = UserSays | ModelSays
+
+
+def prepare(messages: Iterable[Message]) -> tuple[Step, ...]:
+    """Bring a conversation into the form described above."""
+    conversation = _Conversation()
+    for message in messages:
+        conversation.add(message)
+    return conversation.steps()
+
+
+def result_text(result: ToolResultPart) -> str:
+    """Return a tool result in words, for interfaces that know no other way to say that a call failed."""
+    return _STATUS_WORDS[result.status] + (result.text if result.text.strip() else _NO_OUTPUT)
+
+
+def own_signature(part: ThinkingPart, kind: str) -> str | None:
+    """Return the signature without its prefix if this kind of provider made it, else None."""
+    prefix = f"{kind}:"
+    if part.signature is None or not part.signature.startswith(prefix):
+        return None
+    return part.signature.removeprefix(prefix)
+
+
+def fit_tool_name(name: str) -> str:
+    """Return a tool's name in letters that every interface takes: models make names up, and they come back here."""
+    return _NOT_IN_NAMES.sub("_", name)[:MAX_TOOL_NAME_CHARS] or "unnamed"
+
+
+@attrs.define
+class _OpenStep:
+    """A step that is still being collected; `answers` holds a place for the result of each call."""
+
+    by_model: bool
+    parts: list[UserContent | ModelContent] = attrs.field(factory=list)
+    answers: dict[CallId, ToolResultPart | None] = attrs.field(factory=dict)
+
+
+class _Conversation:
+    """Collects the messages of a conversation, one after the other."""
+
+    def __init__(self) -> None:
+        self._steps: list[_OpenStep] = []
+        self._asked: dict[CallId, tuple[_OpenStep, CallId]] = {}
+        self._used: set[CallId] = set()
+
+    def add(self, message: Message) -> None:
+        """Take in one message: an answer of the model, or something from the user's side."""
+        if message.role == "assistant":
+            self._add_answer(message)
+        for part in message.parts:
+            match part:
+                case TextPart() if message.role == "summary":
+                    self._tell(part.text, before=_SUMMARY)
+                case TextPart() if message.role != "assistant":
+                    self._tell(part.text)
+                case FilePart():
+                    self._tell(_file_text(part))
+                case ImagePart():
+                    self._step(by_model=False).parts.append(part)
+                case ToolResultPart():
+                    self._add_result(part)
+                case InterruptedPart():
+                    self._tell(_CUT_SHORT[part.reason])
+                case _:
+                    pass
+
+    def _add_answer(self, message: Message) -> None:
+        parts = list(_said_by_model(message.parts))
+        while parts and isinstance(parts[-1], ThinkingPart):
+            parts.pop()
+        if not parts:
+            return
+        step = self._step(by_model=True)
+        for part in parts:
+            step.parts.append(self._with_own_id(part, step) if isinstance(part, ToolCallPart) else part)
+
+    def _with_own_id(self, call: ToolCallPart, step: _OpenStep) -> ToolCallPart:
+        own = self._unused_id(call.call_id)
+        step.answers[own] = None
+        self._asked[call.call_id] = (step, own)
+        return attrs.evolve(call, call_id=own, name=fit_tool_name(call.name))
+
+    def _unused_id(self, wanted: CallId) -> CallId:
+        fitting = own = CallId(_NOT_IN_NAMES.sub("_", wanted)[:MAX_ID_CHARS] or "call")
+        number = 1
+        while own in self._used:
+            number += 1
+            end = f"_{number}"
+            own = CallId(fitting[: MAX_ID_CHARS - len(end)] + end)
+        self._used.add(own)
+        return own
+
+    def _add_result(self, result: ToolResultPart) -> None:
+        step, own = self._asked.get(result.call_id, (None, result.call_id))
+        if step is None:
+            self._tell(f"[Result of an earlier call of {fit_tool_name(result.name)}]\n{result_text(result)}")
+            self._step(by_model=False).parts.extend(result.images)
+        elif step.answers[own] is None:
+            step.answers[own] = attrs.evolve(result, call_id=own, name=fit_tool_name(result.name))
+
+    def _tell(self, text: str, *, before: str = "") -> None:
+        if text.strip():
+            self._step(by_model=False).parts.append(TextPart(text=before + text))
+
+    def _step(self, *, by_model: bool) -> _OpenStep:
+        """The step that the next part belongs to: the last one if the same side goes on, else a new one."""
+        if not self._steps or self._steps[-1].by_model != by_model or self._steps[-1].answers:
+            self._steps.append(_OpenStep(by_model=by_model))
+        return self._steps[-1]
+
+    def steps(self) -> tuple[Step, ...]:
+        """Close everything that is open."""
+        if self._steps and self._steps[0].by_model:
+            self._steps.insert(0, _OpenStep(by_model=False, parts=[TextPart(text=_BEGINS_WITH_ANSWER)]))
+        if not self._steps or (self._steps[-1].by_model and not self._steps[-1].answers):
+            self._tell(_GO_ON)
+        return tuple(map(_closed, self._steps))
+
+
+def _said_by_model(parts: Iterable[Part]) -> Iterator[ModelContent]:
+    for part in parts:
+        if isinstance(part, ThinkingPart | ToolCallPart) or (isinstance(part, TextPart) and part.text.strip()):
+            yield part
+
+
+def _file_text(file: FilePart) -> str:
+    return f"[Attached file: {file.name}]\n{file.text}\n[End of the attached file]"
+
+
+def _closed(step: _OpenStep) -> Step:
+    if not step.by_model:
+        return UserSays(parts=tuple(part for part in step.parts if isinstance(part, UserContent)))
+    parts = tuple(part for part in step.parts if isinstance(part, ModelContent))
+    names = {part.call_id: part.name for part in parts if isinstance(part, ToolCallPart)}
+    results = tuple(
+        result or ToolResultPart(call_id=call_id, name=names[call_id], status="interrupted", text=_NO_RESULT)
+        for call_id, result in step.answers.items()
+    )
+    return ModelSays(parts=parts, results=results)

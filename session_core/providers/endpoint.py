@@ -1,0 +1,182 @@
+"""Where a provider is: its address, its key, its bounds, and the connections that are kept open to it."""
+
+import ipaddress
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+import attrs
+import trio
+
+from session_core.errors import InvalidInput
+from session_core.providers.failures import excerpt
+from session_core.providers.secrets import Secret
+from session_core.providers.sse import DEFAULT_MAX_EVENT_BYTES
+
+if TYPE_CHECKING:
+    import httpx2
+
+_CLOSE_S: Final = 2
+_MAX_CONNECTIONS: Final = 256
+_KEPT_CONNECTIONS: Final = 16
+_KEEP_ALIVE_S: Final = 60
+_OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
+
+
+_LOGGERS_OF_ANSWERS: Final = ("httpcore2.http11", "httpcore2.http2")
+
+
+def _tells_no_answer(record: logging.LogRecord) -> bool:
+    """Keep what a server has sent out of the logs: some repeat the key in a header, or in what should be one."""
+    return not str(record.msg).startswith("receive_response_")
+
+
+class _Connections:
+    """The client of an endpoint, made on first use."""
+
+    def __init__(self) -> None:
+        self.client: httpx2.AsyncClient | None = None
+        self.lock = trio.Lock()
+
+
+def _check_base_url(_: object, _field: "attrs.Attribute[str]", base_url: str) -> None:
+    split = _split(base_url)
+    if not base_url.isascii() or not base_url.isprintable() or set(base_url) & set(' \\"<>^`{|}'):
+        raise InvalidInput(
+            "The address of the provider holds characters that an address cannot have.", field="base_url"
+        )
+    if split is None or split.scheme not in {"http", "https"} or not split.hostname:
+        raise InvalidInput("The address of the provider must begin with https:// and name a host.", field="base_url")
+    if "@" in split.netloc or split.query or split.fragment or "?" in base_url or "#" in base_url:
+        raise InvalidInput("The address of the provider must hold no user, password, '?' or '#'.", field="base_url")
+    if split.scheme == "http" and not is_loopback(split.hostname):
+        raise InvalidInput(
+            "The address of the provider must begin with https://; http:// is for this machine only, as anyone on the "
+            "way could read the key.",
+            field="base_url",
+        )
+
+
+def _check_key(_: object, _field: "attrs.Attribute[Secret | None]", key: Secret | None) -> None:
+    if key is not None and not _fits_header(key.reveal()):
+        raise InvalidInput("The key is empty or holds spaces, line ends or other odd characters.", field="key")
+
+
+def _check_headers(_: object, _field: "attrs.Attribute[Any]", headers: Mapping[str, str | Secret]) -> None:
+    for name, content in headers.items():
+        text = content.reveal() if isinstance(content, Secret) else content
+        if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
+            raise InvalidInput(f"{excerpt(name)!r} cannot be the name of a header.", field="headers")
+        if name.lower() in _OURS:
+            raise InvalidInput(f"The header {name} cannot be set; it follows from the call.", field="headers")
+        if text.strip() != text or not text.isascii() or not text.isprintable():
+            raise InvalidInput(f"The header {name} holds characters that a header cannot have.", field="headers")
+
+
+def _fits_header(key: str) -> bool:
+    return key.isascii() and key.isprintable() and " " not in key and bool(key)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Endpoint:
+    """Where a provider is and how patient we are with it; it keeps connections open until `aclose`.
+
+    Attributes:
+        base_url: Begins with https://, or with http:// for this machine; paths of calls are put behind it.
+        key: Sent with every call, to this address only.
+        key_header: The header that carries the key, if it is not the one the provider's kind uses.
+        key_hint: What people should do when the key is refused, such as the variable to set.
+        headers: Sent with every call too; those that must not be seen are `Secret`s.
+        connect_timeout_s: For reaching the host.
+        read_timeout_s: Between two pieces of the answer.
+        progress_timeout_s: Between two events that say something; also for the head of the answer.
+        total_timeout_s: For the whole answer.
+        max_stream_bytes: The longest answer, as bytes.
+        max_events: The longest answer, as events.
+        max_event_bytes: The largest single event.
+    """
+
+    base_url: str = attrs.field(validator=_check_base_url)
+    key: Secret | None = attrs.field(default=None, validator=_check_key)
+    key_header: str | None = None
+    key_hint: str = ""
+    headers: Mapping[str, str | Secret] = attrs.field(factory=dict, validator=_check_headers)
+    connect_timeout_s: float = 15
+    read_timeout_s: float = 120
+    progress_timeout_s: float = 600
+    total_timeout_s: float = 3_600
+    max_stream_bytes: int = 128 * 1024 * 1024
+    max_events: int = 1_000_000
+    max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES
+    _connections: _Connections = attrs.field(factory=_Connections, init=False, repr=False)
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """Everything that must not appear in any text."""
+        hidden = tuple(each for each in self.headers.values() if isinstance(each, Secret))
+        return hidden if self.key is None else (self.key, *hidden)
+
+    @property
+    def host(self) -> str:
+        """The host as messages name it."""
+        return urlsplit(self.base_url).netloc
+
+    async def client(self) -> "httpx2.AsyncClient":
+        """Return the one client of this endpoint."""
+        async with self._connections.lock:
+            if self._connections.client is None:
+                self._connections.client = await trio.to_thread.run_sync(_make_client, self)
+            return self._connections.client
+
+    async def aclose(self) -> None:
+        """Close all connections; calls under way fail. A later call opens new ones."""
+        client, self._connections.client = self._connections.client, None
+        if client is not None:
+            with trio.CancelScope(shield=True), trio.move_on_after(_CLOSE_S):
+                await client.aclose()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine for certain."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _make_client(endpoint: Endpoint) -> "httpx2.AsyncClient":
+    import ssl
+
+    import httpx2
+
+    for name in _LOGGERS_OF_ANSWERS:
+        logging.getLogger(name).addFilter(_tells_no_answer)
+    address = urlsplit(endpoint.base_url)
+    return httpx2.AsyncClient(
+        # Without TLS nothing is to be verified, and reading the system's certificates takes a while.
+        verify=True if address.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        timeout=httpx2.Timeout(
+            connect=endpoint.connect_timeout_s,
+            read=endpoint.read_timeout_s,
+            write=endpoint.read_timeout_s,
+            pool=endpoint.connect_timeout_s,
+        ),
+        limits=httpx2.Limits(
+            max_connections=_MAX_CONNECTIONS,
+            max_keepalive_connections=_KEPT_CONNECTIONS,
+            keepalive_expiry=_KEEP_ALIVE_S,
+        ),
+        follow_redirects=False,
+        # A proxy of the environment is for the world outside; this machine is reached directly.
+        trust_env=not is_loopback(address.hostname or ""),
+    )
+
+
+def _split(base_url: str) -> SplitResult | None:
+    try:
+        split = urlsplit(base_url)
+        _ = split.port, split.hostname
+        return split
+    except ValueError:
+        return None

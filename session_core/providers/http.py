@@ -1,0 +1,348 @@
+"""Calls to providers over HTTP: one POST, answered by a stream of events or by a `ModelFailed`.
+
+Whatever the other side does, nothing is raised but `Cancelled`, no buffer grows without bound, no call takes forever,
+and the key goes nowhere but to the configured address. httpx2 is imported on first use, in a thread: it takes a while.
+"""
+
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
+from urllib.parse import urlsplit
+
+import trio
+
+from session_core._version import __version__
+from session_core.errors import InvalidInput
+from session_core.providers.base import ModelFailed, ModelFinished, ProviderEvent
+from session_core.providers.endpoint import Endpoint as Endpoint
+from session_core.providers.failures import failed, failed_by_status, failed_in_stream
+from session_core.providers.secrets import Secret
+from session_core.providers.sse import SseEvent, SseEventTooLarge, SseParser
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_ERROR_BODY_BYTES: Final = 64 * 1024
+"""An error is a few sentences; of a longer body only the beginning is read."""
+_ERROR_BODY_S: Final = 10
+_CLOSE_S: Final = 2
+_DRAIN_S: Final = 0.2
+_DRAINED_EVENTS: Final = 4
+
+
+class HttpStream:
+    """An answer that has begun. Iterate it: events, then the end, or a `ModelFailed` as the last item."""
+
+    def __init__(self, endpoint: Endpoint, response: "httpx2.Response") -> None:
+        self.headers: Mapping[str, str] = _lowered(response)
+        self._endpoint = endpoint
+        self._pieces = response.aiter_bytes()
+        self._parser = SseParser(endpoint.max_event_bytes)
+        self._waiting: deque[SseEvent | ModelFailed] = deque()
+        self._ended = False
+        self._bytes = self._events = 0
+        self._progress_at = trio.current_time()
+        self._ends_at = self._progress_at + endpoint.total_timeout_s
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SseEvent | ModelFailed:
+        while not self._waiting:
+            if self._ended:
+                raise StopAsyncIteration
+            await self._read()
+        return self._waiting.popleft()
+
+    async def aclose(self) -> None:
+        """Let go of the response; what was read ahead is dropped."""
+        self._ended = True
+        self._waiting.clear()
+        await self._pieces.aclose()
+
+    async def _read(self) -> None:
+        piece: bytes | None = None
+        try:
+            with trio.CancelScope(
+                deadline=min(self._progress_at + self._endpoint.progress_timeout_s, self._ends_at)
+            ) as patience:
+                piece = await anext(self._pieces, None)
+        except Exception as error:  # noqa: BLE001 - as above: any failure of a call is an event
+            self._end(_failed_by_error(self._endpoint, error))
+            return
+        if piece is not None:
+            self._take(piece)
+        elif patience.cancelled_caught:
+            self._end(_stalled(self._endpoint, in_all=trio.current_time() >= self._ends_at))
+        else:
+            self._end(None)
+
+    def _take(self, piece: bytes) -> None:
+        self._bytes += len(piece)
+        try:
+            events = self._parser.feed(piece)
+            failure = None
+        except SseEventTooLarge as error:
+            events = error.events
+            failure = failed("malformed", f"{self._endpoint.host} sent an event that is too large")
+        if any(event.event != "ping" for event in events):
+            self._progress_at = trio.current_time()
+        self._events += len(events)
+        self._waiting.extend(events)
+        if self._bytes > self._endpoint.max_stream_bytes or self._events > self._endpoint.max_events:
+            failure = failed("malformed", f"The answer of {self._endpoint.host} does not end; it is too long by now")
+        if failure is not None:
+            self._end(failure)
+
+    def _end(self, failure: ModelFailed | None) -> None:
+        self._ended = True
+        if failure is not None:
+            self._waiting.append(failure)
+
+
+@asynccontextmanager
+async def open_stream(
+    endpoint: Endpoint,
+    path: str,
+    body: bytes,
+    headers: Mapping[str, str] | None = None,
+    *,
+    key_header: str = "authorization",
+) -> AsyncIterator[HttpStream | ModelFailed]:
+    """Send one JSON body and open the stream of events that answers it; leaving closes the connection."""
+    response: httpx2.Response | None = None
+    opened: HttpStream | ModelFailed
+    try:
+        try:
+            with trio.move_on_after(endpoint.progress_timeout_s):
+                client = await endpoint.client()
+                request = _request(client, endpoint, path, body, _all_headers(endpoint, headers or {}, key_header))
+                response = await client.send(request, stream=True, follow_redirects=False)
+                _keep_hold_of_pieces(response)
+            if response is None:
+                opened = _stalled(endpoint, in_all=False)
+            else:
+                opened = await _judge(endpoint, response) or HttpStream(endpoint, response)
+        except Exception as error:  # noqa: BLE001 - whatever a foreign library comes up with is a failed call (law 10)
+            opened = _failed_by_error(endpoint, error)
+        try:
+            yield opened
+        finally:
+            if isinstance(opened, HttpStream):
+                await _close(opened)  # noqa: ASYNC102 - it shields itself
+    finally:
+        if response is not None:
+            await _close(response)  # noqa: ASYNC102 - it shields itself
+
+
+class Decoder(Protocol):
+    """Turns the events of one kind of provider into ours, without I/O."""
+
+    def take(self, event: SseEvent) -> list[ProviderEvent]:
+        """Return what an event means; a `ModelFinished` or `ModelFailed` is the last of all."""
+        ...
+
+    def finish(self) -> list[ProviderEvent]:
+        """The stream has ended: return what is left to say, its last a `ModelFinished` or `ModelFailed`."""
+        ...
+
+
+@asynccontextmanager
+async def stream_answer(
+    endpoint: Endpoint,
+    path: str,
+    body: bytes,
+    decoder: Decoder,
+    headers: Mapping[str, str] | None = None,
+    *,
+    key_header: str = "authorization",
+) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
+    """Do a whole model call: what `Provider.stream` returns."""
+    async with (
+        open_stream(endpoint, path, body, headers, key_header=key_header) as opened,
+        aclosing(_answer(opened, decoder)) as events,
+    ):
+        yield events
+
+
+async def _answer(opened: HttpStream | ModelFailed, decoder: Decoder) -> AsyncGenerator[ProviderEvent, None]:
+    if isinstance(opened, ModelFailed):
+        await trio.lowlevel.checkpoint()
+        yield opened
+        return
+    async for item in opened:
+        for event in [item] if isinstance(item, ModelFailed) else decoder.take(item):
+            if isinstance(event, ModelFinished):
+                await drain(opened)
+            yield event
+            if isinstance(event, ModelFinished | ModelFailed):
+                return
+    for event in decoder.finish():
+        yield event
+
+
+async def drain(opened: HttpStream) -> None:
+    """Read what is left after the last event, a few bytes as a rule, so that the connection can be used again.
+
+    This comes before the last event is given out: its reader does not read on.
+    """
+    with trio.move_on_after(_DRAIN_S):
+        for _ in range(_DRAINED_EVENTS):
+            if await anext(opened, None) is None:
+                return
+
+
+async def _judge(endpoint: Endpoint, response: "httpx2.Response") -> ModelFailed | None:
+    """Return what is wrong with an answer by its head, and by its body if that is no stream."""
+    status, headers = response.status_code, _lowered(response)
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if 300 <= status < 400:
+        sentence = (
+            f"{endpoint.host} answered with a redirect (status {status}), which is not followed, as the key must not "
+            "go to another address; if the provider has moved, change its address in the settings"
+        )
+        return failed("refused", sentence, headers.get("location", ""), secrets=endpoint.secrets)
+    if status != 200:
+        body = await _beginning(response)
+        return failed_by_status(status, headers, body, secrets=endpoint.secrets, key_hint=endpoint.key_hint)
+    if media_type == "application/json":
+        event = SseEvent(data=(await _beginning(response)).decode("utf-8", errors="replace"))
+        found = event.json_object() or {}
+        if "error" in found:
+            return failed_in_stream(found, secrets=endpoint.secrets)
+    if media_type in {"application/json", "text/html"}:
+        return failed("malformed", f"{endpoint.host} did not answer with a stream of events but with {media_type}")
+    return None
+
+
+async def _beginning(response: "httpx2.Response") -> bytes:
+    """Read an error's body as far as it is useful; that it breaks off does not matter."""
+    body = bytearray()
+    pieces = response.aiter_bytes()
+    with trio.move_on_after(_ERROR_BODY_S):
+        try:
+            while len(body) < MAX_ERROR_BODY_BYTES and (piece := await anext(pieces, None)) is not None:
+                body += piece
+        except Exception:  # noqa: BLE001, S110 - the status has said enough
+            pass
+    await _close(pieces)
+    return bytes(body[:MAX_ERROR_BODY_BYTES])
+
+
+class _Pieces:
+    """The pieces of a body as they come from the connection, closed together with it."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+        self._pieces = body.__aiter__()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return cast(bytes, await anext(self._pieces))
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()
+        await self._body.aclose()
+
+
+def _keep_hold_of_pieces(response: "httpx2.Response") -> None:
+    """See to it that a body left halfway is closed to its core.
+
+    httpx2 2.16 forgets the innermost generator when it closes the others. The garbage collector would find it, and trio
+    would complain about that.
+    """
+    holder = getattr(response.stream, "_stream", None)
+    if hasattr(getattr(holder, "_httpcore_stream", None), "aclose"):
+        cast(Any, holder)._httpcore_stream = _Pieces(cast(Any, holder)._httpcore_stream)  # noqa: SLF001
+
+
+class _Closable(Protocol):
+    def aclose(self) -> Coroutine[Any, Any, None]: ...
+
+
+async def _close(what: _Closable) -> None:
+    """Close also when cancelled, or the connection would stay open; errors no longer matter."""
+    with trio.CancelScope(shield=True), trio.move_on_after(_CLOSE_S):
+        with suppress(Exception):
+            await what.aclose()
+
+
+def _lowered(response: "httpx2.Response") -> dict[str, str]:
+    return {name.lower(): text for name, text in response.headers.items()}
+
+
+def _request(
+    client: "httpx2.AsyncClient", endpoint: Endpoint, path: str, body: bytes, headers: dict[str, str]
+) -> "httpx2.Request":
+    request = client.build_request("POST", endpoint.base_url.rstrip("/") + path, content=body, headers=headers)
+    checked = urlsplit(endpoint.base_url)
+    if (request.url.scheme, request.url.host.lower()) != (checked.scheme, (checked.hostname or "").lower()):
+        # Two readers of addresses may differ about odd ones; the key goes only where both agree.
+        raise InvalidInput("The address of the provider is ambiguous.", field="base_url")
+    return request
+
+
+def _all_headers(endpoint: Endpoint, headers: Mapping[str, str], key_header: str) -> dict[str, str]:
+    together = {
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+        "accept-encoding": "identity",
+        "user-agent": f"session-core/{__version__}",
+    }
+    together.update((name.lower(), text) for name, text in headers.items())
+    for name, content in endpoint.headers.items():
+        together[name.lower()] = content.reveal() if isinstance(content, Secret) else content
+    if endpoint.key is not None:
+        name = (endpoint.key_header or key_header).lower()
+        together[name] = f"Bearer {endpoint.key.reveal()}" if name == "authorization" else endpoint.key.reveal()
+    return together
+
+
+def _stalled(endpoint: Endpoint, *, in_all: bool) -> ModelFailed:
+    if in_all:
+        return failed("network", f"The answer of {endpoint.host} took more than {endpoint.total_timeout_s:g} seconds")
+    return failed("network", f"{endpoint.host} sent nothing new for {endpoint.progress_timeout_s:g} seconds")
+
+
+def _failed_by_error(endpoint: Endpoint, error: Exception) -> ModelFailed:
+    """Say in plain words what an exception of the HTTP client means."""
+    host = endpoint.host
+    name = _name_in_httpx(error)
+    match name:
+        case "ConnectTimeout":
+            return failed("network", f"{host} could not be reached within {endpoint.connect_timeout_s:g} seconds")
+        case "PoolTimeout":
+            return failed("network", f"There are too many calls to {host} at once")
+        case "ReadTimeout" | "WriteTimeout":
+            return failed("network", f"{host} was silent for {endpoint.read_timeout_s:g} seconds")
+        case "ConnectError" | "ProxyError":
+            return failed("network", f"No connection to {host}", _reason(error), secrets=endpoint.secrets)
+        case "RemoteProtocolError" if "disconnected" not in str(error) and "closed" not in str(error):
+            return failed("malformed", f"What {host} sent is not HTTP")
+        case "DecodingError":
+            return failed("malformed", f"What {host} sent cannot be unpacked")
+        case "NetworkError" | "ReadError" | "WriteError" | "CloseError" | "RemoteProtocolError" | "OSError":
+            return failed("network", f"The connection to {host} broke off")
+        case _:
+            return failed("internal", f"The call to {host} failed", _reason(error), secrets=endpoint.secrets)
+
+
+def _name_in_httpx(error: Exception) -> str:
+    if isinstance(error, OSError | trio.BrokenResourceError | trio.ClosedResourceError):
+        return "OSError"
+    return type(error).__name__ if type(error).__module__.partition(".")[0] in {"httpx2", "httpcore2"} else ""
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause tells most: a name that does not resolve, a certificate that is not trusted."""
+    for _ in range(8):
+        inner = error.__cause__ or error.__context__
+        if inner is None:
+            break
+        error = inner
+    if isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

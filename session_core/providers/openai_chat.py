@@ -1,0 +1,216 @@
+"""The Chat Completions interface: OpenAI's own, and that of Ollama, vLLM, llama.cpp, OpenRouter and many others.
+
+They differ in small ways. What must be asked differently is an option, with sets of options by server in `DIALECTS`;
+what is answered differently is understood without asking.
+"""
+
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+import attrs
+import trio
+
+from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent
+from session_core.providers.conversation import ModelSays, UserContent, UserSays, prepare, result_text
+from session_core.providers.endpoint import Endpoint
+from session_core.providers.http import HttpStream, drain, open_stream
+from session_core.providers.openai_chat_stream import ChatDecoder
+from session_core.providers.openai_common import (
+    IMAGE_LEFT_OUT,
+    MAX_CACHE_KEY_CHARS,
+    SCHEMA_NAME,
+    arguments_text,
+    encoded,
+    image_address,
+    is_strict,
+    tool_parameters,
+)
+from session_core.providers.sse import SseEvent
+from session_core.vocabulary.frozen import thaw_json
+from session_core.vocabulary.messages import (
+    ImagePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from session_core.vocabulary.tools import ToolSpec
+
+PATH: Final = "/chat/completions"
+_LAST_WORD_S: Final = 5
+"""How long a server may take to tell the usage once the answer is complete."""
+
+
+@attrs.frozen(kw_only=True)
+class ChatOptions:
+    """How a server of this interface wants to be asked.
+
+    Attributes:
+        max_tokens_field: What the server calls the longest answer.
+        system_role: Who tells the model what it is told first.
+        include_usage: Whether to ask for the number of tokens; a few servers refuse the question.
+        can_see: Whether the model takes images; if not, it is told that there was one.
+        can_think: Whether the model takes `reasoning_effort`.
+        effort_when_off: The effort to ask for when no thinking is wanted; left out, the server decides.
+        thinking_field: Where earlier thinking is sent back to servers that want it, such as `reasoning_content`.
+        sends_cache_key: Whether the server takes `prompt_cache_key`; most refuse or ignore it.
+    """
+
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_tokens"
+    system_role: Literal["system", "developer"] = "system"
+    include_usage: bool = True
+    can_see: bool = True
+    can_think: bool = False
+    effort_when_off: str | None = None
+    thinking_field: Literal["reasoning_content", "reasoning"] | None = None
+    sends_cache_key: bool = False
+
+
+DIALECTS: Final[Mapping[str, ChatOptions]] = MappingProxyType(
+    {
+        "openai": ChatOptions(max_tokens_field="max_completion_tokens", sends_cache_key=True),
+        "openrouter": ChatOptions(can_think=True),
+        "ollama": ChatOptions(),
+        "vllm": ChatOptions(),
+        "llama.cpp": ChatOptions(),
+    }
+)
+
+
+class ChatCompletionsProvider:
+    """Answers from any server with this interface; `endpoint` is its address up to `/chat/completions`."""
+
+    def __init__(self, endpoint: Endpoint, model_id: str, *, options: ChatOptions = DIALECTS["openai"]) -> None:
+        self._endpoint = endpoint
+        self._model_id = model_id
+        self._options = options
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
+        """Ask the model; leaving at any moment closes the connection."""
+        body = encoded(build_request(request, self._model_id, self._options))
+        decoder = ChatDecoder(self._endpoint.secrets)
+        async with open_stream(self._endpoint, PATH, body) as opened, aclosing(_answer(opened, decoder)) as events:
+            yield events
+
+
+async def _answer(opened: HttpStream | ModelFailed, decoder: ChatDecoder) -> AsyncGenerator[ProviderEvent, None]:
+    """Give out the answer; once it is complete, neither a broken line nor a missing last word can spoil it."""
+    if isinstance(opened, ModelFailed):
+        await trio.lowlevel.checkpoint()
+        yield opened
+        return
+    while not decoder.ended:
+        item: SseEvent | ModelFailed | None = None
+        with trio.move_on_after(_LAST_WORD_S if decoder.complete else math.inf):
+            item = await anext(opened, None)
+        if isinstance(item, ModelFailed) and not decoder.complete:
+            yield item
+            return
+        for event in decoder.take(item) if isinstance(item, SseEvent) else decoder.finish():
+            if isinstance(event, ModelFinished):
+                await drain(opened)
+            yield event
+
+
+def build_request(request: ModelRequest, model_id: str, options: ChatOptions) -> dict[str, Any]:
+    """Return the body of the call."""
+    body: dict[str, Any] = {"model": model_id, "messages": _messages(request, options), "stream": True}
+    if options.include_usage:
+        body["stream_options"] = {"include_usage": True}
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    if request.max_output_tokens is not None:
+        body[options.max_tokens_field] = request.max_output_tokens
+    if options.can_think:
+        effort = request.thinking if request.thinking != "off" else options.effort_when_off
+        if effort is not None:
+            body["reasoning_effort"] = effort
+    if request.output_schema is not None:
+        schema = thaw_json(request.output_schema)
+        form = {"name": SCHEMA_NAME, "schema": schema} | ({"strict": True} if is_strict(schema) else {})
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+    if options.sends_cache_key and request.cache_key:
+        body["prompt_cache_key"] = request.cache_key[:MAX_CACHE_KEY_CHARS]
+    return body
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    parameters = tool_parameters(spec.parameters)
+    return {
+        "type": "function",
+        "function": {"name": spec.name, "description": spec.description, "parameters": parameters},
+    }
+
+
+def _messages(request: ModelRequest, options: ChatOptions) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    if request.system.strip():
+        messages.append({"role": options.system_role, "content": request.system})
+    seen: list[UserContent] = []  # images of tool results: only a user may show images here
+    for step in prepare(request.messages):
+        match step:
+            case UserSays():
+                messages.append(_user_message([*seen, *step.parts], options))
+                seen = []
+            case ModelSays():
+                if seen:
+                    messages.append(_user_message(seen, options))
+                messages.append(_assistant_message(step, options))
+                messages.extend(_tool_message(result) for result in step.results)
+                seen = _images_of(step.results)
+    if seen:
+        messages.append(_user_message(seen, options))
+    return messages
+
+
+def _user_message(parts: Iterable[UserContent], options: ChatOptions) -> dict[str, Any]:
+    told = [
+        TextPart(text=IMAGE_LEFT_OUT) if isinstance(part, ImagePart) and not options.can_see else part for part in parts
+    ]
+    texts = [part.text for part in told if isinstance(part, TextPart)]
+    if len(texts) == len(told):  # a plain text is understood by every server
+        return {"role": "user", "content": "\n\n".join(texts)}
+    return {"role": "user", "content": [_content_part(part) for part in told]}
+
+
+def _content_part(part: UserContent) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    return {"type": "image_url", "image_url": {"url": image_address(part)}}
+
+
+def _assistant_message(step: ModelSays, options: ChatOptions) -> dict[str, Any]:
+    texts = [part.text for part in step.parts if isinstance(part, TextPart)]
+    message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
+    if options.thinking_field is not None:
+        thoughts = [part.text for part in step.parts if isinstance(part, ThinkingPart) and part.signature is None]
+        if any(thoughts):
+            message[options.thinking_field] = "\n\n".join(thoughts)
+    calls = [part for part in step.parts if isinstance(part, ToolCallPart)]
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call.call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": arguments_text(call.arguments)},
+            }
+            for call in calls
+        ]
+    return message
+
+
+def _tool_message(result: ToolResultPart) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)}
+
+
+def _images_of(results: Iterable[ToolResultPart]) -> list[UserContent]:
+    found: list[UserContent] = []
+    for result in results:
+        if result.images:
+            found.append(TextPart(text=f"[Images from the result of {result.name}, call {result.call_id}]"))
+            found.extend(result.images)
+    return found

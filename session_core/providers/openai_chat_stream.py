@@ -1,0 +1,185 @@
+"""What the answers of Chat Completions servers mean: a decoder without I/O that takes all their dialects.
+
+Servers differ in how they send tool calls (in pieces, whole, without index or id), where they put thinking, how they
+tell of errors, and whether they send the end mark. None of that needs to be configured.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+import attrs
+
+from session_core import limits
+from session_core.providers.base import ModelFailed, ModelFinished, ProviderEvent, StopReason
+from session_core.providers.openai_common import (
+    CALL_COST,
+    InOrder,
+    TooMuchWaiting,
+    count_at,
+    cut_off,
+    failed_by_error,
+    objects_at,
+    text_at,
+    unreadable,
+    usage_from,
+    value_at,
+)
+from session_core.providers.secrets import Secret
+from session_core.providers.sse import SseEvent
+from session_core.vocabulary.messages import Usage
+
+_STOP_REASONS: Final[dict[str, StopReason]] = {"length": "max_tokens", "content_filter": "refused"}
+_FAILED_REASONS: Final = frozenset({"error", "insufficient_system_resource"})
+
+
+@attrs.define
+class _Call:
+    """A tool call being received; pieces wait in `held` until its name has come."""
+
+    index: int | None
+    id: str
+    name: str = ""
+    whole: bool = False
+    held: list[str] = attrs.field(factory=list)
+
+
+class ChatDecoder:
+    """Understands the answers of all servers of this interface."""
+
+    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+        self._secrets = tuple(secrets)
+        self._parts = InOrder()
+        self._calls: list[_Call] = []
+        self._chars_of_calls = 0
+        self._usage = Usage()
+        self._reason = ""
+        self._refused = False
+        self.ended = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model has said why it stopped; the usage may still follow."""
+        return bool(self._reason)
+
+    def take(self, event: SseEvent) -> list[ProviderEvent]:
+        """Take in the next event."""
+        if self.ended or not event.data.strip():
+            return []
+        if event.data.strip() == "[DONE]":
+            return self._finish()
+        chunk = event.json_object()
+        if chunk is None:
+            return self._fail(unreadable("an event that is no JSON object"))
+        try:
+            return self._take_chunk(chunk, is_error=event.event == "error")
+        except TooMuchWaiting:
+            return self._fail(unreadable("more tool calls than an answer can have"))
+
+    def finish(self) -> list[ProviderEvent]:
+        """Take the end of the stream for the end of the answer if the model had stopped, else for a cut."""
+        if self.ended:
+            return []
+        return self._finish() if self.complete else self._fail(cut_off())
+
+    def _take_chunk(self, chunk: dict[str, Any], *, is_error: bool) -> list[ProviderEvent]:
+        if is_error or chunk.get("error") or chunk.get("object") == "error":
+            return self._fail(failed_by_error(chunk, self._secrets))
+        if isinstance(chunk.get("usage"), dict):
+            self._usage = _usage(chunk["usage"])
+        choice = next((each for each in objects_at(chunk, "choices") if not each.get("index")), {})
+        if choice.get("error"):
+            return self._fail(failed_by_error(choice, self._secrets))
+        delta = choice.get("delta") or choice.get("message")
+        events = self._parts.thinking(text_at(delta, "reasoning_content") or text_at(delta, "reasoning"))
+        events += self._take_content(value_at(delta, "content"))
+        if refusal := text_at(delta, "refusal"):
+            self._refused = True
+            events += self._parts.text(refusal)
+        for call in objects_at(delta, "tool_calls"):
+            events += self._take_call(call)
+        self._reason = text_at(choice, "finish_reason") or self._reason
+        if self._reason in _FAILED_REASONS:
+            return [*events, *self._fail(failed_by_error({"message": f"stopped by {self._reason}"}, self._secrets))]
+        return events
+
+    def _take_content(self, content: object) -> list[ProviderEvent]:
+        """Take text, or the list of texts and thoughts that some servers send in its place."""
+        if isinstance(content, str):
+            return self._parts.text(content)
+        events: list[ProviderEvent] = []
+        for each in objects_at({"content": content}, "content"):
+            for thought in objects_at(each, "thinking"):
+                events += self._parts.thinking(text_at(thought, "text"))
+            events += self._parts.text(text_at(each, "text"))
+        return events
+
+    def _take_call(self, delta: dict[str, Any]) -> list[ProviderEvent]:
+        name = text_at(delta, "function", "name")
+        arguments = value_at(delta, "function", "arguments")
+        text = json.dumps(arguments) if isinstance(arguments, dict) else arguments if isinstance(arguments, str) else ""
+        events: list[ProviderEvent] = []
+        number = self._number_of_call(delta, name, text)
+        call = self._calls[number]
+        if name and not call.name:
+            call.name = name
+            call.whole = _is_object(text)
+            events += self._parts.open_call(number, name)
+            text = "".join(call.held) + text
+            call.held.clear()
+        if call.name:
+            return events + self._parts.call_text(number, text)
+        call.held.append(text)
+        self._count(len(text) + 1)
+        return events
+
+    def _number_of_call(self, delta: dict[str, Any], name: str, text: str) -> int:
+        """Find the call that a piece belongs to, by its index, by its id, or because it is the newest."""
+        index, call_id = delta.get("index"), text_at(delta, "id")
+        for number, call in reversed(list(enumerate(self._calls))):
+            if isinstance(index, int):
+                fits = call.index == index
+            else:
+                fits = call.id == call_id if call_id else not name
+            if fits:
+                # Servers that send whole calls may give all of them the same index, with ids or even without.
+                other = bool(call_id) and call_id != call.id if call.id else call.whole and bool(text)
+                if name and call.name and other:
+                    break
+                return number
+        self._count(CALL_COST)
+        self._calls.append(_Call(index=index if isinstance(index, int) else None, id=call_id))
+        return len(self._calls) - 1
+
+    def _count(self, chars: int) -> None:
+        self._chars_of_calls += chars
+        if self._chars_of_calls > limits.MAX_ANSWER_CHARS:
+            raise TooMuchWaiting
+
+    def _finish(self) -> list[ProviderEvent]:
+        self.ended = True
+        events: list[ProviderEvent] = []
+        for number, call in enumerate(self._calls):
+            if any(call.held):
+                events += self._parts.open_call(number, "") + self._parts.call_text(number, "".join(call.held))
+        events += self._parts.finish()
+        reason: StopReason = "tool_calls" if self._parts.calls else "end"
+        reason = "refused" if self._refused else _STOP_REASONS.get(self._reason, reason)
+        return [*events, ModelFinished(usage=self._usage, stop_reason=reason)]
+
+    def _fail(self, failure: ModelFailed) -> list[ProviderEvent]:
+        self.ended = True
+        return [failure]
+
+
+def _is_object(text: str) -> bool:
+    return SseEvent(data=text).json_object() is not None
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    return usage_from(
+        prompt=count_at(usage, "prompt_tokens"),
+        cached=count_at(usage, "prompt_tokens_details", "cached_tokens") or count_at(usage, "prompt_cache_hit_tokens"),
+        written=count_at(usage, "prompt_tokens_details", "cache_write_tokens"),
+        output=count_at(usage, "completion_tokens"),
+    )

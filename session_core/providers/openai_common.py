@@ -1,0 +1,234 @@
+"""What the two OpenAI interfaces share: one part of the answer at a time, odd JSON read with care, errors, schemas.
+
+Both interfaces may stream several tool calls at once, while a `Provider` gives one part after the other: `InOrder` is
+the place where that is put right. Whatever a server sends is taken for a guess: wrong types count as absent.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import attrs
+
+from session_core import limits
+from session_core.providers.base import (
+    ModelFailed,
+    ProviderEvent,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+    ToolCallOpened,
+)
+from session_core.providers.failures import failed_by_status, failed_in_stream
+from session_core.providers.secrets import Secret
+from session_core.vocabulary.frozen import JsonObject, thaw_json
+from session_core.vocabulary.messages import ImagePart, Usage
+
+IMAGE_LEFT_OUT: Final = "[There is an image here, which this model cannot see.]"
+SCHEMA_NAME: Final = "answer"
+MAX_CACHE_KEY_CHARS: Final = 64
+"""The longest cache key the interfaces take."""
+
+CALL_COST: Final = 1_000
+"""Characters that one more call counts for: endless empty calls must end too."""
+
+
+class TooMuchWaiting(Exception):
+    """More parts of an answer wait for their turn than any sensible answer has."""
+
+
+@attrs.define
+class _Part:
+    """A part of the answer; `key` is a call's name among its siblings, None for text and thinking."""
+
+    kind: type[TextChunk | ThinkingChunk | ToolCallChunk]
+    key: object = None
+    name: str = ""
+    done: bool = False
+    opened: bool = False
+    waiting: list[ProviderEvent] = attrs.field(factory=list)
+
+
+class InOrder:
+    """Lets the parts of an answer out one after the other: the first open one at once, those behind it when it is done.
+
+    Text and thinking are done as soon as another part begins; a tool call when `end_call` or `finish` says so.
+
+    Raises:
+        TooMuchWaiting: By any method that takes something in.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+        self._waiting_chars = 0
+        self.calls = 0
+
+    def text(self, text: str) -> list[ProviderEvent]:
+        """Take a piece of text."""
+        return self._add_loose(TextChunk(text=text), len(text)) if text else []
+
+    def thinking(self, text: str, signature: str | None = None) -> list[ProviderEvent]:
+        """Take a piece of thinking."""
+        if not text and not signature:
+            return []
+        return self._add_loose(ThinkingChunk(text=text, signature=signature), len(text) + len(signature or ""))
+
+    def open_call(self, key: object, name: str) -> list[ProviderEvent]:
+        """Begin a tool call; a key that is known already begins another call of that key."""
+        self.calls += 1
+        return self._append(_Part(kind=ToolCallChunk, key=key, name=name))
+
+    def call_text(self, key: object, text: str) -> list[ProviderEvent]:
+        """Take a piece of the arguments of the newest call of that key."""
+        part = self._newest(key)
+        if part is None or not text:
+            return []
+        part.waiting.append(ToolCallChunk(text=text))
+        return self._let_out(len(text))
+
+    def end_call(self, key: object) -> list[ProviderEvent]:
+        """Say that a call is complete."""
+        part = self._newest(key)
+        if part is not None:
+            part.done = True
+        return self._let_out(0)
+
+    def finish(self) -> list[ProviderEvent]:
+        """Let out everything that waits."""
+        for part in self._parts:
+            part.done = True
+        return self._let_out(0)
+
+    def _newest(self, key: object) -> _Part | None:
+        return next((part for part in reversed(self._parts) if part.kind is ToolCallChunk and part.key == key), None)
+
+    def _add_loose(self, chunk: TextChunk | ThinkingChunk, chars: int) -> list[ProviderEvent]:
+        if self._parts and self._parts[-1].kind is type(chunk):
+            self._parts[-1].waiting.append(chunk)
+            return self._let_out(chars)
+        return self._append(_Part(kind=type(chunk), opened=True, waiting=[chunk]), chars)
+
+    def _append(self, part: _Part, chars: int = 0) -> list[ProviderEvent]:
+        for before in self._parts:
+            if before.kind is not ToolCallChunk:
+                before.done = True
+        self._parts.append(part)
+        return self._let_out(CALL_COST + chars)
+
+    def _let_out(self, chars: int) -> list[ProviderEvent]:
+        out: list[ProviderEvent] = []
+        while self._parts:
+            part = self._parts[0]
+            if not part.opened:
+                part.opened = True
+                out.append(ToolCallOpened(name=part.name))
+            out.extend(part.waiting)
+            part.waiting.clear()
+            if not part.done:
+                break
+            self._parts.pop(0)
+        self._waiting_chars = self._waiting_chars + chars if len(self._parts) > 1 else 0
+        if self._waiting_chars > limits.MAX_ANSWER_CHARS:
+            raise TooMuchWaiting
+        return out
+
+
+def text_at(source: object, *path: str) -> str:
+    """Return the text found by following these keys, or the empty text."""
+    found = value_at(source, *path)
+    return found if isinstance(found, str) else ""
+
+
+def count_at(source: object, *path: str) -> int:
+    """Return the number of things found by following these keys, or 0."""
+    found = value_at(source, *path)
+    if isinstance(found, bool) or not isinstance(found, int):
+        return 0
+    return min(max(0, found), limits.MAX_INTEGER)
+
+
+def value_at(source: object, *path: str) -> Any:
+    """Return what is found by following these keys, or None."""
+    for key in path:
+        source = source.get(key) if isinstance(source, dict) else None
+    return source
+
+
+def objects_at(source: object, *path: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects in the list found by following these keys."""
+    found = value_at(source, *path)
+    return (each for each in found if isinstance(each, dict)) if isinstance(found, list) else iter(())
+
+
+def usage_from(*, prompt: int, cached: int, written: int, output: int) -> Usage:
+    """Return the usage of an interface that counts cached tokens among those of the prompt."""
+    cached = min(cached, prompt)
+    written = min(written, prompt - cached)
+    return Usage(
+        input_tokens=prompt - cached - written,
+        output_tokens=output,
+        cache_read_tokens=cached,
+        cache_write_tokens=written,
+    )
+
+
+def encoded(body: dict[str, Any]) -> bytes:
+    """Return a request as bytes; what cannot be encoded, such as half of a surrogate pair, is replaced."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def arguments_text(arguments: JsonObject) -> str:
+    """Return the arguments of a call as the interfaces want them: JSON as a text."""
+    return json.dumps(thaw_json(arguments), ensure_ascii=False)
+
+
+def image_address(image: ImagePart) -> str:
+    """Return an image as an address that holds it."""
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+def tool_parameters(parameters: JsonObject) -> dict[str, Any]:
+    """Return a tool's schema with what the interfaces insist on, even of tools without parameters."""
+    plain: dict[str, Any] = thaw_json(parameters)
+    return {"type": "object", "properties": {}} | plain
+
+
+def is_strict(schema: object) -> bool:
+    """Tell whether a schema keeps the rules of strict output: every object closed, every property required.
+
+    Asking for strictness with any other schema is an error; without it a schema is still followed, as a rule.
+    """
+    waiting: list[object] = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            if each.get("type") == "object" or "properties" in each:
+                properties, required = each.get("properties", {}), each.get("required", [])
+                if each.get("additionalProperties") is not False or not isinstance(properties, dict):
+                    return False
+                if not isinstance(required, list) or set(map(str, required)) != set(properties):
+                    return False
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+    return True
+
+
+def cut_off() -> ModelFailed:
+    """The stream ended before the answer did."""
+    return ModelFailed(kind="network", message="The connection ended before the answer was complete.")
+
+
+def unreadable(what: str) -> ModelFailed:
+    """The server sent something that is no part of an answer."""
+    return ModelFailed(kind="malformed", message=f"The model's server sent {what}.")
+
+
+def failed_by_error(error: dict[str, Any], secrets: Iterable[Secret]) -> ModelFailed:
+    """Judge an error that came in the middle of an answer; some servers name an HTTP status, others a type."""
+    inner = error.get("error")
+    code = value_at(inner if isinstance(inner, dict) else error, "code")
+    status = int(code) if isinstance(code, str) and code.isdecimal() and len(code) == 3 else code
+    if isinstance(status, int) and 400 <= status <= 599:
+        return failed_by_status(status, {}, encoded(error), secrets=secrets)
+    return failed_in_stream(error, secrets=secrets)

@@ -1,0 +1,307 @@
+"""The Responses interface of OpenAI, and of servers that copy it.
+
+Nothing is stored on the other side: every call carries the whole conversation, and with it the reasoning items of
+earlier answers, encrypted by the provider. Such items are kept as the signature of the thinking they belong to and go
+back as they came; without them a reasoning model begins to think anew after each tool call.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import attrs
+
+from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent, StopReason
+from session_core.providers.conversation import (
+    ModelSays,
+    UserContent,
+    UserSays,
+    own_signature,
+    prepare,
+    result_text,
+)
+from session_core.providers.endpoint import Endpoint
+from session_core.providers.http import stream_answer
+from session_core.providers.openai_common import (
+    IMAGE_LEFT_OUT,
+    MAX_CACHE_KEY_CHARS,
+    SCHEMA_NAME,
+    InOrder,
+    TooMuchWaiting,
+    arguments_text,
+    count_at,
+    cut_off,
+    encoded,
+    failed_by_error,
+    image_address,
+    is_strict,
+    objects_at,
+    text_at,
+    tool_parameters,
+    unreadable,
+    usage_from,
+    value_at,
+)
+from session_core.providers.secrets import Secret
+from session_core.providers.sse import SseEvent
+from session_core.vocabulary.frozen import thaw_json
+from session_core.vocabulary.messages import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, Usage
+from session_core.vocabulary.tools import ToolSpec
+
+PATH: Final = "/responses"
+SIGNATURE_KIND: Final = "openai"
+_FEWEST_OUTPUT_TOKENS: Final = 16  # asking for fewer is an error
+_KEPT_OF_REASONING: Final = ("type", "id", "summary", "content", "encrypted_content")
+
+
+@attrs.frozen(kw_only=True)
+class ResponsesOptions:
+    """What a model of this interface can do.
+
+    Attributes:
+        can_see: Whether the model takes images; if not, it is told that there was one.
+        can_think: Whether it is a reasoning model; others refuse to be asked about it.
+        effort_when_off: The effort to ask for when no thinking is wanted; left out, the model decides.
+        summaries: Whether to ask for a readable summary of the thinking; some accounts may not.
+    """
+
+    can_see: bool = True
+    can_think: bool = True
+    effort_when_off: str | None = None
+    summaries: bool = True
+
+
+class ResponsesProvider:
+    """Answers from a server with this interface; `endpoint` is its address up to `/responses`."""
+
+    def __init__(self, endpoint: Endpoint, model_id: str, *, options: ResponsesOptions | None = None) -> None:
+        self._endpoint = endpoint
+        self._model_id = model_id
+        self._options = options or ResponsesOptions()
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
+        """Ask the model; leaving at any moment closes the connection."""
+        body = encoded(build_request(request, self._model_id, self._options))
+        async with stream_answer(self._endpoint, PATH, body, ResponsesDecoder(self._endpoint.secrets)) as events:
+            yield events
+
+
+def build_request(request: ModelRequest, model_id: str, options: ResponsesOptions) -> dict[str, Any]:
+    """Return the body of the call."""
+    body: dict[str, Any] = {
+        "model": model_id,
+        "input": list(_input(request, options)),
+        "stream": True,
+        "store": False,
+    }
+    if request.system.strip():
+        body["instructions"] = request.system
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    if request.max_output_tokens is not None:
+        body["max_output_tokens"] = max(_FEWEST_OUTPUT_TOKENS, request.max_output_tokens)
+    if options.can_think:
+        body["include"] = ["reasoning.encrypted_content"]
+        effort = request.thinking if request.thinking != "off" else options.effort_when_off
+        reasoning = {"effort": effort} if effort is not None else {}
+        if options.summaries and request.thinking != "off":
+            reasoning["summary"] = "auto"
+        if reasoning:
+            body["reasoning"] = reasoning
+    if request.output_schema is not None:
+        schema = thaw_json(request.output_schema)
+        form = {"type": "json_schema", "name": SCHEMA_NAME, "schema": schema, "strict": is_strict(schema)}
+        body["text"] = {"format": form}
+    if request.cache_key:
+        body["prompt_cache_key"] = request.cache_key[:MAX_CACHE_KEY_CHARS]
+    return body
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    parameters = tool_parameters(spec.parameters)
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": parameters,
+        "strict": False,
+    }
+
+
+def _input(request: ModelRequest, options: ResponsesOptions) -> Iterable[dict[str, Any]]:
+    for step in prepare(request.messages):
+        match step:
+            case UserSays():
+                yield {"type": "message", "role": "user", "content": _contents(step.parts, options)}
+            case ModelSays():
+                for part in step.parts:
+                    match part:
+                        case TextPart():
+                            yield {"type": "message", "role": "assistant", "content": part.text}
+                        case ThinkingPart():
+                            yield from _kept_reasoning(part) if options.can_think else ()
+                        case ToolCallPart():
+                            yield _call(part)
+                for result in step.results:
+                    yield _result(result, options)
+
+
+def _call(call: ToolCallPart) -> dict[str, Any]:
+    arguments = arguments_text(call.arguments)
+    return {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": arguments}
+
+
+def _result(result: ToolResultPart, options: ResponsesOptions) -> dict[str, Any]:
+    output: str | list[dict[str, Any]] = result_text(result)
+    if result.images:
+        output = _contents((TextPart(text=result_text(result)), *result.images), options)
+    return {"type": "function_call_output", "call_id": result.call_id, "output": output}
+
+
+def _contents(parts: Iterable[UserContent], options: ResponsesOptions) -> list[dict[str, Any]]:
+    contents: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, ImagePart) and options.can_see:
+            contents.append({"type": "input_image", "image_url": image_address(part), "detail": "auto"})
+        else:
+            contents.append({"type": "input_text", "text": part.text if isinstance(part, TextPart) else IMAGE_LEFT_OUT})
+    return contents
+
+
+def _kept_reasoning(part: ThinkingPart) -> Iterable[dict[str, Any]]:
+    """The items kept in a signature; one that is not of our making says nothing."""
+    signature = own_signature(part, SIGNATURE_KIND)
+    if signature is None:
+        return
+    for item in objects_at(SseEvent(data=f'{{"items":{signature}}}').json_object(), "items"):
+        if item.get("type") == "reasoning" and item.get("id") and isinstance(item.get("summary"), list):
+            yield item
+
+
+def _signature(items: list[dict[str, Any]]) -> str:
+    """Keep reasoning items as they came; thinking that consists of several of them has one signature for all."""
+    kept = [{key: item[key] for key in _KEPT_OF_REASONING if item.get(key) is not None} for item in items]
+    return f"{SIGNATURE_KIND}:{json.dumps(kept, separators=(',', ':'))}"
+
+
+class ResponsesDecoder:
+    """Understands the events of one answer; those about things we never ask for are passed over."""
+
+    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+        self._secrets = tuple(secrets)
+        self._parts = InOrder()
+        self._reasoning: list[dict[str, Any]] = []
+        self._with_text: set[int] = set()
+        self._with_call: set[int] = set()
+        self._with_arguments: set[int] = set()
+        self._refused = False
+        self.ended = False
+
+    def take(self, event: SseEvent) -> list[ProviderEvent]:
+        """Take in the next event."""
+        if self.ended or not event.data.strip() or event.data.strip() == "[DONE]":
+            return []
+        body = event.json_object()
+        if body is None:
+            return self._fail(unreadable("an event that is no JSON object"))
+        try:
+            return self._take(text_at(body, "type") or event.event, body)
+        except TooMuchWaiting:
+            return self._fail(unreadable("more tool calls at once than an answer can have"))
+
+    def finish(self) -> list[ProviderEvent]:
+        """Without its last event an answer is not complete."""
+        return [] if self.ended else self._fail(cut_off())
+
+    def _take(self, kind: str, body: dict[str, Any]) -> list[ProviderEvent]:
+        place = count_at(body, "output_index")
+        match kind:
+            case "response.output_text.delta":
+                return self._take_text(place, text_at(body, "delta"))
+            case "response.refusal.delta":
+                self._refused = True
+                return self._take_text(place, text_at(body, "delta"))
+            case "response.reasoning_summary_part.added" if count_at(body, "summary_index"):
+                return self._parts.thinking("\n\n")
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                return self._parts.thinking(text_at(body, "delta"))
+            case "response.function_call_arguments.delta":
+                return self._take_arguments(place, text_at(body, "delta"))
+            case "response.output_item.added":
+                return self._open_item(place, value_at(body, "item"))
+            case "response.output_item.done":
+                return self._close_item(place, value_at(body, "item"))
+            case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
+                return self._end(kind, value_at(body, "response"))
+            case "error" | "response.error":
+                return self._fail(failed_by_error(body, self._secrets))
+            case _ if body.get("error"):
+                return self._fail(failed_by_error(body, self._secrets))
+            case _:
+                return []
+
+    def _take_text(self, place: int, text: str) -> list[ProviderEvent]:
+        self._with_text.add(place)
+        if text:
+            self._reasoning.clear()
+        return self._parts.text(text)
+
+    def _take_arguments(self, place: int, text: str) -> list[ProviderEvent]:
+        if text:
+            self._with_arguments.add(place)
+        return self._parts.call_text(place, text)
+
+    def _open_item(self, place: int, item: object) -> list[ProviderEvent]:
+        if text_at(item, "type") != "function_call":
+            return []
+        self._with_call.add(place)
+        self._reasoning.clear()
+        return self._parts.open_call(place, text_at(item, "name"))
+
+    def _close_item(self, place: int, item: object) -> list[ProviderEvent]:
+        """Take what the whole item holds and its pieces have not told: some servers send no pieces."""
+        match text_at(item, "type"):
+            case "function_call":
+                events = [] if place in self._with_call else self._open_item(place, item)
+                if place not in self._with_arguments:
+                    events += self._take_arguments(place, text_at(item, "arguments"))
+                return events + self._parts.end_call(place)
+            case "message" if place not in self._with_text:
+                events = []
+                for content in objects_at(item, "content"):
+                    self._refused = self._refused or bool(text_at(content, "refusal"))
+                    events += self._take_text(place, text_at(content, "text") or text_at(content, "refusal"))
+                return events
+            case "reasoning" if isinstance(item, dict) and text_at(item, "id") and text_at(item, "encrypted_content"):
+                self._reasoning.append({"summary": []} | item)
+                return self._parts.thinking("", _signature(self._reasoning))
+            case _:
+                return []
+
+    def _end(self, kind: str, response: object) -> list[ProviderEvent]:
+        if kind == "response.failed":
+            return self._fail(failed_by_error({"error": value_at(response, "error")}, self._secrets))
+        if kind == "response.cancelled":
+            return self._fail(failed_by_error({"message": "the answer was cancelled on the other side"}, self._secrets))
+        self.ended = True
+        events = self._parts.finish()
+        reason: StopReason = "refused" if self._refused else "tool_calls" if self._parts.calls else "end"
+        if kind == "response.incomplete":
+            filtered = text_at(response, "incomplete_details", "reason") == "content_filter"
+            reason = "refused" if filtered else "max_tokens"
+        return [*events, ModelFinished(usage=_usage(value_at(response, "usage")), stop_reason=reason)]
+
+    def _fail(self, failure: ModelFailed) -> list[ProviderEvent]:
+        self.ended = True
+        return [failure]
+
+
+def _usage(usage: object) -> Usage:
+    return usage_from(
+        prompt=count_at(usage, "input_tokens"),
+        cached=count_at(usage, "input_tokens_details", "cached_tokens"),
+        written=count_at(usage, "input_tokens_details", "cache_write_tokens"),
+        output=count_at(usage, "output_tokens"),
+    )
