@@ -54,6 +54,14 @@ MAX_OPEN_REQUESTS: Final = 64
 """Approvals and dialogs waiting in one session."""
 MAX_WAKEUPS: Final = 64
 """Wake-ups armed in one session."""
+MAX_SUMMARY_CHARS: Final = 300
+"""What a tool call would do, in one line."""
+MAX_SHOWN_CHARS: Final = 100_000
+"""What people are shown of a tool call before they answer; a longer one cannot be judged, and is refused."""
+MAX_GRANTS: Final = 256
+"""Standing permissions of one session; further ones are asked for each time."""
+MAX_USAGE_LINES: Final = 64
+"""Models and purposes counted apart in one session; what further ones use is only counted in all."""
 MAX_FINISHED_REQUESTS: Final = 256
 """Answered approvals and dialogs remembered per session, so that a late answer is told who was first."""
 
@@ -72,6 +80,8 @@ MAX_ERROR_CHARS: Final = 2_000
 """Length of an error message taken over from a model or a tool."""
 MAX_TOOLS_AT_ONCE: Final = 8
 """Tool calls of one step that run side by side."""
+MAX_TASK_DEPTH: Final = 2
+"""How deep child sessions may nest: helpers of helpers, and no further."""
 MAX_RETRIES: Final = 5
 """Times a failed model call is tried again within one step."""
 APPROVAL_TIMEOUT_MS: Final = 15 * 60_000

@@ -23,7 +23,7 @@ from session_core.vocabulary.messages import (
     Usage,
     size_of,
 )
-from session_core.vocabulary.sessions import RunningTurn, StopRequest
+from session_core.vocabulary.sessions import RunningTurn, StopRequest, UsageLine, UsageSource
 
 if TYPE_CHECKING:
     from session_core.session.state import SessionState
@@ -76,7 +76,8 @@ def _deleted(state: "SessionState", _event: ev.SessionDeleted, _: SessionEvent) 
 
 @_applies(ev.ModelSwitched)
 def _model_switched(state: "SessionState", event: ev.ModelSwitched, _: SessionEvent) -> None:
-    state.settings = attrs.evolve(state.settings, model=event.model)
+    thinking = event.thinking or state.settings.thinking
+    state.settings = attrs.evolve(state.settings, model=event.model, thinking=thinking)
 
 
 @_applies(ev.PermissionTierChanged)
@@ -122,16 +123,19 @@ def _message_added(state: "SessionState", event: ev.MessageAdded, envelope: Sess
 def _messages_imported(state: "SessionState", event: ev.MessagesImported, envelope: SessionEvent) -> None:
     _add_messages(state, envelope)
     state.head = event.head
+    state.context_tokens = 0  # not known before the next answer
 
 
 @_applies(ev.BranchSwitched)
 def _branch_switched(state: "SessionState", event: ev.BranchSwitched, _: SessionEvent) -> None:
     state.head = event.head
+    state.context_tokens = 0
 
 
 @_applies(ev.ContextCleared)
 def _context_cleared(state: "SessionState", _event: ev.ContextCleared, _: SessionEvent) -> None:
     state.head = None
+    state.context_tokens = 0
 
 
 @_applies(ev.MessageStarted)
@@ -168,10 +172,34 @@ def _part_delta(state: "SessionState", event: ev.PartDelta, _: SessionEvent) -> 
 def _message_completed(state: "SessionState", event: ev.MessageCompleted, envelope: SessionEvent) -> None:
     state.partial = state.growing = None
     _add_messages(state, envelope)
-    used = event.message.usage or Usage()
+    used = event.message.usage
+    if used is not None:
+        state.context_tokens = used.tokens
+        _use(state, event.message.model or "", "turn", used)
+
+
+def _use(state: "SessionState", model: str, source: UsageSource, used: Usage) -> None:
+    """Count what a model call has used: in all, by model and purpose, and for the running turn."""
     state.usage = state.usage.plus(used)
     if state.turn is not None:
         state.turn = attrs.evolve(state.turn, usage=state.turn.usage.plus(used))
+    for place, line in enumerate(state.usage_by):
+        if (line.model, line.source) == (model, source):
+            more = attrs.evolve(line, calls=line.calls + 1, usage=line.usage.plus(used))
+            state.usage_by = (*state.usage_by[:place], more, *state.usage_by[place + 1 :])
+            return
+    if len(state.usage_by) < limits.MAX_USAGE_LINES:
+        state.usage_by = (*state.usage_by, UsageLine(model=model, source=source, calls=1, usage=used))
+
+
+@_applies(ev.UsageRecorded)
+def _usage_recorded(state: "SessionState", event: ev.UsageRecorded, _: SessionEvent) -> None:
+    _use(state, event.model, event.source, event.usage)
+
+
+@_applies(ev.PlanChanged)
+def _plan_changed(state: "SessionState", event: ev.PlanChanged, _: SessionEvent) -> None:
+    state.plan = event.plan
 
 
 @_applies(ev.MessageDiscarded)
@@ -197,6 +225,11 @@ def _tool_started(state: "SessionState", event: ev.ToolCallStarted, envelope: Se
     state.tools = (*state.tools, started)
     if state.turn is not None:
         state.turn = attrs.evolve(state.turn, tool_calls=state.turn.tool_calls + 1)
+
+
+@_applies(ev.TaskStarted)
+def _task_started(state: "SessionState", event: ev.TaskStarted, _: SessionEvent) -> None:
+    _change_tool(state, event.call_id, lambda tool: attrs.evolve(tool, child_id=event.child_id))
 
 
 @_applies(ev.ToolOutputDelta)
@@ -233,7 +266,7 @@ def _results_committed(state: "SessionState", event: ev.ToolResultsCommitted, en
 
 @_applies(ev.TurnStarted)
 def _turn_started(state: "SessionState", event: ev.TurnStarted, envelope: SessionEvent) -> None:
-    state.turn = RunningTurn(turn_id=event.turn_id, started_at=envelope.at)
+    state.turn = RunningTurn(turn_id=event.turn_id, started_at=envelope.at, output_schema=event.output_schema)
 
 
 @_applies(ev.TurnEnded)
@@ -253,8 +286,10 @@ def _activity_changed(state: "SessionState", event: ev.ActivityChanged, _: Sessi
 
 
 @_applies(ev.CompactionFinished)
-def _compaction_finished(state: "SessionState", _event: ev.CompactionFinished, envelope: SessionEvent) -> None:
+def _compaction_finished(state: "SessionState", event: ev.CompactionFinished, envelope: SessionEvent) -> None:
     state.stop = None
+    if event.summary is not None:
+        state.context_tokens = 0  # not known before the next answer
     _add_messages(state, envelope)
 
 
@@ -292,8 +327,9 @@ def _approval_requested(state: "SessionState", event: ev.ApprovalRequested, _: S
 @_applies(ev.ApprovalResolved)
 def _approval_resolved(state: "SessionState", event: ev.ApprovalResolved, _: SessionEvent) -> None:
     state.approvals = tuple(each for each in state.approvals if each.request_id != event.request_id)
-    if event.decision == "allow_session" and event.tool_name not in state.grants:
-        state.grants = (*state.grants, event.tool_name)
+    grant = event.grant or event.tool_name
+    if event.decision == "allow_session" and grant not in state.grants and len(state.grants) < limits.MAX_GRANTS:
+        state.grants = (*state.grants, grant)
 
 
 @_applies(ev.DialogOpened)
@@ -329,6 +365,7 @@ NOT_FOLDED = (
     ev.ModelCallFailed,
     ev.OutcomeDismissed,
     ev.CompactionStarted,
+    ev.FilesRestored,
     ev.ClientAttached,
     ev.ClientDetached,
     ev.StorageStopped,

@@ -1,23 +1,47 @@
 """The narrow view of one session that a turn works at: it can read, record, ask and end, and knows nobody else."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+import attrs
 
 from session_core import limits
 from session_core.ids import MessageId, RequestId, TurnId, new_id
 from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, ToolCallPart
 from session_core.vocabulary.sessions import Approval, Decision, DeliverAs, QueueItem, TurnStatus
+
+
+@attrs.frozen(kw_only=True)
+class AskedCall:
+    """A tool call as people are asked about it; see `Approval`."""
+
+    call: ToolCallPart
+    summary: str
+    shown: str
+    fingerprint: str
+    reason: str
+    grant: str
 
 
 class TurnDesk:
     """Bound to one session and one turn."""
 
-    def __init__(self, session: Session, work: Work, *, approval_timeout_ms: int) -> None:
+    def __init__(
+        self, session: Session, work: Work, *, approval_timeout_ms: int, asks_at: Callable[[], Session] | None = None
+    ) -> None:
         self._session = session
         self._work = work
         self._approval_timeout_ms = approval_timeout_ms
+        self._asks_at = asks_at or (lambda: session)
+        """Where people are asked: a child session asks where they watch, in the session it all began with."""
+
+    @property
+    def work(self) -> Work:
+        """The running work."""
+        return self._work
 
     @property
     def turn_id(self) -> TurnId:
@@ -61,6 +85,11 @@ class TurnDesk:
         older = await self._session.load_path(missing) if missing is not None else ()
         return path.begin(older + recent)
 
+    @property
+    def conversation_chars(self) -> int:
+        """How many characters the conversation has that was asked for last."""
+        return self._session.path.chars
+
     def deliver_waiting(self, kinds: Iterable[DeliverAs]) -> bool:
         """Move waiting messages of these kinds into the conversation, in order; returns whether there were any."""
         if self.stop_requested:
@@ -70,7 +99,7 @@ class TurnDesk:
             self._session.record(message_from_queue(self.state, item, self.turn_id, self.now()), item.client_id)
         return bool(due)
 
-    def finish_unless_more(self, status: TurnStatus, *, error: str | None = None) -> bool:
+    def finish_unless_more(self, status: TurnStatus, *, error: str | None = None, output: JsonValue = None) -> bool:
         """End the turn, or go on with messages that have come meanwhile: one step, so that none is left behind.
 
         Returns whether the turn has ended.
@@ -79,29 +108,44 @@ class TurnDesk:
             status = "stopped"
         elif status == "completed" and self.deliver_waiting(("steer", "follow_up")):
             return False
-        self._session.close_work(status, error=error)
+        self._session.close_work(status, error=error, output=output)
         return True
 
-    async def ask_approval(self, call: ToolCallPart, summary: str) -> Decision:
-        """Ask people whether a tool call may run; no answer in time means no.
+    async def ask_approval(self, asked: AskedCall) -> tuple[Decision, str]:
+        """Ask people whether a tool call may run; returns the decision and what they want the model to know.
 
-        Cancellation: the approval stays open until the turn's work is closed, which denies it.
+        No answer in time means no. Cancellation: the approval is denied in the same step.
         """
-        if len(self.state.approvals) >= limits.MAX_OPEN_REQUESTS:
-            return "deny"
+        session = self._asks_at()
+        if len(session.state.approvals) >= limits.MAX_OPEN_REQUESTS or session.work is None:
+            return "deny", "Too many calls are waiting for an answer already."
         now = self.now()
         approval = Approval(
             request_id=RequestId(new_id("req")),
-            call_id=call.call_id,
-            tool_name=call.name,
-            summary=summary,
-            arguments=call.arguments,
+            call_id=asked.call.call_id,
+            tool_name=asked.call.name,
+            summary=asked.summary[: limits.MAX_SUMMARY_CHARS],
+            arguments=asked.call.arguments,
             requested_at=now,
             expires_at=now + self._approval_timeout_ms,
+            shown=asked.shown,
+            fingerprint=asked.fingerprint,
+            reason=asked.reason,
+            grant=asked.grant,
+            session_id=self.state.session_id if session is not self._session else None,
         )
-        self.record(ev.ApprovalRequested(approval=approval))
-        resolved = await self._session.wait_resolved(approval.request_id, self._approval_timeout_ms)
-        return resolved.resolution.decision if isinstance(resolved.resolution, ev.ApprovalResolved) else "deny"
+        session.record(ev.ApprovalRequested(approval=approval))
+        try:
+            resolved = await session.wait_resolved(approval.request_id, self._approval_timeout_ms)
+        finally:
+            if session is not self._session:  # its own are closed with its turn
+                session.resolve_approval(approval.request_id, "deny", "stopped")
+        if not isinstance(resolved.resolution, ev.ApprovalResolved):
+            return "deny", ""
+        if resolved.resolution.decision == "allow_session" and session is not self._session:
+            self.record(ev.ApprovalRequested(approval=approval))  # as if it had been asked here,
+            self.record(resolved.resolution)  # so that this session need not ask again either
+        return resolved.resolution.decision, resolved.resolution.message
 
 
 def missing_before(state: SessionState, path: tuple[Message, ...]) -> MessageId | None:

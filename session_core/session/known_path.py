@@ -15,7 +15,8 @@ class KnownPath:
 
     def __init__(self) -> None:
         self._messages: tuple[Message, ...] = ()
-        self._chars = 0
+        self.chars = 0
+        """The size of all its messages."""
 
     def newer(self, state: SessionState) -> tuple[Message, ...] | None:
         """Return the messages on the way from the end of this path to the head; None when it does not lead there."""
@@ -34,24 +35,24 @@ class KnownPath:
     def begin(self, path: tuple[Message, ...]) -> tuple[Message, ...]:
         """Start anew with a path; returns what of it a model gets to see."""
         first = next((place for place, message in enumerate(path) if message.role != "tool"), len(path))
-        self._messages, self._chars = (), 0
+        self._messages, self.chars = (), 0
         return self.extend(path[first:])  # no model could place results whose calls are further back
 
     def extend(self, newer: tuple[Message, ...]) -> tuple[Message, ...]:
         """Go on with these messages; returns the whole path."""
         for count, message in enumerate(reversed(newer), start=1):
             if message.role == "summary":
-                self._messages, self._chars, newer = (), 0, newer[-count:]
+                self._messages, self.chars, newer = (), 0, newer[-count:]
                 break
         self._messages += newer
-        self._chars += chars_in(newer)
-        if self._chars > limits.WINDOW_CHARS * 3 // 2:  # as much as a full window and what is read before it
+        self.chars += chars_in(newer)
+        if self.chars > limits.WINDOW_CHARS * 3 // 2:  # as much as a full window and what is read before it
             self._shorten()
         return self._messages
 
     def _shorten(self) -> None:
         first = 0
-        while self._chars > limits.WINDOW_CHARS and first < len(self._messages) - 1:
-            self._chars -= size_of(self._messages[first])
+        while self.chars > limits.WINDOW_CHARS and first < len(self._messages) - 1:
+            self.chars -= size_of(self._messages[first])
             first += 1
         self.begin(self._messages[first:])

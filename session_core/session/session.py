@@ -45,9 +45,9 @@ _WIDTH: dict[StopScope, int] = {"turn": 0, "subtree": 1, "session": 2}
 
 @attrs.define(eq=False, kw_only=True)
 class Work:
-    """A running turn or compaction; `stop_requested` is the reason of a stop, the scope its force."""
+    """A running turn, compaction or undo; `stop_requested` is the reason of a stop, the scope its force."""
 
-    kind: Literal["turn", "compaction"]
+    kind: Literal["turn", "compaction", "restore"]
     turn_id: TurnId
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     stop_requested: bool = False
@@ -151,17 +151,33 @@ class Session:
         if work is None:
             return False
         known = self.state.stop
-        if not work.stop_requested or (known is not None and _WIDTH[scope] > _WIDTH[known.scope]):
+        if work.kind == "restore":
+            work.stop_requested = True  # half of an undo would be worse than either: it ends, and nothing follows it
+        elif not work.stop_requested or (known is not None and _WIDTH[scope] > _WIDTH[known.scope]):
             work.stop_requested = True
             self.record(ev.StopRequested(scope=scope), by)
         work.scope.cancel(reason="a stop was requested")
         self.close_requests("stopped", by)
         return True
 
-    def close_work(self, status: TurnStatus, *, error: str | None = None, ended_at: int | None = None) -> None:
+    def interrupt(self, reason: str) -> None:
+        """Cancel the running work without anybody having asked for it."""
+        if self.work is not None:
+            self.work.scope.cancel(reason=reason)
+
+    def close_work(
+        self,
+        status: TurnStatus,
+        *,
+        error: str | None = None,
+        output: JsonValue = None,
+        ended_at: int | None = None,
+    ) -> None:
         """Record what it takes to bring the session to rest with everything answered and nothing half-done."""
         now = self.now() if ended_at is None else ended_at
         while (event := next_closing_event(self.state, status, now=now, error=error)) is not None:
+            if isinstance(event, ev.TurnEnded) and output is not None:
+                event = ev.TurnEnded(outcome=attrs.evolve(event.outcome, output=output))
             self.record(event)
 
     def close_requests(self, because: ResolvedBecause, by: ClientId | None = None) -> None:
@@ -184,7 +200,13 @@ class Session:
     # --- people's answers ---------------------------------------------------------------------------------------------
 
     def resolve_approval(
-        self, request_id: RequestId, decision: Decision, because: ResolvedBecause, by: ClientId | None = None
+        self,
+        request_id: RequestId,
+        decision: Decision,
+        because: ResolvedBecause,
+        by: ClientId | None = None,
+        *,
+        message: str = "",
     ) -> bool:
         """Close an open approval; returns whether this call was the one that did."""
         approval = next((each for each in self.state.approvals if each.request_id == request_id), None)
@@ -192,7 +214,12 @@ class Session:
             return False
         self.record(
             ev.ApprovalResolved(
-                request_id=request_id, tool_name=approval.tool_name, decision=decision, because=because
+                request_id=request_id,
+                tool_name=approval.tool_name,
+                decision=decision,
+                because=because,
+                grant=approval.grant,
+                message=message,
             ),
             by,
         )

@@ -29,11 +29,13 @@ from session_core.vocabulary.sessions import (
     Approval,
     Dialog,
     ForkOrigin,
+    PlanItem,
     QueueItem,
     RunningTurn,
     Settings,
     StopRequest,
     TurnOutcome,
+    UsageLine,
     Wakeup,
 )
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, path_to
@@ -72,6 +74,9 @@ class SessionState:
     grants: tuple[str, ...] = ()
     wakeups: tuple[Wakeup, ...] = ()
     usage: Usage = Usage()
+    usage_by: tuple[UsageLine, ...] = ()
+    context_tokens: int = 0
+    plan: tuple[PlanItem, ...] = ()
 
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event into the state."""
@@ -136,6 +141,9 @@ class SessionState:
             grants=self.grants,
             wakeups=self.wakeups,
             usage=self.usage,
+            usage_by=self.usage_by,
+            context_tokens=self.context_tokens,
+            plan=self.plan,
         )
 
     @classmethod

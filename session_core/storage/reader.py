@@ -14,7 +14,7 @@ from session_core.errors import ProtocolError, StoreDamaged
 from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage import lists
 from session_core.storage.base import MessagePage, StoredReply, StoredSession
-from session_core.storage.records import DamagedRecord, checksum, from_record
+from session_core.storage.records import FOLD, DamagedRecord, checksum, from_record
 from session_core.vocabulary.added import added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import Vector
@@ -95,8 +95,8 @@ class Reader:
         if row is None:
             return 0, None
         n, count, crc, payload = row
-        if not isinstance(payload, bytes) or checksum(session_id, n, payload) != crc:
-            return 0, None
+        if not isinstance(payload, bytes) or checksum(session_id, n, payload, written_as=FOLD) != crc:
+            return 0, None  # damaged, or of an earlier fold
         try:
             bare = decode(payload, SessionSnapshot, max_bytes=limits.MAX_RECORD_BYTES)
         except ProtocolError:  # kept by another version

@@ -25,6 +25,9 @@ BLOB_CHARS = 16_384
 FORMAT = 1
 """Counts the changes of the vocabulary after which older records need an entry in `UPCASTS` to be read."""
 
+FOLD = 2
+"""Raised when the same events fold to another state than before: states that an earlier fold saved are not used."""
+
 UPCASTS: dict[int, Callable[[Any], Any]] = {}
 """For each older format, what turns the plain JSON of an event into that of the next format."""
 

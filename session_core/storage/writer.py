@@ -16,7 +16,7 @@ from session_core.storage.base import StoredReply
 from session_core.storage.files import BUSY_TIMEOUT_MS
 from session_core.storage.lists import reply_checksum
 from session_core.storage.reader import Reader
-from session_core.storage.records import BLOB_CHARS, FORMAT, Record, checksum, to_record
+from session_core.storage.records import BLOB_CHARS, FOLD, FORMAT, Record, checksum, to_record
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.added import ABOUT_MESSAGES, added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
@@ -221,7 +221,7 @@ class Writer:
                 session.id,
                 session.last_n,
                 len(state.messages),
-                checksum(session_id, session.last_n, payload),
+                checksum(session_id, session.last_n, payload, written_as=FOLD),
                 payload,
             ),
         )

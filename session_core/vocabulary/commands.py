@@ -9,8 +9,8 @@ from typing import Any, ClassVar, get_args
 from session_core.ids import LOCAL_CLIENT, ClientId, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.vocabulary import replies
 from session_core.vocabulary.checks import checked_value
-from session_core.vocabulary.frozen import JsonValue
-from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.frozen import JsonObject, JsonValue
+from session_core.vocabulary.messages import FilePart, ImagePart
 from session_core.vocabulary.session_commands import (
     ArchiveSession as ArchiveSession,
 )
@@ -58,6 +58,7 @@ from session_core.vocabulary.sessions import (
     QueueOnStop,
     SandboxPolicy,
     StopScope,
+    Thinking,
 )
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -69,13 +70,16 @@ class SendUserMessage(Command[replies.SendUserMessageReply]):
 
     `steer` is read between two steps of the running turn, `follow_up` when it would otherwise end, `next_turn` at the
     start of the next turn (and starts none by itself). What still waits when a turn is stopped or fails stays in the
-    queue, for people to see, and goes out with the next turn.
+    queue, for people to see, and goes out with the next turn. With `output_schema` the turn's answer is JSON of that
+    shape (the outcome's `output`); such a message needs a session at rest.
     """
 
     session_id: SessionId
     text: str
     images: tuple[ImagePart, ...] = ()
+    files: tuple[FilePart, ...] = ()
     deliver_as: DeliverAs = "follow_up"
+    output_schema: JsonObject | None = None
 
 
 @checked_value
@@ -85,6 +89,7 @@ class StartTurnIfIdle(Command[replies.StartTurnReply]):
     session_id: SessionId
     text: str
     images: tuple[ImagePart, ...] = ()
+    files: tuple[FilePart, ...] = ()
 
 
 @checked_value
@@ -95,6 +100,7 @@ class EditMessage(Command[replies.SendUserMessageReply]):
     message_id: MessageId
     text: str
     images: tuple[ImagePart, ...] = ()
+    files: tuple[FilePart, ...] = ()
 
 
 @checked_value
@@ -140,6 +146,21 @@ class CompactContext(Command[replies.Acknowledged]):
     """Replace the conversation by a summary of it; replies when that has begun."""
 
     session_id: SessionId
+
+
+@checked_value
+class RestoreToMessage(Command[replies.RestoreReply]):
+    """Go back to the moment before a message was said: the conversation, and the files that were changed since.
+
+    The message is one the user said; left out, the newest one. Nothing is lost: what came after stays in the tree as
+    another branch, and files that somebody else has changed meanwhile are left alone unless `force` says otherwise.
+    """
+
+    session_id: SessionId
+    message_id: MessageId | None = None
+    files: bool = True
+    conversation: bool = True
+    force: bool = False
 
 
 # --- the queue --------------------------------------------------------------------------------------------------------
@@ -192,10 +213,11 @@ class TakeQueue(Command[replies.QueueReply]):
 
 @checked_value
 class SwitchModel(Command[replies.SwitchModelReply]):
-    """Let another model answer."""
+    """Let another model answer, or have it reason more or less."""
 
     session_id: SessionId
     model: str
+    thinking: Thinking | None = None
 
 
 @checked_value
@@ -249,12 +271,18 @@ class AnswerDialog(Command[replies.AnswerReply]):
 
 @checked_value
 class AnswerApproval(Command[replies.AnswerReply]):
-    """Say yes or no to a tool call; the first answer wins."""
+    """Say yes or no to a tool call; the first answer wins.
+
+    `fingerprint` is that of the approval which was shown: an answer to anything else is refused. `message` tells the
+    model why not, or what to do instead.
+    """
 
     lane: ClassVar[Lane] = "beside"
     session_id: SessionId
     request_id: RequestId
     decision: Decision
+    fingerprint: str | None = None
+    message: str = ""
 
 
 @checked_value
@@ -305,6 +333,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     WaitForTurn,
     ClearContext,
     CompactContext,
+    RestoreToMessage,
     ListQueue,
     EditQueueItem,
     ReorderQueue,

@@ -5,7 +5,7 @@ import attrs
 from session_core.ids import CallId, MessageId, QueueItemId, SessionId, TurnId
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, PartKind, ToolResultPart
-from session_core.vocabulary.sessions import ForkOrigin, PermissionTier, SandboxPolicy, Settings
+from session_core.vocabulary.sessions import ForkOrigin, PermissionTier, SandboxPolicy, Settings, Thinking
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
@@ -44,9 +44,10 @@ class SessionDeleted:
 
 @attrs.frozen(kw_only=True)
 class ModelSwitched:
-    """Another model answers from the next model call on."""
+    """Another model answers from the next model call on, or the same one reasons more or less."""
 
     model: str
+    thinking: Thinking | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -143,6 +144,16 @@ class MessageDiscarded:
     reason: str
 
 
+@attrs.frozen(kw_only=True)
+class FilesRestored:
+    """Files are again what they were before some turns; `kept` ones were changed by others and left alone."""
+
+    turn_ids: tuple[TurnId, ...]
+    restored: tuple[str, ...]
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
@@ -153,6 +164,14 @@ class ToolCallStarted:
     call_id: CallId
     name: str
     arguments: JsonObject
+
+
+@attrs.frozen(kw_only=True)
+class TaskStarted:
+    """A running tool handed its work to a child session."""
+
+    call_id: CallId
+    child_id: SessionId
 
 
 @attrs.frozen(kw_only=True)

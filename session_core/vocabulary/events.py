@@ -15,6 +15,9 @@ from session_core.vocabulary.conversation_events import (
     ContextCleared as ContextCleared,
 )
 from session_core.vocabulary.conversation_events import (
+    FilesRestored as FilesRestored,
+)
+from session_core.vocabulary.conversation_events import (
     MessageAdded as MessageAdded,
 )
 from session_core.vocabulary.conversation_events import (
@@ -58,6 +61,9 @@ from session_core.vocabulary.conversation_events import (
 )
 from session_core.vocabulary.conversation_events import (
     SessionRestored as SessionRestored,
+)
+from session_core.vocabulary.conversation_events import (
+    TaskStarted as TaskStarted,
 )
 from session_core.vocabulary.conversation_events import (
     ToolCallFinished as ToolCallFinished,
@@ -111,6 +117,9 @@ from session_core.vocabulary.work_events import (
     OutcomeDismissed as OutcomeDismissed,
 )
 from session_core.vocabulary.work_events import (
+    PlanChanged as PlanChanged,
+)
+from session_core.vocabulary.work_events import (
     QueueItemEdited as QueueItemEdited,
 )
 from session_core.vocabulary.work_events import (
@@ -130,6 +139,9 @@ from session_core.vocabulary.work_events import (
 )
 from session_core.vocabulary.work_events import (
     TurnStarted as TurnStarted,
+)
+from session_core.vocabulary.work_events import (
+    UsageRecorded as UsageRecorded,
 )
 from session_core.vocabulary.work_events import (
     WakeupCancelled as WakeupCancelled,
@@ -158,12 +170,14 @@ Event = (
     | MessagesImported
     | BranchSwitched
     | ContextCleared
+    | FilesRestored
     | MessageStarted
     | PartStarted
     | PartDelta
     | MessageCompleted
     | MessageDiscarded
     | ToolCallStarted
+    | TaskStarted
     | ToolOutputDelta
     | ToolCallFinished
     | ToolResultsCommitted
@@ -175,6 +189,8 @@ Event = (
     | OutcomeDismissed
     | CompactionStarted
     | CompactionFinished
+    | UsageRecorded
+    | PlanChanged
     | MessageQueued
     | QueueItemEdited
     | QueueReordered

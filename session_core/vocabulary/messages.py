@@ -8,11 +8,11 @@ from typing import Literal
 
 import attrs
 
-from session_core.ids import CallId, MessageId, TurnId
+from session_core.ids import CallId, MessageId, SessionId, TurnId
 from session_core.vocabulary.frozen import JsonObject, JsonValue, Rope
 
 Role = Literal["user", "assistant", "tool", "summary"]
-InterruptReason = Literal["stopped", "failed", "interrupted"]
+InterruptReason = Literal["stopped", "failed", "interrupted", "max_tokens"]
 ToolStatus = Literal["success", "error", "denied", "cancelled", "interrupted"]
 
 
@@ -37,6 +37,14 @@ class ImagePart:
 
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
     data: str
+
+
+@attrs.frozen(kw_only=True)
+class FilePart:
+    """A text file that was attached to a message, as it was then."""
+
+    name: str
+    text: str
 
 
 @attrs.frozen(kw_only=True)
@@ -67,17 +75,23 @@ class InterruptedPart:
     reason: InterruptReason
 
 
-Part = TextPart | ThinkingPart | ImagePart | ToolCallPart | ToolResultPart | InterruptedPart
+Part = TextPart | ThinkingPart | ImagePart | FilePart | ToolCallPart | ToolResultPart | InterruptedPart
 
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """Tokens used; costs are added by whoever knows the prices."""
+    """Tokens used, and what they cost in millionths of a US dollar where the price is known."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    cost_micros: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens together, read and written: what the model's context had to hold."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def plus(self, other: "Usage") -> "Usage":
         """Return the sum of both."""
@@ -86,6 +100,7 @@ class Usage:
             output_tokens=self.output_tokens + other.output_tokens,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            cost_micros=self.cost_micros + other.cost_micros,
         )
 
 
@@ -135,6 +150,8 @@ def _size_of_part(part: Part) -> int:
             return len(part.text) + len(part.signature or "")
         case ImagePart():
             return len(part.data)
+        case FilePart():
+            return len(part.name) + len(part.text)
         case ToolCallPart():
             return _size_of_json(part.arguments)
         case ToolResultPart():
@@ -186,7 +203,10 @@ class PartialMessage:
 
 @attrs.frozen(kw_only=True)
 class LiveTool:
-    """A tool call that has started and whose result is not yet part of the conversation."""
+    """A tool call that has started and whose result is not yet part of the conversation.
+
+    `child_id` is the session that does the work, when the tool handed it to one.
+    """
 
     call_id: CallId
     name: str
@@ -194,7 +214,8 @@ class LiveTool:
     started_at: int
     output: str = ""
     result: ToolResultPart | None = None
+    child_id: SessionId | None = None
 
 
-UserPart = TextPart | ImagePart
+UserPart = TextPart | ImagePart | FilePart
 """What a user message may hold."""

@@ -10,8 +10,8 @@ from typing import TypeVar
 from session_core.ids import MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import replies as r
-from session_core.vocabulary.frozen import JsonValue
-from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.frozen import JsonObject, JsonValue
+from session_core.vocabulary.messages import FilePart, ImagePart
 from session_core.vocabulary.sessions import (
     Decision,
     DeliverAs,
@@ -20,11 +20,14 @@ from session_core.vocabulary.sessions import (
     QueueOnStop,
     SandboxPolicy,
     StopScope,
+    Thinking,
+    TurnLimits,
 )
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
 
 R = TypeVar("R")
 Images = tuple[ImagePart, ...]
+Files = tuple[FilePart, ...]
 
 
 class SessionMethods(ABC):
@@ -44,12 +47,21 @@ class SessionMethods(ABC):
         model: str | None = None,
         permission_tier: PermissionTier | None = None,
         sandbox: SandboxPolicy | None = None,
+        thinking: Thinking | None = None,
+        limits: TurnLimits | None = None,
         parent_id: SessionId | None = None,
         idempotency_key: str | None = None,
     ) -> r.CreateSessionReply:
         """Make a session; what is left out comes from the service's defaults."""
         command = c.CreateSession(
-            name=name, cwd=cwd, model=model, permission_tier=permission_tier, sandbox=sandbox, parent_id=parent_id
+            name=name,
+            cwd=cwd,
+            model=model,
+            permission_tier=permission_tier,
+            sandbox=sandbox,
+            thinking=thinking,
+            limits=limits,
+            parent_id=parent_id,
         )
         return await self.execute(command, idempotency_key=idempotency_key)
 
@@ -115,22 +127,35 @@ class SessionMethods(ABC):
         text: str,
         *,
         images: Images = (),
+        files: Files = (),
         deliver_as: DeliverAs = "follow_up",
+        output_schema: JsonObject | None = None,
         idempotency_key: str | None = None,
     ) -> r.SendUserMessageReply:
         """Say something to the agent."""
-        command = c.SendUserMessage(session_id=session_id, text=text, images=images, deliver_as=deliver_as)
+        command = c.SendUserMessage(
+            session_id=session_id,
+            text=text,
+            images=images,
+            files=files,
+            deliver_as=deliver_as,
+            output_schema=output_schema,
+        )
         return await self.execute(command, idempotency_key=idempotency_key)
 
-    async def start_turn_if_idle(self, session_id: SessionId, text: str, *, images: Images = ()) -> r.StartTurnReply:
+    async def start_turn_if_idle(
+        self, session_id: SessionId, text: str, *, images: Images = (), files: Files = ()
+    ) -> r.StartTurnReply:
         """Start a turn if the session is at rest, else do nothing and say so."""
-        return await self.execute(c.StartTurnIfIdle(session_id=session_id, text=text, images=images))
+        return await self.execute(c.StartTurnIfIdle(session_id=session_id, text=text, images=images, files=files))
 
     async def edit_message(
-        self, session_id: SessionId, message_id: MessageId, text: str, *, images: Images = ()
+        self, session_id: SessionId, message_id: MessageId, text: str, *, images: Images = (), files: Files = ()
     ) -> r.SendUserMessageReply:
         """Say an earlier message differently, in a new branch."""
-        return await self.execute(c.EditMessage(session_id=session_id, message_id=message_id, text=text, images=images))
+        return await self.execute(
+            c.EditMessage(session_id=session_id, message_id=message_id, text=text, images=images, files=files)
+        )
 
     async def switch_branch(self, session_id: SessionId, message_id: MessageId) -> r.Acknowledged:
         """Show and continue the branch through this message."""
@@ -155,6 +180,22 @@ class SessionMethods(ABC):
     async def compact_context(self, session_id: SessionId) -> r.Acknowledged:
         """Replace the conversation by a summary of it."""
         return await self.execute(c.CompactContext(session_id=session_id))
+
+    async def restore_to_message(
+        self,
+        session_id: SessionId,
+        message_id: MessageId | None = None,
+        *,
+        files: bool = True,
+        conversation: bool = True,
+        force: bool = False,
+    ) -> r.RestoreReply:
+        """Go back to the moment before a message of the user, with the files."""
+        return await self.execute(
+            c.RestoreToMessage(
+                session_id=session_id, message_id=message_id, files=files, conversation=conversation, force=force
+            )
+        )
 
     # --- the queue ----------------------------------------------------------------------------------------------------
 
@@ -182,9 +223,11 @@ class SessionMethods(ABC):
 
     # --- settings -----------------------------------------------------------------------------------------------------
 
-    async def switch_model(self, session_id: SessionId, model: str) -> r.SwitchModelReply:
-        """Let another model answer."""
-        return await self.execute(c.SwitchModel(session_id=session_id, model=model))
+    async def switch_model(
+        self, session_id: SessionId, model: str, *, thinking: Thinking | None = None
+    ) -> r.SwitchModelReply:
+        """Let another model answer, or have it reason more or less."""
+        return await self.execute(c.SwitchModel(session_id=session_id, model=model, thinking=thinking))
 
     async def change_permission_tier(self, session_id: SessionId, tier: PermissionTier) -> r.Acknowledged:
         """Change which tools need a person's yes."""
@@ -223,9 +266,25 @@ class SessionMethods(ABC):
         """Answer a dialog; the first answer wins."""
         return await self.execute(c.AnswerDialog(session_id=session_id, request_id=request_id, value=value))
 
-    async def answer_approval(self, session_id: SessionId, request_id: RequestId, decision: Decision) -> r.AnswerReply:
+    async def answer_approval(
+        self,
+        session_id: SessionId,
+        request_id: RequestId,
+        decision: Decision,
+        *,
+        fingerprint: str | None = None,
+        message: str = "",
+    ) -> r.AnswerReply:
         """Say yes or no to a tool call; the first answer wins."""
-        return await self.execute(c.AnswerApproval(session_id=session_id, request_id=request_id, decision=decision))
+        return await self.execute(
+            c.AnswerApproval(
+                session_id=session_id,
+                request_id=request_id,
+                decision=decision,
+                fingerprint=fingerprint,
+                message=message,
+            )
+        )
 
     async def schedule_wakeup(self, session_id: SessionId, delay_ms: int, text: str) -> r.ScheduleWakeupReply:
         """Deliver a message by itself after a while."""

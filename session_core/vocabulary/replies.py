@@ -95,6 +95,21 @@ class WaitForTurnReply:
 
 
 @attrs.frozen(kw_only=True)
+class RestoreReply:
+    """What was brought back: files restored or removed, and those `kept` because somebody else has changed them.
+
+    `unsaved` files had been too large to keep. `text` is what the user had said there, to be said differently.
+    """
+
+    restored: tuple[str, ...]
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+    unsaved: tuple[str, ...]
+    text: str
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
 class QueueReply:
     """The messages concerned: those waiting (list) or those taken out (take)."""
 

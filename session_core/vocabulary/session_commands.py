@@ -10,7 +10,7 @@ import attrs
 from session_core.ids import MessageId, SessionId
 from session_core.vocabulary import replies
 from session_core.vocabulary.checks import checked_value
-from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy
+from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Thinking, TurnLimits
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
 
 R_co = TypeVar("R_co", covariant=True)
@@ -37,6 +37,8 @@ class CreateSession(Command[replies.CreateSessionReply]):
     model: str | None = None
     permission_tier: PermissionTier | None = None
     sandbox: SandboxPolicy | None = None
+    thinking: Thinking | None = None
+    limits: TurnLimits | None = None
     parent_id: SessionId | None = None
 
 

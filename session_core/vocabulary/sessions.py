@@ -22,12 +22,17 @@ ActivityName = Literal[
     "errored",
     "interrupted",
 ]
-PermissionTier = Literal["ask_all", "ask_writes", "ask_outward", "bypass"]
+PermissionTier = Literal["read_only", "ask_all", "ask_writes", "auto_edit", "full"]
+"""Which tool calls need a yes, from the strictest to none; `read_only` asks for nothing and refuses all but reading."""
 DeliverAs = Literal["steer", "follow_up", "next_turn"]
 StopScope = Literal["turn", "subtree", "session"]
 QueueOnStop = Literal["keep", "return"]
 TurnStatus = Literal["completed", "stopped", "failed", "interrupted", "limit_reached"]
-Decision = Literal["allow_once", "allow_session", "deny"]
+Decision = Literal["allow_once", "allow_session", "allow_always", "deny"]
+"""`allow_session` covers what the approval names as its `grant`, `allow_always` this exact call, in every session."""
+Thinking = Literal["off", "low", "medium", "high"]
+"""How much a model reasons before it answers, if it can."""
+UsageSource = Literal["turn", "compaction", "task"]
 ResolvedBecause = Literal["answered", "stopped", "timed_out", "restarted", "turn_ended"]
 DialogKind = Literal["confirm", "select", "input", "notify"]
 ClientRole = Literal["participant", "observer"]
@@ -61,6 +66,16 @@ class SandboxPolicy:
 
 
 @attrs.frozen(kw_only=True)
+class TurnLimits:
+    """What one turn may use before it is ended; left out, only the service's own bounds hold."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    cost_micros: int | None = None
+    time_ms: int | None = None
+
+
+@attrs.frozen(kw_only=True)
 class Settings:
     """What people can change about a session while it lives."""
 
@@ -68,6 +83,19 @@ class Settings:
     cwd: str
     permission_tier: PermissionTier = "ask_writes"
     sandbox: SandboxPolicy = SandboxPolicy()
+    thinking: Thinking = "off"
+    limits: TurnLimits = TurnLimits()
+
+
+PlanStatus = Literal["pending", "in_progress", "done"]
+
+
+@attrs.frozen(kw_only=True)
+class PlanItem:
+    """One step of what the agent means to do."""
+
+    text: str
+    status: PlanStatus = "pending"
 
 
 @attrs.frozen(kw_only=True)
@@ -91,7 +119,16 @@ class QueueItem:
 
 @attrs.frozen(kw_only=True)
 class Approval:
-    """A tool call that waits for a person's yes."""
+    """A tool call that waits for a person's yes.
+
+    Attributes:
+        summary: What it would do, in one line.
+        shown: Exactly what would happen: the command and its folder, the change of a file.
+        fingerprint: Binds an answer to all that is shown here; an answer that names another one is refused.
+        reason: Why somebody has to be asked.
+        grant: What a yes for the whole session would cover.
+        session_id: The child session that asks, when it is not the one whose state this is in.
+    """
 
     request_id: RequestId
     call_id: CallId
@@ -100,6 +137,11 @@ class Approval:
     arguments: JsonObject
     requested_at: int
     expires_at: int
+    shown: str = ""
+    fingerprint: str = ""
+    reason: str = ""
+    grant: str = ""
+    session_id: SessionId | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -148,6 +190,8 @@ class TurnOutcome:
     steered: bool = False
     usage: Usage = Usage()
     duration_ms: int = 0
+    output: JsonValue = None
+    """What the answer says, when the turn was asked for JSON of a given shape."""
 
 
 @attrs.frozen(kw_only=True)
@@ -160,6 +204,17 @@ class RunningTurn:
     tool_calls: int = 0
     steered: bool = False
     usage: Usage = Usage()
+    output_schema: JsonObject | None = None
+
+
+@attrs.frozen(kw_only=True)
+class UsageLine:
+    """What one model has used in a session for one purpose."""
+
+    model: str
+    source: UsageSource
+    calls: int
+    usage: Usage
 
 
 @attrs.frozen(kw_only=True)
@@ -179,7 +234,7 @@ class ClientPresence:
     role: ClientRole
 
 
-StoppedKind = Literal["turn", "tool_call", "approval", "dialog", "compaction", "wakeup"]
+StoppedKind = Literal["turn", "tool_call", "approval", "dialog", "compaction", "restore", "job", "wakeup"]
 
 
 @attrs.frozen(kw_only=True)

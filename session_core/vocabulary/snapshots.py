@@ -11,11 +11,13 @@ from session_core.vocabulary.sessions import (
     ClientPresence,
     Dialog,
     ForkOrigin,
+    PlanItem,
     QueueItem,
     RunningTurn,
     Settings,
     StopRequest,
     TurnOutcome,
+    UsageLine,
     Wakeup,
 )
 
@@ -26,7 +28,8 @@ class SessionSnapshot:
 
     `messages` is the end of the tree in order of creation (a parent always comes before its children): `earlier` older
     ones are not in it and are had by `load_messages`. `head` is the leaf being shown, which may be one of the older
-    ones after a switch to an old branch; `transcript` follows it towards the root.
+    ones after a switch to an old branch; `transcript` follows it towards the root. `usage_by` splits `usage` by model
+    and purpose; `context_tokens` is how much the model had before it at its newest answer.
     """
 
     session_id: SessionId
@@ -55,6 +58,9 @@ class SessionSnapshot:
     grants: tuple[str, ...]
     wakeups: tuple[Wakeup, ...]
     usage: Usage
+    usage_by: tuple[UsageLine, ...] = ()
+    context_tokens: int = 0
+    plan: tuple[PlanItem, ...] = ()
 
     @property
     def transcript(self) -> tuple[Message, ...]:

@@ -8,7 +8,8 @@ from typing import Literal
 import attrs
 
 from session_core.ids import ClientId, QueueItemId, RequestId, TurnId, WakeupId
-from session_core.vocabulary.messages import Message, UserPart
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import Message, Usage, UserPart
 from session_core.vocabulary.sessions import (
     Activity,
     Approval,
@@ -16,11 +17,13 @@ from session_core.vocabulary.sessions import (
     Decision,
     Dialog,
     DialogAnswer,
+    PlanItem,
     QueueItem,
     ResolvedBecause,
     StopScope,
     TurnOutcome,
     TurnStatus,
+    UsageSource,
     Wakeup,
 )
 
@@ -29,9 +32,10 @@ from session_core.vocabulary.sessions import (
 
 @attrs.frozen(kw_only=True)
 class TurnStarted:
-    """The agent began to work."""
+    """The agent began to work; with `output_schema` its answer must be JSON of that shape."""
 
     turn_id: TurnId
+    output_schema: JsonObject | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -84,6 +88,22 @@ class CompactionFinished:
     error: str | None = None
 
 
+@attrs.frozen(kw_only=True)
+class UsageRecorded:
+    """A model was used for something that leaves no answer in the conversation: a summary, or a child session."""
+
+    model: str
+    source: UsageSource
+    usage: Usage
+
+
+@attrs.frozen(kw_only=True)
+class PlanChanged:
+    """The agent means to do this."""
+
+    plan: tuple[PlanItem, ...]
+
+
 # --- queue, requests, wake-ups ----------------------------------------------------------------------------------------
 
 
@@ -126,12 +146,14 @@ class ApprovalRequested:
 
 @attrs.frozen(kw_only=True)
 class ApprovalResolved:
-    """A tool call got its yes or no."""
+    """A tool call got its yes or no; `message` is what the person wants the model to know."""
 
     request_id: RequestId
     tool_name: str
     decision: Decision
     because: ResolvedBecause
+    grant: str = ""
+    message: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -4,7 +4,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core.ids import CallId, ClientId, QueueItemId
-from session_core.session.desk import TurnDesk
+from session_core.session.desk import AskedCall, TurnDesk
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import TextPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem
@@ -60,12 +60,16 @@ async def test_an_approval_is_asked_for_and_answered() -> None:
     decisions = []
 
     async def ask() -> None:
-        decisions.append(await desk.ask_approval(call("rm"), "rm (write)"))
+        asked = AskedCall(
+            call=call("rm"), summary="rm (write)", shown="rm -r x", fingerprint="f", reason="r", grant="rm"
+        )
+        decisions.append(await desk.ask_approval(asked))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
         await wait_all_tasks_blocked()
         (approval,) = session.state.approvals
+        assert ("rm -r x", "f", "r") == (approval.shown, approval.fingerprint, approval.reason)
         assert ("rm", "rm (write)", CallId("call_1"), 1_000, 2_000) == (
             approval.tool_name,
             approval.summary,
@@ -75,5 +79,5 @@ async def test_an_approval_is_asked_for_and_answered() -> None:
         )
         assert "awaiting_permission" == session.state.activity.name
         session.resolve_approval(approval.request_id, "allow_session", "answered")
-    assert ["allow_session"] == decisions
+    assert [("allow_session", "")] == decisions
     assert ("rm",) == session.state.grants

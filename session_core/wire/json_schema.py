@@ -1,0 +1,56 @@
+"""Checking a value against a JSON schema that came from outside: offline, bounded, and in plain words."""
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from session_core.vocabulary.frozen import JsonObject, JsonValue, thaw_json
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+SHOWN_CHARS = 300
+"""Length of a fault in the words of the validator, which quotes the value."""
+
+
+def fault_in(schema: JsonObject, value: JsonValue) -> str | None:
+    """Say in a sentence how a value does not fit, or that the schema cannot be used; None when it fits."""
+    fault, validator = validator_of(schema)
+    if validator is None:
+        return f"The schema cannot be used: {fault}."
+    try:
+        for error in validator.iter_errors(thaw_json(value)):
+            place = "/".join(map(str, error.instance_path)) or "the whole"
+            return f"At {shortened(place)}: {shortened(error.message)}."
+    except ValueError as error:  # half a character, or a number that the validator cannot hold
+        return f"It cannot be checked: {shortened(str(error))}."
+    return None
+
+
+def fault_of_schema(schema: JsonObject) -> str | None:
+    """Say what is wrong with a schema; None when it can be used."""
+    return validator_of(schema)[0]
+
+
+def validator_of(schema: JsonObject) -> tuple[str | None, "jsonschema_rs.Validator | None"]:
+    """Return the compiled schema, or why it cannot be compiled."""
+    # As text, because 1, 1.0 and True are the same key otherwise, and mean different things in a schema.
+    return _compiled(json.dumps(thaw_json(schema)))
+
+
+@lru_cache(maxsize=512)
+def _compiled(schema: str) -> tuple[str | None, "jsonschema_rs.Validator | None"]:
+    import jsonschema_rs
+
+    try:
+        # Offline: a schema from an extension must not make us fetch addresses or files.
+        return None, jsonschema_rs.validator_for(json.loads(schema), offline=True)
+    except jsonschema_rs.ValidationError as error:
+        return shortened(error.message), None
+    except (ValueError, TypeError) as error:
+        return shortened(str(error)), None
+
+
+def shortened(text: str) -> str:
+    """Cut a text that quotes foreign values."""
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
