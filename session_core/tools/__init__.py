@@ -1,16 +1,22 @@
 """What a model can do besides talking.
 
-- `base`: the `Tool` protocol, what a running tool gets (`ToolContext`) and gives (`ToolOutput`, `ToolFailed`)
-- `files`: list, read and count text files beneath the session's folder; nothing here can change one
-- `process`: run a program so that stopping it leaves no process behind; for tools that need one
+- `base`: the `Tool` protocol, what a call would do (`CallPreview`), what a running tool is given (`ToolContext`)
+  and gives (`ToolOutput`, `ToolFailed`); `arguments`: checking and reading what a model has made up
+- files: `read`, `write`, `edit`, `listing`, `search` (with `search_worker`, `search_results`, `globbing`), and beneath
+  them `text_files`, `confined`, `matching`, `nearest`, `diffs`; `files` has the tools that only look
+- programs: `shell` runs a command in the sandbox, `background` and `job_tools` go on while the model does other things,
+  `process` runs a program so that stopping it leaves no process behind, `namespace` keeps it apart
+- the web: `web_fetch`, with `web_address`, `web_page`, `html_tokens` and `html_text`
+- `plan`, `task` (child sessions), `skills`
 
 What comes in: arguments that some model made up, so nothing about them is trusted: every tool checks them and names the
 argument that is wrong. What goes out: bounded text, or `ToolFailed` with a sentence from which the model can learn what
 to do instead.
 
-Not its business: whether a call is allowed (each tool states its `effects`, the permission tier decides), the order of
-calls, and what becomes of the result.
+Not its business: whether a call is allowed (each tool states its `effects` and shows in a preview what a call would do;
+`agent.permissions` decides), the order of calls, and what becomes of the result.
 
-To add a tool: write one class with `spec`, `effects` and `run`. Blocking work belongs in a thread, programs in
-`process.run_in_group`, and when `run` is cancelled everything it started must have ended before it lets go.
+To add a tool: write one class with `spec`, `effects` and `run`, and `preview` if it changes anything. Blocking work
+belongs in a thread, programs in `process.run_in_group`, and when `run` is cancelled everything it started must have
+ended before it lets go.
 """

@@ -1,14 +1,15 @@
 """What a tool is: a description, its effects, and an async function that is cancelled when the turn stops."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
-from session_core.ids import CallId
+from session_core.confine.workspace import Workspace
+from session_core.ids import CallId, SessionId, TurnId
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart
-from session_core.vocabulary.sessions import SandboxPolicy
+from session_core.vocabulary.sessions import PlanItem, SandboxPolicy
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 
@@ -26,16 +27,118 @@ class ToolFailed(Exception):
 
 
 @attrs.frozen(kw_only=True)
+class CallPreview:
+    """What a call would do, as people are shown it before they say yes.
+
+    Attributes:
+        summary: One line.
+        shown: Exactly what will happen: the command with its folder, the change of a file. An answer is bound to it.
+        paths: The files it touches, as the workspace names them; rules may decide by them.
+        effects: What this very call can do, when that is less than what the tool can do.
+        command: What would be run, if that is what the call does; rules may decide by it.
+        grant: What a yes for the whole session covers; left out, every call of this tool.
+        always_ask: Why a person must be asked whatever the tier says, such as a protected file.
+    """
+
+    summary: str
+    shown: str = ""
+    paths: tuple[str, ...] = ()
+    effects: frozenset[Effect] | None = None
+    command: str | None = None
+    grant: str | None = None
+    always_ask: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class TaskRequest:
+    """Work for a child session."""
+
+    title: str
+    prompt: str
+    read_only: bool = False
+    model: str | None = None
+
+
+class ToolHost(Protocol):
+    """What the running turn does for its tools."""
+
+    async def before_write(self, path: str) -> None:
+        """Keep a file as it is now, so that the change can be undone; call it before each change of a file."""
+        ...
+
+    async def before_command(self) -> None:
+        """Remember the folder before something runs that may change any of its files."""
+        ...
+
+    async def after_call(self) -> None:
+        """Note how a call has left the files."""
+        ...
+
+    def set_plan(self, plan: tuple[PlanItem, ...]) -> None:
+        """Replace the session's plan."""
+        ...
+
+    async def run_task(self, task: TaskRequest, report: Callable[[str], None]) -> ToolOutput:
+        """Run a child session to its end and return what it found out."""
+        ...
+
+
+class NoHost:
+    """For tools that run outside a turn: nothing is kept, and there are no child sessions."""
+
+    async def before_write(self, path: str) -> None:
+        """Keep nothing."""
+
+    async def before_command(self) -> None:
+        """Keep nothing."""
+
+    async def after_call(self) -> None:
+        """Keep nothing."""
+
+    def set_plan(self, plan: tuple[PlanItem, ...]) -> None:
+        """Keep nothing."""
+
+    async def run_task(self, task: TaskRequest, report: Callable[[str], None]) -> ToolOutput:
+        """Refuse."""
+        raise ToolFailed("child sessions are not available here")
+
+
+NO_HOST = NoHost()
+NOBODYS, NO_TURN = SessionId(""), TurnId("")
+
+
+@attrs.frozen(kw_only=True)
 class ToolContext:
     """What a running tool gets to know and to use; `report` shows live output and never waits.
 
-    From another thread, call it as `trio.from_thread.run_sync(context.report, text)`.
+    From another thread, call it as `trio.from_thread.run_sync(context.report, text)`. `outputs` is a folder for output
+    that is too long for a result; tools may read it too. `hidden` places are closed to all tools, such as the service's
+    own home. `approved` says that a person has agreed to this very call, although it must always be asked for.
     """
 
     call_id: CallId
     cwd: str
     sandbox: SandboxPolicy
     report: Callable[[str], None]
+    session_id: SessionId = NOBODYS
+    turn_id: TurnId = NO_TURN
+    outputs: str | None = None
+    hidden: tuple[str, ...] = ()
+    approved: bool = False
+    host: ToolHost = NO_HOST
+
+    @property
+    def workspace(self) -> Workspace:
+        """The files this call may touch."""
+        everywhere = ("/",) if self.sandbox.mode == "full_access" else ()
+        return Workspace(
+            self.cwd,
+            extra_roots=(*self.sandbox.writable_roots, *everywhere),
+            readable_roots=(self.outputs,) if self.outputs is not None else (),
+            read_only=self.sandbox.mode == "read_only",
+            may_write_protected=self.approved,
+            hidden=self.hidden,
+        )
 
 
 class Tool(Protocol):
@@ -57,4 +160,13 @@ class Tool(Protocol):
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Do it."""
+        ...
+
+
+@runtime_checkable
+class PreviewingTool(Protocol):
+    """A tool that can tell beforehand what a call would do; others are shown by their name and arguments."""
+
+    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
+        """Look, change nothing, and say what would happen; raises `ToolFailed` when the call could not work at all."""
         ...

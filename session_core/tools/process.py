@@ -4,10 +4,14 @@
 2. Its output is read until the very end, so that nobody in the group can hang on a full pipe while it is being ended.
 3. The group is ended before `run_in_group` returns or lets `Cancelled` through. This takes `KILL_GRACE_MS` for SIGTERM
    and as much again for SIGKILL at the most.
-4. A process that leaves the group by `setsid` is out of reach, but cannot make us wait: its pipe is closed.
+4. A process that leaves the group by `setsid` is out of reach, but cannot make us wait: its pipe is closed. Inside
+   bubblewrap nothing is out of reach, see `Namespace`.
+5. The thread that started the child lives as long as the child. Linux takes the death of that thread for the death of
+   the parent, and a child that wants to die with its parent would not outlive an idle worker thread.
 """
 
 import codecs
+import math
 import os
 import signal
 import subprocess
@@ -22,6 +26,7 @@ import trio
 
 from session_core.limits import KILL_GRACE_MS, MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.base import ToolFailed
+from session_core.tools.namespace import Namespace
 
 _GRACE: Final = KILL_GRACE_MS / 1000
 _LOOK_AGAIN: Final = 0.02
@@ -37,6 +42,7 @@ class ProcessOutcome:
     exit_code: int
     output: str
     truncated: bool
+    timed_out: bool = False
 
 
 async def run_in_group(
@@ -46,6 +52,9 @@ async def run_in_group(
     on_output: Callable[[str], None],
     env: Mapping[str, str] | None = None,
     output_limit: int = MAX_TOOL_OUTPUT_CHARS,
+    timeout_ms: int | None = None,
+    on_start: Callable[[], None] | None = None,
+    bubblewrap: str | None = None,
 ) -> ProcessOutcome:
     """Run a program to its end, without input and with stdout and stderr in one stream.
 
@@ -57,6 +66,9 @@ async def run_in_group(
         on_output: Gets the output piece by piece as it comes; must not wait.
         env: Its whole environment; ours when left out.
         output_limit: How many characters of the end of the output the outcome keeps.
+        timeout_ms: After this long it is ended as by a cancellation, and the outcome says so.
+        on_start: Called once, when the program runs.
+        bubblewrap: The program in `argv` that opens the sandbox, if there is one; what is inside is ended as a whole.
 
     Raises:
         ToolFailed: The program could not be started.
@@ -64,36 +76,124 @@ async def run_in_group(
     Cancellation: the whole group gets SIGTERM, after `KILL_GRACE_MS` SIGKILL, and is gone when `Cancelled` goes on.
         Output written after that moment is read and thrown away.
     """
-    process = await _start(argv, cwd=cwd, env=env)
+    namespace = Namespace() if bubblewrap is not None else None
+    process = await _start(argv, cwd=cwd, env=env, namespace=namespace, bubblewrap=bubblewrap)
     output = _Output(on_output, output_limit)
+    timed_out = False
     try:
+        if on_start is not None:
+            on_start()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_pump, process, output.feed)
-            await process.wait()
+            if namespace is not None:
+                nursery.start_soon(namespace.learn)
+            with trio.move_on_after(math.inf if timeout_ms is None else timeout_ms / 1000) as limit:
+                await process.wait()
+            timed_out = limit.cancelled_caught
             # What is left of the group may still be writing: a `tee` behind the program, say.
-            nursery.cancel_scope.deadline = trio.current_time() + _GRACE
+            nursery.cancel_scope.deadline = trio.current_time() + (0 if timed_out else _GRACE)
     finally:
-        with trio.move_on_after(3 * _GRACE, shield=True):
-            await _end_group(process)
+        with trio.move_on_after(4 * _GRACE, shield=True):
+            await _end_group(process, namespace)
+        if namespace is not None:
+            namespace.close()
     output.feed(b"", final=True)
-    return ProcessOutcome(exit_code=await process.wait(), output=output.tail(), truncated=output.truncated)
+    return ProcessOutcome(
+        exit_code=await process.wait(), output=output.tail(), truncated=output.truncated, timed_out=timed_out
+    )
 
 
-async def _start(argv: Sequence[str], *, cwd: str, env: Mapping[str, str] | None) -> trio.Process:
+class _Child:
+    """A running program, and the thread that started it and waits for it."""
+
+    def __init__(self, pid: int, stdout: trio.lowlevel.FdStream) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self._exit_code: int | None = None
+        self._ended = trio.Event()
+
+    def ended(self, exit_code: int) -> None:
+        self._exit_code = exit_code
+        self._ended.set()
+
+    async def wait(self) -> int:
+        await self._ended.wait()
+        assert self._exit_code is not None
+        return self._exit_code
+
+
+async def _start(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str] | None,
+    namespace: Namespace | None = None,
+    bubblewrap: str | None = None,
+) -> _Child:
     if not argv or not argv[0]:
         raise ToolFailed("there is no program to run: the command is empty")
-    try:
-        return await trio.lowlevel.open_process(
-            list(argv),
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise ToolFailed(await _why_not_started(argv[0], cwd, error)) from error
+    await trio.lowlevel.checkpoint_if_cancelled()
+    argv, kept_open = list(argv), list[int]()
+    if namespace is not None:
+        place = argv.index(str(bubblewrap)) + 1
+        argv[place:place] = ["--info-fd", str(namespace.told)]
+        kept_open.append(namespace.told)
+    reading, writing = os.pipe()
+    token = trio.lowlevel.current_trio_token()
+    started = trio.Event()
+    child: _Child | None = None
+    failure: Exception | None = None
+
+    def has_started(pid: int) -> None:
+        nonlocal child
+        child = _Child(pid, trio.lowlevel.FdStream(reading))
+        started.set()
+
+    def has_failed(error: Exception) -> None:
+        nonlocal failure
+        failure = error
+        started.set()
+
+    def has_ended(exit_code: int) -> None:
+        assert child is not None
+        child.ended(exit_code)
+
+    def live() -> None:
+        try:
+            program = subprocess.Popen(  # noqa: TID251 - in a thread of its own, which has to outlive the child
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=kept_open,
+            )
+        except Exception as error:  # noqa: BLE001 - handed to the task that waits for it
+            token.run_sync_soon(has_failed, error)
+            return
+        finally:
+            os.close(writing)
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(has_started, program.pid)
+            exit_code = program.wait()
+            token.run_sync_soon(has_ended, exit_code)
+
+    trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name=f"runs {argv[0]}")
+    with trio.CancelScope(shield=True):  # or nobody would end what is being started
+        await started.wait()
+    if namespace is not None:
+        namespace.started()
+    if child is not None:
+        return child
+    assert failure is not None
+    os.close(reading)
+    if namespace is not None:
+        namespace.close()
+    if not isinstance(failure, OSError | ValueError):
+        raise failure
+    raise ToolFailed(await _why_not_started(argv[0], cwd, failure)) from failure
 
 
 async def _why_not_started(program: str, cwd: str, error: OSError | ValueError) -> str:
@@ -134,27 +234,32 @@ class _Output:
         return text[max(0, len(text) - self._limit) :]
 
 
-async def _pump(process: trio.Process, feed: Callable[[bytes | bytearray], None]) -> None:
-    assert process.stdout is not None
+async def _pump(process: _Child, feed: Callable[[bytes | bytearray], None]) -> None:
     while chunk := await process.stdout.receive_some():
         feed(chunk)
 
 
-async def _end_group(process: trio.Process) -> None:
-    """Leave nothing of the group alive; takes two graces at the most."""
-    assert process.stdout is not None
+async def _end_group(process: _Child, namespace: Namespace | None) -> None:
+    """Leave nothing of the group alive, nor of the namespace; takes three graces at the most."""
     async with process.stdout, trio.open_nursery() as nursery:
         nursery.start_soon(_pump, process, _throw_away)
+        if namespace is not None:
+            # To end bubblewrap is to kill what is inside, so that is asked to go first.
+            with trio.move_on_after(_GRACE):
+                await namespace.ask_to_end()
+                await process.wait()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if not _signal_group(process, number):
                 break
             with trio.move_on_after(_GRACE):
                 await _group_gone(process)
                 break
+        if namespace is not None:
+            await namespace.end()
         nursery.cancel_scope.cancel()
 
 
-async def _group_gone(process: trio.Process) -> None:
+async def _group_gone(process: _Child) -> None:
     """Wait until the child is reaped and nothing else is alive in its group."""
     await process.wait()
     while _signal_group(process, 0) and await trio.to_thread.run_sync(_anyone_alive, process.pid):  # noqa: ASYNC110
@@ -162,7 +267,7 @@ async def _group_gone(process: trio.Process) -> None:
         await trio.sleep(_LOOK_AGAIN)
 
 
-def _signal_group(process: trio.Process, number: int) -> bool:
+def _signal_group(process: _Child, number: int) -> bool:
     """Send a signal to the group and tell whether there was anyone to get it.
 
     A group keeps its number taken for as long as it has a member, and a freed number is given out again only after all

@@ -9,14 +9,25 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.ids import CallId
+from session_core.config.rules import PermissionRule, decide
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
-from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
-from session_core.tools.files import MAX_ENTRIES, MAX_FILE_BYTES, CountWords, ListFiles, ReadFile, file_tools
+from session_core.tools.base import PreviewingTool, Tool, ToolFailed, ToolOutput
+from session_core.tools.files import MAX_ENTRIES, CountWords, ListFiles, ReadFile, coding_file_tools, file_tools
+from session_core.tools.read import Read
+from session_core.tools.text_files import MAX_FILE_BYTES
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.sessions import SandboxPolicy
+from tests.session_core.tools._calls import context_in
+from tests.session_core.tools._running import refusal, run
 
 READERS: list[Tool] = [ReadFile(), CountWords()]
+_CHANGE = {"old_text": "1", "new_text": "2"}
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "glob": {"pattern": "*"},
+    "grep": {"pattern": "x"},
+    "write": {"content": ""},
+    "edit": _CHANGE,
+    "multi_edit": {"edits": [_CHANGE]},
+}
 
 
 @pytest.fixture
@@ -32,23 +43,24 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-async def run(tool: Tool, root: Path, **arguments: Any) -> ToolOutput:
-    context = ToolContext(call_id=CallId("call_1"), cwd=str(root), sandbox=SandboxPolicy(), report=lambda _: None)
-    return await tool.run(JsonObject(arguments), context)
-
-
-async def refusal(tool: Tool, root: Path, **arguments: Any) -> str:
-    with pytest.raises(ToolFailed) as caught:
-        await run(tool, root, **arguments)
-    return str(caught.value)
-
-
 def test_they_only_read() -> None:
     """Every tool here has a name of its own, and reading is all that it can do."""
     tools = file_tools()
 
     assert ["list_files", "read_file", "count_words"] == [tool.spec.name for tool in tools]
     assert all(tool.effects == frozenset({"read"}) for tool in tools)
+
+
+def test_the_tools_for_code() -> None:
+    """Tools that look only read; those that change files say so; all of them tell beforehand what they would do."""
+    looking = ["read", "list", "glob", "grep"]
+    changing = ["write", "edit", "multi_edit"]
+    tools = coding_file_tools()
+
+    assert [*looking, *changing] == [tool.spec.name for tool in tools]
+    for tool in tools:
+        assert frozenset({"read" if tool.spec.name in looking else "write"}) == tool.effects
+        assert isinstance(tool, PreviewingTool)
 
 
 async def test_a_listing(root: Path) -> None:
@@ -99,12 +111,12 @@ async def test_strange_names_become_plain_text(root: Path) -> None:
 
 
 async def test_links_in_a_listing(root: Path) -> None:
-    """A listing shows links to folders as folders, and broken or circular ones as plain names."""
+    """A listing shows links by their names, wherever they lead, and follows none."""
     (root / "src" / "a").symlink_to(root)
     (root / "src" / "b").symlink_to("nowhere")
     (root / "src" / "c").symlink_to("c")
 
-    assert "a/\nb\nc\nmain.py" == (await run(ListFiles(), root, path="src")).text
+    assert "a\nb\nc\nmain.py" == (await run(ListFiles(), root, path="src")).text
 
 
 async def test_what_cannot_be_listed(root: Path) -> None:
@@ -190,15 +202,14 @@ async def test_nothing_outside_can_be_reached(root: Path, tool: Tool, path: str)
     (root / "out").symlink_to("..")
     (root / "leak").symlink_to("../secret.txt")
 
-    expected = f"the path {path!r} leads out of the working folder, and only what is inside may be read"
-    assert expected == await refusal(tool, root, path=path)
+    assert "of the folders that tools may use" in await refusal(tool, root, path=path)
 
 
 async def test_a_folder_with_the_same_start_is_outside(root: Path) -> None:
     """A neighbour whose name merely begins like the folder's is outside."""
     root.with_name("root-2").mkdir()
 
-    assert "leads out" in await refusal(ListFiles(), root, path="../root-2")
+    assert "is outside of the folders" in await refusal(ListFiles(), root, path="../root-2")
 
 
 async def test_a_working_folder_may_be_a_link(root: Path) -> None:
@@ -224,17 +235,9 @@ async def test_what_cannot_be_read(root: Path, tool: Tool) -> None:
     assert "cannot read 'notes.txt/x': Not a directory" == await refusal(tool, root, path="notes.txt/x")
     assert "'zeros' is a binary file, not text" == await refusal(tool, root, path="zeros")
     assert "'latin' is not UTF-8 text; it may be a binary file" == await refusal(tool, root, path="latin")
-    assert "'pipe' is not a regular file" == await refusal(tool, root, path="pipe")
+    assert "cannot read 'pipe': this is not an ordinary file" == await refusal(tool, root, path="pipe")
     assert f"'huge' is too large: more than {MAX_FILE_BYTES} bytes" == await refusal(tool, root, path="huge")
     assert "'circle'" in await refusal(tool, root, path="circle")
-
-
-async def test_a_file_that_grows_while_being_read_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound on size holds for what is read, not only for what was promised."""
-    monkeypatch.setattr("session_core.tools.files.MAX_FILE_BYTES", 5)
-    monkeypatch.setattr("session_core.tools.files._refuse_unreadable", lambda path, status: None)
-
-    assert "too large" in await refusal(ReadFile(), root, path="notes.txt")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +248,7 @@ async def test_a_file_that_grows_while_being_read_is_refused(root: Path, monkeyp
         (ReadFile(), {"path": 5}, "the argument 'path' must be the name of a file or folder, as text"),
         (ListFiles(), {"path": ""}, "the argument 'path' must be the name of a file or folder, as text"),
         (ListFiles(), {"path": "x" * 5000}, "the argument 'path' is longer than 4096 characters"),
-        (ListFiles(), {"path": "a\0b"}, "the argument 'path' cannot be a path: embedded null byte"),
+        (ListFiles(), {"path": "a\0b"}, "the argument 'path' cannot be a path: it holds a null character"),
         (ListFiles(), {"path": "\ud800"}, "the argument 'path' holds half a character, which no text may"),
         (ListFiles(), {"path": "x" * 300}, "File name too long"),
         (ListFiles(), {"hidden": "yes"}, "the argument 'hidden' must be true or false"),
@@ -261,8 +264,8 @@ async def test_bad_arguments_are_named(root: Path, tool: Tool, arguments: dict[s
 
 
 async def test_a_working_folder_that_is_gone(root: Path) -> None:
-    """When the working folder itself has gone, the refusal says so."""
-    assert "cannot use the path 'a': No such file or directory" == (await refusal(ReadFile(), root / "gone", path="a"))
+    """When the working folder itself has gone, there is nothing in it, and the tool says so."""
+    assert "there is no 'a' in the working folder" == await refusal(ReadFile(), root / "gone", path="a")
 
 
 async def test_a_stop_need_not_wait_for_the_disk(root: Path) -> None:
@@ -292,3 +295,26 @@ def test_no_path_breaks_out_or_breaks_the_tool(path: str, tmp_path_factory: pyte
             assert "secret" not in output.text
 
     trio.run(attempt)
+
+
+@pytest.mark.parametrize("tool", [*file_tools(), *coding_file_tools()], ids=lambda tool: tool.spec.name)
+async def test_tools_name_what_they_touch(tool: Tool, tmp_path: Path) -> None:
+    """A tool names its path before it runs, also where a link leads, so that a rule about either can forbid it."""
+    assert isinstance(tool, PreviewingTool)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / ".env").write_text("KEY=1\n", encoding="utf-8")
+    (tmp_path / "harmless").symlink_to("kept/.env")
+
+    preview = await tool.preview(
+        JsonObject({"path": "./harmless", **ARGUMENTS.get(tool.spec.name, {})}), context_in(tmp_path)
+    )
+
+    assert preview.paths == ("harmless", "kept/.env")
+    assert " harmless" in preview.summary
+    assert decide([PermissionRule(decision="deny", path=".env")], tool="any", paths=preview.paths) == "deny"
+
+
+async def test_a_reader_names_no_path_outside(tmp_path: Path) -> None:
+    """A path that leads out is refused before anybody is asked about it."""
+    with pytest.raises(ToolFailed, match="outside"):
+        await Read().preview(JsonObject({"path": "../other"}), context_in(tmp_path))

@@ -402,3 +402,35 @@ class CancelAtStep(trio.abc.Instrument):
         if self._left == 0:
             self._scope.cancel()
         self._left -= 1
+
+
+async def test_a_program_that_takes_too_long(long_grace: None) -> None:
+    """At its time limit a program is ended as by a cancellation, and the outcome keeps what it had said."""
+    code = IGNORE_SIGTERM.replace("SIG_IGN", "SIG_DFL") + "print('begun', flush=True)\n" + SLEEP
+    argv = [sys.executable, "-S", "-c", code]
+
+    outcome = await run_in_group(argv, cwd="/", on_output=lambda _: None, timeout_ms=1_000)
+
+    assert ProcessOutcome(exit_code=-15, output="begun\n", truncated=False, timed_out=True) == outcome
+
+
+async def test_the_start_is_told() -> None:
+    """Whoever asks is told once that the program runs, and never of one that could not be started."""
+    told: list[bool] = []
+
+    await run_in_group(["true"], cwd="/", on_output=lambda _: None, on_start=lambda: told.append(True))
+    with pytest.raises(ToolFailed):
+        await run_in_group(["/no/program"], cwd="/", on_output=lambda _: None, on_start=lambda: told.append(False))
+
+    assert [True] == told
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="only Linux ends a child with the thread that started it")
+async def test_a_child_outlives_idle_worker_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that dies with its parent lives on when the worker threads of trio, idle for long, have ended."""
+    monkeypatch.setattr("trio._core._thread_cache.IDLE_TIMEOUT", 0.01)
+    die_with_parent = "import ctypes, time; ctypes.CDLL(None).prctl(1, 9)\n"
+
+    outcome = await run_python(die_with_parent + "time.sleep(0.5); print('alive')")
+
+    assert ProcessOutcome(exit_code=0, output="alive\n", truncated=False) == outcome

@@ -1,0 +1,234 @@
+"""Commands that run on while the model does other things, until they, their session or the service end."""
+
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final, Literal
+
+import attrs
+import trio
+
+from session_core.ids import SessionId
+from session_core.tools.base import ToolFailed
+from session_core.tools.confined import Confinement, launched
+from session_core.tools.process import run_in_group
+
+MAX_RUNNING_PER_SESSION: Final = 8
+"""A model that starts more has lost track of them."""
+MAX_RUNNING: Final = 64
+"""Over all sessions, for the sake of the machine."""
+MAX_FINISHED_PER_SESSION: Final = 16
+"""Finished jobs whose last output can still be read; the oldest are forgotten."""
+MAX_UNREAD_CHARS: Final = 200_000
+"""Output of a job that is kept until somebody reads it; older output is dropped, and the reader is told how much."""
+
+JobState = Literal["running", "finished", "stopped"]
+
+
+@attrs.frozen(kw_only=True)
+class JobInfo:
+    """A job as it is now; `exit_code` is known when it has finished, a negative one names a signal."""
+
+    job_id: str
+    command: str
+    state: JobState
+    exit_code: int | None = None
+    timed_out: bool = False
+    unread: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class JobOutput:
+    """What a job wrote since somebody last read; `missed` characters before it were dropped unread."""
+
+    info: JobInfo
+    text: str
+    missed: int
+
+
+class _Job:
+    """One job: its output that nobody has read, and how it stands."""
+
+    def __init__(self, job_id: str, command: str) -> None:
+        self.job_id = job_id
+        self.command = command
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+        self.changed = trio.Event()
+        self._state: JobState = "running"
+        self._exit_code: int | None = None
+        self._timed_out = False
+        self._pieces: deque[str] = deque()
+        self._size = 0
+        self._missed = 0
+
+    def hear(self, text: str) -> None:
+        self._pieces.append(text)
+        self._size += len(text)
+        while self._size > MAX_UNREAD_CHARS:
+            oldest = self._pieces.popleft()
+            cut = min(len(oldest), self._size - MAX_UNREAD_CHARS)
+            if cut < len(oldest):
+                self._pieces.appendleft(oldest[cut:])
+            self._size -= cut
+            self._missed += cut
+        self._tell()
+
+    def end(self, state: JobState, exit_code: int | None = None, *, timed_out: bool = False) -> None:
+        self._state, self._exit_code, self._timed_out = state, exit_code, timed_out
+        self.ended.set()
+        self._tell()
+
+    def take(self) -> JobOutput:
+        text, missed = "".join(self._pieces), self._missed
+        self._pieces.clear()
+        self._size = self._missed = 0
+        return JobOutput(info=self.info, text=text, missed=missed)
+
+    @property
+    def info(self) -> JobInfo:
+        return JobInfo(
+            job_id=self.job_id,
+            command=self.command,
+            state=self._state,
+            exit_code=self._exit_code,
+            timed_out=self._timed_out,
+            unread=self._size + self._missed,
+        )
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()
+
+
+async def run(
+    job: _Job,
+    confinement: Confinement,
+    timeout_ms: int | None,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run one job to its end; it has started when its program has."""
+    try:
+        with job.scope:
+            async with launched(job.command, confinement) as launch:
+                outcome = await run_in_group(
+                    launch.argv,
+                    cwd=launch.cwd,
+                    env=launch.env,
+                    on_output=job.hear,
+                    output_limit=0,
+                    timeout_ms=timeout_ms,
+                    on_start=lambda: task_status.started(),  # noqa: PLW0108 - another linter looks for the call
+                    bubblewrap=launch.bubblewrap,
+                )
+            job.end("finished", outcome.exit_code, timed_out=outcome.timed_out)
+    finally:
+        if not job.ended.is_set():
+            job.end("stopped")
+
+
+class BackgroundJobs:
+    """The jobs of all sessions; a session sees and ends its own only. Made by `open_background_jobs`."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._jobs: dict[SessionId, dict[str, _Job]] = {}
+        self._started = 0
+
+    async def start(
+        self, session_id: SessionId, command: str, confinement: Confinement, *, timeout_ms: int | None = None
+    ) -> str:
+        """Start a command and return the id of its job.
+
+        Raises:
+            ToolFailed: There are too many jobs, or it could not be started.
+
+        Cancellation: before the program runs it is ended; from then on it is a job like any other.
+        """
+        ours = self._running(session_id)
+        if len(ours) >= MAX_RUNNING_PER_SESSION:
+            raise ToolFailed(f"{len(ours)} jobs are running in this session already; stop one with job_stop first")
+        if sum(len(self._running(each)) for each in self._jobs) >= MAX_RUNNING:
+            raise ToolFailed("too many jobs are running in other sessions; try again later")
+        self._started += 1
+        job = _Job(f"job_{self._started}", command)
+        jobs = self._jobs.setdefault(session_id, {})
+        jobs[job.job_id] = job
+        try:
+            await self._nursery.start(run, job, confinement, timeout_ms)
+        except BaseException:
+            jobs.pop(job.job_id, None)
+            raise
+        self._forget_old(session_id)
+        return job.job_id
+
+    def list(self, session_id: SessionId) -> tuple[JobInfo, ...]:
+        """Return the jobs of a session, the oldest first."""
+        return tuple(job.info for job in self._jobs.get(session_id, {}).values())
+
+    async def read(self, session_id: SessionId, job_id: str, *, wait_ms: int = 0) -> JobOutput:
+        """Take what a job wrote since the last time, and if that is nothing wait a while for more or for its end.
+
+        Cancellation: nothing is taken.
+        """
+        job = self._job(session_id, job_id)
+        with trio.move_on_after(wait_ms / 1000):
+            while not job.info.unread and not job.ended.is_set():
+                await job.changed.wait()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return job.take()
+
+    async def stop(self, session_id: SessionId, job_id: str) -> JobOutput:
+        """End a job with everything it started, and return its last output.
+
+        Cancellation: the job is being ended all the same.
+        """
+        job = self._job(session_id, job_id)
+        job.scope.cancel(reason="the job was stopped")
+        await job.ended.wait()
+        return job.take()
+
+    async def stop_session(self, session_id: SessionId) -> int:
+        """End and forget all jobs of a session, and return how many of them were running.
+
+        Cancellation: they are being ended all the same, and are listed until they have.
+        """
+        running = self._running(session_id)
+        self.cancel_session(session_id)
+        for job in running:
+            await job.ended.wait()
+        if not self._running(session_id):
+            self._jobs.pop(session_id, None)
+        return len(running)
+
+    def cancel_session(self, session_id: SessionId) -> None:
+        """Begin to end all jobs of a session; those that have not ended yet are still listed as running."""
+        for job in self._running(session_id):
+            job.scope.cancel(reason="the session was stopped")
+
+    def _job(self, session_id: SessionId, job_id: str) -> _Job:
+        jobs = self._jobs.get(session_id, {})
+        if job_id not in jobs:
+            known = f"there are {', '.join(jobs)}" if jobs else "there are none in this session"
+            raise ToolFailed(f"there is no job {job_id[:100]!r}; {known}")
+        return jobs[job_id]
+
+    def _running(self, session_id: SessionId) -> tuple[_Job, ...]:
+        return tuple(job for job in self._jobs.get(session_id, {}).values() if not job.ended.is_set())
+
+    def _forget_old(self, session_id: SessionId) -> None:
+        jobs = self._jobs.get(session_id, {})
+        finished = [job_id for job_id, job in jobs.items() if job.ended.is_set()]
+        for job_id in finished[: max(0, len(finished) - MAX_FINISHED_PER_SESSION)]:
+            del jobs[job_id]
+
+
+@asynccontextmanager
+async def open_background_jobs() -> AsyncGenerator[BackgroundJobs]:
+    """Open a registry of jobs; at the end of the block all that still run are ended, side by side."""
+    async with trio.open_nursery() as nursery:
+        try:
+            yield BackgroundJobs(nursery)
+        finally:
+            nursery.cancel_scope.cancel(reason="the service ends")

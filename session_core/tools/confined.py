@@ -1,0 +1,216 @@
+"""How a command is run: in a sandbox as the session's policy says, or not at all without a person's yes."""
+
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
+from session_core.confine.contents import WorkspaceRefused
+from session_core.confine.plan import SandboxPlan, hold_places, plan_sandbox, without_vanished
+from session_core.confine.protected import PROTECTED
+from session_core.confine.secrets import clean_environment, hidden_places
+from session_core.tools.base import ToolContext, ToolFailed
+
+QUIET: Final = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "TERM": "dumb"}
+"""Nobody is there to scroll or to type a password: programs must not wait for it."""
+_SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
+
+
+@attrs.frozen(kw_only=True)
+class ShellSetup:
+    """What the service knows about the place where commands run.
+
+    Attributes:
+        hidden: Paths no command may see: the home of this service.
+        filter_file: The filter for system calls, see `confine.seccomp`.
+        environment: Of which the harmless part is handed on; ours when left out.
+        user_home: The folder whose keys and tokens are hidden; the user's own when left out.
+        bubblewrap_places: Where to look for bubblewrap; the folders of the system when left out.
+    """
+
+    hidden: tuple[str, ...] = ()
+    filter_file: str | None = None
+    environment: Mapping[str, str] | None = attrs.field(default=None, repr=False)  # keys are in it
+    user_home: str | None = None
+    bubblewrap_places: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Launch:
+    """How to run one command, for `run_in_group`."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    bubblewrap: str | None
+
+
+@attrs.frozen(kw_only=True)
+class Wider:
+    """What a single command may do beyond the session's policy, if a person agrees to it."""
+
+    network: bool = False
+    protected: bool = False
+
+    @property
+    def reason(self) -> str | None:
+        """Why a person must be asked."""
+        wants = [
+            words
+            for wanted, words in (
+                (self.network, "use the network"),
+                (self.protected, "change protected files such as .git"),
+            )
+            if wanted
+        ]
+        return f"it wants to {' and '.join(wants)}" if wants else None
+
+
+@attrs.frozen(kw_only=True)
+class Confinement:
+    """What a command is going to run in; `unconfined` says why there is no sandbox although the policy asks for one."""
+
+    folder: str
+    environment: Mapping[str, str]
+    plan: SandboxPlan | None = None
+    bubblewrap: Bubblewrap | None = None
+    unconfined: str | None = None
+    wider: Wider = Wider()
+
+
+async def confine(
+    context: ToolContext, setup: ShellSetup, *, workdir: str = ".", wider: Wider | None = None
+) -> Confinement:
+    """Find out how a command would run here; looks, and changes nothing.
+
+    Raises:
+        ToolFailed: The folder is not there, or outside of what the session may use.
+    """
+    wider = wider or Wider()
+    ours = os.environ if setup.environment is None else setup.environment
+    folder = await trio.to_thread.run_sync(_folder, context, workdir, abandon_on_cancel=True)
+    confinement = Confinement(folder=folder, environment={**clean_environment(ours), **QUIET}, wider=wider)
+    if context.sandbox.mode == "full_access":
+        return confinement
+    places = () if setup.bubblewrap_places is None else (setup.bubblewrap_places,)
+    found = await find_bubblewrap(*places)
+    if isinstance(found, NoBubblewrap):
+        return attrs.evolve(confinement, unconfined=found.reason)
+
+    def planned() -> SandboxPlan:
+        return plan_sandbox(
+            context.cwd,
+            user_home=setup.user_home or ours.get("HOME") or str(Path.home()),
+            environment=ours,
+            writable_roots=context.sandbox.writable_roots,
+            readable_roots=(context.outputs,) if context.outputs is not None else (),
+            hidden=(*setup.hidden, *context.hidden, *hidden_places()),
+            read_only=context.sandbox.mode == "read_only",
+            network=context.sandbox.network or wider.network,
+            protected=() if wider.protected else PROTECTED,
+            filter_file=setup.filter_file,
+            cwd=folder,
+        )
+
+    try:
+        plan = await trio.to_thread.run_sync(planned, abandon_on_cancel=True)
+    except WorkspaceRefused as error:
+        return attrs.evolve(confinement, unconfined=str(error))
+    plan = attrs.evolve(plan, environment=tuple(sorted((dict(plan.environment) | QUIET).items())))
+    return attrs.evolve(confinement, environment=dict(plan.environment), plan=plan, bubblewrap=found)
+
+
+@asynccontextmanager
+async def launched(command: str, confinement: Confinement) -> AsyncGenerator[Launch]:
+    """Make ready what the sandbox needs on the disk, for as long as the command runs."""
+    argv = [await trio.to_thread.run_sync(_shell), "-c", command]
+    plan, bubblewrap = confinement.plan, confinement.bubblewrap
+    if plan is None or bubblewrap is None:
+        yield Launch(argv=tuple(argv), cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
+        return
+    held = ExitStack()
+
+    def ready(plan: SandboxPlan) -> SandboxPlan:
+        held.enter_context(hold_places(plan))
+        return without_vanished(plan)
+
+    try:
+        plan = await trio.to_thread.run_sync(ready, plan)
+    except (WorkspaceRefused, OSError) as error:
+        raise ToolFailed(f"the sandbox cannot be made: {error}") from error
+    try:
+        yield Launch(
+            argv=tuple(sandbox_argv(argv, plan, bubblewrap)),
+            cwd=confinement.folder,
+            env=confinement.environment,
+            bubblewrap=bubblewrap.path,
+        )
+    finally:
+        with trio.CancelScope(shield=True):  # a few calls of the file system
+            await trio.to_thread.run_sync(held.close)
+
+
+@attrs.frozen(kw_only=True)
+class ConfinedReading:
+    """How to run a program that only reads files of the workspace; unconfined where nothing can be confined."""
+
+    environment: Mapping[str, str]
+    plan: SandboxPlan | None = None
+    bubblewrap: Bubblewrap | None = None
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """The command line that runs this command."""
+        if self.plan is None or self.bubblewrap is None:
+            return list(command)
+        return sandbox_argv(command, self.plan, self.bubblewrap)
+
+
+async def confine_reading(context: ToolContext, environment: Mapping[str, str]) -> ConfinedReading:
+    """Find out how to run a program that opens files by their paths, which somebody may swap for links meanwhile.
+
+    It sees no more than a command of the model sees, and that with no right to change anything.
+    """
+    unconfined = ConfinedReading(environment=environment)
+    found = await find_bubblewrap()
+    if context.sandbox.mode == "full_access" or isinstance(found, NoBubblewrap):
+        return unconfined
+
+    def planned() -> SandboxPlan:
+        plan = plan_sandbox(
+            context.cwd,
+            user_home=str(Path.home()),
+            environment={},
+            readable_roots=(*context.sandbox.writable_roots, *((context.outputs,) if context.outputs else ())),
+            hidden=(*context.hidden, *hidden_places()),
+            read_only=True,
+        )
+        return attrs.evolve(plan, environment=tuple(environment.items()))
+
+    try:
+        plan = await trio.to_thread.run_sync(planned, abandon_on_cancel=True)
+    except WorkspaceRefused:
+        return unconfined
+    return ConfinedReading(environment=environment, plan=plan, bubblewrap=found)
+
+
+def _shell() -> str:
+    return next((path for path in _SHELLS if Path(path).exists()), "/bin/sh")
+
+
+def _folder(context: ToolContext, workdir: str) -> str:
+    """The folder to run in, behind all links, which must be in one that the session may use."""
+    try:
+        folder = Path(context.cwd, workdir).resolve(strict=True)
+        roots = [Path(root).resolve() for root in (context.cwd, *context.sandbox.writable_roots)]
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ToolFailed(f"there is no folder {workdir!r} to run a command in") from error
+    if not folder.is_dir():
+        raise ToolFailed(f"{workdir!r} is not a folder, so no command can run there")
+    if context.sandbox.mode != "full_access" and not any(folder.is_relative_to(root) for root in roots):
+        raise ToolFailed(f"the folder {workdir!r} is outside of the working folder, and commands run inside only")
+    return str(folder)

@@ -1,0 +1,200 @@
+"""Changing parts of a file: one place, every place, or several edits that are made together or not at all.
+
+The file is read anew for every call and its places are found by their text, so it does not matter what else has been
+changed in it since the model last saw it. If it changes between reading and writing, the edit is thought through again.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from session_core.confine.contents import FileChanged
+from session_core.confine.workspace import Workspace
+from session_core.limits import MAX_ERROR_CHARS
+from session_core.tools.arguments import (
+    flag_argument,
+    objects_argument,
+    path_argument,
+    refuse_unknown,
+    text_argument,
+)
+from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.diffs import difference
+from session_core.tools.matching import NoSinglePlace, replace_text
+from session_core.tools.text_files import (
+    FILE_ARGUMENT,
+    MAX_FILE_BYTES,
+    WRITES,
+    explained,
+    in_thread,
+    in_words,
+    plain_name,
+    read_text,
+)
+from session_core.tools.write import FileChange, make, preview_of
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.tools import ToolSpec
+
+MAX_EDITS: Final = 100
+"""Edits in one call; with more, writing the whole file is clearer."""
+_TRIES: Final = 3
+
+_EDIT_ARGUMENTS: Final = {
+    "old_text": {
+        "type": "string",
+        "minLength": 1,
+        "description": "The text to replace, with its indentation and without line numbers; it must be there once.",
+    },
+    "new_text": {"type": "string", "description": "What to put in its place; empty to remove it."},
+    "replace_all": {"type": "boolean", "description": "Replace every place where old_text is; false if left out."},
+}
+
+
+@attrs.frozen(kw_only=True)
+class TextEdit:
+    """One replacement."""
+
+    old: str
+    new: str
+    replace_all: bool = False
+
+    @classmethod
+    def read(cls, arguments: JsonObject) -> "TextEdit":
+        """Read it from arguments that nobody has checked."""
+        return cls(
+            old=text_argument(arguments, "old_text"),
+            new=text_argument(arguments, "new_text"),
+            replace_all=flag_argument(arguments, "replace_all"),
+        )
+
+
+class _EditingTool:
+    """What both tools do with the edits they are given."""
+
+    spec: ToolSpec
+    effects = WRITES
+
+    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
+        """Show the difference the edits would make."""
+        path, edits = self._read_arguments(arguments)
+        workspace = context.workspace
+        return await in_thread(lambda: preview_of(_plan(workspace, path, edits), workspace, "edit"))
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Make the edits; a stop comes before or after, never in between."""
+        path, edits = self._read_arguments(arguments)
+        workspace = context.workspace
+        for _ in range(_TRIES - 1):
+            try:
+                return await make(await in_thread(lambda: _plan(workspace, path, edits)), context)
+            except ToolFailed as failure:
+                if not isinstance(failure.__cause__, FileChanged):
+                    raise
+        return await make(await in_thread(lambda: _plan(workspace, path, edits)), context)
+
+    def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
+        raise NotImplementedError
+
+
+class Edit(_EditingTool):
+    """Replace a text in a file by another one."""
+
+    spec = ToolSpec(
+        name="edit",
+        description=(
+            "Replace a text in a file. old_text must be in the file exactly once, so take in enough lines around the "
+            "change, or set replace_all. Line ends of the file are kept."
+        ),
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {"path": FILE_ARGUMENT, **_EDIT_ARGUMENTS},
+                "required": ["path", "old_text", "new_text"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+
+    def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
+        refuse_unknown(arguments, self.spec)
+        return path_argument(arguments), (TextEdit.read(arguments),)
+
+
+class MultiEdit(_EditingTool):
+    """Make several edits of one file, all or none."""
+
+    spec = ToolSpec(
+        name="multi_edit",
+        description=(
+            "Make several edits of one file, one after the other, each in the text the one before has left. "
+            "If one of them cannot be made, none is."
+        ),
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {
+                    "path": FILE_ARGUMENT,
+                    "edits": {
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": MAX_EDITS,
+                        "items": {
+                            "type": "object",
+                            "properties": _EDIT_ARGUMENTS,
+                            "required": ["old_text", "new_text"],
+                            "additionalProperties": False,
+                        },
+                    },
+                },
+                "required": ["path", "edits"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+
+    def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
+        refuse_unknown(arguments, self.spec)
+        path = path_argument(arguments)
+        edits = objects_argument(arguments, "edits", most=MAX_EDITS)
+        return path, tuple(_numbered_edit(edit, number) for number, edit in enumerate(edits))
+
+
+def _numbered_edit(arguments: JsonObject, number: int) -> TextEdit:
+    unknown = next((name for name in arguments if name not in _EDIT_ARGUMENTS), None)
+    if unknown is not None:
+        raise ToolFailed(f"edits[{number}] has no part {unknown[:100]!r}; it takes {', '.join(_EDIT_ARGUMENTS)}")
+    try:
+        return TextEdit.read(arguments)
+    except ToolFailed as failure:
+        raise ToolFailed(f"edits[{number}]: {failure}") from failure
+
+
+def _plan(workspace: Workspace, path: str, edits: Sequence[TextEdit]) -> FileChange:
+    with explained(path, "edit"):
+        location = workspace.locate(path)
+    file = read_text(workspace, path)
+    name = plain_name(location.shown)
+    text, places, remarks = file.text, 0, list[str]()
+    for number, edit in enumerate(edits, 1):
+        which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+        try:
+            replaced = replace_text(text, edit.old, edit.new, replace_all=edit.replace_all)
+        except NoSinglePlace as failure:
+            none = "; none of the edits was made" if len(edits) > 1 else ""
+            raise ToolFailed(f"cannot edit {name}{none}: {which}{failure}"[:MAX_ERROR_CHARS]) from failure
+        text, places = replaced.text, places + replaced.places
+        if replaced.overlooked is not None:
+            remarks.append(f"{which}old_text was not there exactly; it matched one place but for {replaced.overlooked}")
+    data = file.encoded(text)
+    if len(data) > MAX_FILE_BYTES:
+        raise ToolFailed(f"{name} would become too large: more than {MAX_FILE_BYTES} bytes")
+    changes = difference(name, file.text, text)
+    done = f"edited {name}: {in_words(places, 'place')} ({changes.counts})"
+    return FileChange(
+        path=location.shown,
+        data=data,
+        version=file.content.version,
+        difference=changes,
+        done="\n".join([done, *(f"[{remark}]" for remark in remarks)]),
+    )

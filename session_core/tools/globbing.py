@@ -1,0 +1,91 @@
+"""Patterns for paths: `*` and `?` within a name, `**` for any number of folders, `[a-z]`, and `{one,other}`.
+
+A pattern without a slash is for names in any folder. Matching takes no longer than pattern times path, whatever they
+are: patterns come from a model.
+"""
+
+import fnmatch
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from session_core.limits import MAX_PATH_CHARS
+from session_core.tools.base import ToolFailed
+
+_MOST_ALTERNATIVES: Final = 100
+
+_Part = re.Pattern[str] | None
+"""One name of a path; None stands for any number of folders."""
+
+
+class PathPattern:
+    """A compiled pattern.
+
+    Raises:
+        ToolFailed: It is no usable pattern; the message names the argument.
+    """
+
+    def __init__(self, pattern: str, argument: str = "pattern") -> None:
+        if not pattern or len(pattern) > MAX_PATH_CHARS:
+            raise ToolFailed(f"the argument {argument!r} must be a pattern of 1 to {MAX_PATH_CHARS} characters")
+        if pattern.startswith("/") or ".." in pattern.split("/"):
+            raise ToolFailed(f"the argument {argument!r} must be a pattern for paths beneath the folder, without '..'")
+        self._alternatives: list[list[_Part]] = []
+        for each in _alternatives(pattern):
+            if len(self._alternatives) == _MOST_ALTERNATIVES:
+                raise ToolFailed(f"the argument {argument!r} stands for more than {_MOST_ALTERNATIVES} patterns")
+            self._alternatives.append(_compile(each))
+
+    def matches(self, path: str) -> bool:
+        """Whether a path fits, given relative to the folder the pattern is for."""
+        names = path.split("/")
+        return any(_matches(parts, names) for parts in self._alternatives)
+
+
+def _alternatives(pattern: str) -> Iterator[str]:
+    """Every pattern that the braces stand for; a brace without its partner is an ordinary character."""
+    waiting = [pattern]
+    while waiting:
+        each = waiting.pop()
+        inner = re.search(r"\{([^{}]*,[^{}]*)\}", each)
+        if inner is None:
+            yield each
+        elif len(waiting) <= _MOST_ALTERNATIVES:
+            choices = [each[: inner.start()] + choice + each[inner.end() :] for choice in inner[1].split(",")]
+            waiting += reversed(choices)
+        else:
+            yield from [each] * (_MOST_ALTERNATIVES + 1)  # too many, which the caller says
+
+
+def _compile(pattern: str) -> list[_Part]:
+    names = [name for name in pattern.split("/") if name not in {"", "."}]
+    if "/" not in pattern.rstrip("/"):
+        names = ["**", *names]
+    # Two `**` in a row mean no more than one, and many would take their time.
+    names = [name for place, name in enumerate(names) if name != "**" or names[place - 1 : place] != ["**"]]
+    return [None if name == "**" else re.compile(fnmatch.translate(name)) for name in names]
+
+
+def _matches(parts: Sequence[_Part], names: Sequence[str]) -> bool:
+    places = _reached(parts, {0})
+    for name in names:
+        after = set[int]()
+        for place in places:
+            if place < len(parts):
+                part = parts[place]
+                if part is None:
+                    after.add(place)
+                elif part.match(name):
+                    after.add(place + 1)
+        places = _reached(parts, after)
+    return len(parts) in places
+
+
+def _reached(parts: Sequence[_Part], places: set[int]) -> set[int]:
+    """The places in the pattern where one may be; `**` may also stand for nothing."""
+    reached = set(places)
+    for place in places:
+        while place < len(parts) and parts[place] is None:
+            place += 1
+            reached.add(place)
+    return reached

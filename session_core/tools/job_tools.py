@@ -1,0 +1,133 @@
+"""The tools by which a model looks after the commands it has started in the background."""
+
+from typing import Final
+
+from session_core.limits import MAX_NAME_CHARS
+from session_core.tools.arguments import count_argument, refuse_unknown, text_argument
+from session_core.tools.background import BackgroundJobs, JobInfo, JobOutput
+from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.confined import ShellSetup
+from session_core.tools.shell import RESULT_CHARS, Shell
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.tools import Effect, ToolSpec
+
+MAX_WAIT_MS: Final = 60_000
+"""Waiting longer than this, a model had better do something else."""
+
+# They reach only jobs of their own session, whose start was allowed.
+_EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
+_JOB_ID: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS, "description": "The id of the job."}
+
+
+def shell_tools(jobs: BackgroundJobs, setup: ShellSetup | None = None) -> tuple[Tool, ...]:
+    """Return the shell and the tools for what it leaves running."""
+    return (Shell(jobs, setup), ReadJob(jobs), StopJob(jobs), ListJobs(jobs))
+
+
+class ReadJob:
+    """Show what a job has written since the last look."""
+
+    spec = ToolSpec(
+        name="job_output",
+        description="Read what a background job has written since you last looked, and learn whether it still runs.",
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {
+                    "job_id": _JOB_ID,
+                    "wait_ms": {
+                        "type": "integer",
+                        "minimum": 0,
+                        "maximum": MAX_WAIT_MS,
+                        "description": "How long to wait if there is nothing new; 0 if left out.",
+                    },
+                },
+                "required": ["job_id"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+    effects = _EFFECTS
+
+    def __init__(self, jobs: BackgroundJobs) -> None:
+        self._jobs = jobs
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Read, waiting if need be; on cancel the output stays unread."""
+        refuse_unknown(arguments, self.spec)
+        wait_ms = count_argument(arguments, "wait_ms", least=0) or 0
+        if wait_ms > MAX_WAIT_MS:
+            raise ToolFailed(f"the argument 'wait_ms' must be at most {MAX_WAIT_MS}")
+        return _output(await self._jobs.read(context.session_id, text_argument(arguments, "job_id"), wait_ms=wait_ms))
+
+
+class StopJob:
+    """End a job."""
+
+    spec = ToolSpec(
+        name="job_stop",
+        description="End a background job with everything it has started, and read its last output.",
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {"job_id": _JOB_ID},
+                "required": ["job_id"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+    effects = _EFFECTS
+
+    def __init__(self, jobs: BackgroundJobs) -> None:
+        self._jobs = jobs
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """End it; on cancel it is being ended all the same."""
+        refuse_unknown(arguments, self.spec)
+        return _output(await self._jobs.stop(context.session_id, text_argument(arguments, "job_id")))
+
+
+class ListJobs:
+    """Show all jobs of the session."""
+
+    spec = ToolSpec(
+        name="job_list",
+        description="List the background jobs of this session and how they stand.",
+        parameters=JsonObject({"type": "object", "properties": {}, "additionalProperties": False}),
+    )
+    effects = _EFFECTS
+
+    def __init__(self, jobs: BackgroundJobs) -> None:
+        self._jobs = jobs
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """List them; there is nothing to cancel."""
+        refuse_unknown(arguments, self.spec)
+        jobs = self._jobs.list(context.session_id)
+        return ToolOutput(text="\n".join(map(_line, jobs)) or "there are no background jobs in this session")
+
+
+def _line(info: JobInfo) -> str:
+    first, *more = info.command.strip().splitlines()
+    unread = f", {info.unread} characters unread" if info.unread else ""
+    return f"{info.job_id}: {_standing(info)}{unread}: {first[:200]}{' ...' if more or len(first) > 200 else ''}"
+
+
+def _output(output: JobOutput) -> ToolOutput:
+    text, missed = output.text, output.missed
+    if len(text) > RESULT_CHARS:
+        missed += len(text) - RESULT_CHARS
+        text = text[-RESULT_CHARS:]
+    before = f"[{missed} earlier characters are lost]\n" if missed else ""
+    text = text or "(nothing new)"
+    gap = "" if text.endswith("\n") else "\n"
+    return ToolOutput(
+        text=f"{before}{text}{gap}[{output.info.job_id}: {_standing(output.info)}]",
+        details=JsonObject({"state": output.info.state, "exit_code": output.info.exit_code, "missed": missed}),
+    )
+
+
+def _standing(info: JobInfo) -> str:
+    if info.timed_out:
+        return "ended at its time limit"
+    return info.state if info.state != "finished" else f"finished with exit code {info.exit_code}"

@@ -1,0 +1,306 @@
+"""Finding the place in a text that an edit means.
+
+The text to be replaced is looked for exactly first. Models often get invisible things wrong, so when nothing is found,
+the same is tried with growing lenience: typographic characters, blanks at line ends, indentation. A lenient match
+counts only if it is the only one of its kind, and what the model did not mean to change stays as it is in the file.
+
+A file whose lines all end with CR LF is handled as if they ended with LF and gets its line ends back.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from session_core.tools.diffs import changed_spans, split_lines
+from session_core.tools.nearest import nearest_lines
+
+_LOOK_ALIKES: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+        **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u202f", " "),
+    }
+)
+"""One character for one, so that a place in the changed text is the same place in the original."""
+_MOST_CANDIDATES: Final = 200
+"""Places with the right words and any indentation that are looked at; more are hardly one place."""
+_MOST_CHARS: Final = 10_000_000
+"""A short text with many places can become a text without end, and edits follow one another."""
+_TAB_WIDTHS: Final = (4, 2, 8, 3)
+_SHOWN_PLACES: Final = 8
+
+
+class NoSinglePlace(Exception):
+    """The text to be replaced was not found, or found more than once; the message says what would help."""
+
+
+@attrs.frozen(kw_only=True)
+class Replaced:
+    """A text after an edit; `overlooked` names the differences that had to be overlooked to find the place."""
+
+    text: str
+    places: int = 1
+    overlooked: str | None = None
+
+
+def replace_text(text: str, old: str, new: str, *, replace_all: bool = False) -> Replaced:
+    """Replace the one place where `old` is, or every place.
+
+    Raises:
+        NoSinglePlace: There is no such place, or more than one and not all are meant.
+    """
+    if not old:
+        raise NoSinglePlace("old_text is empty; say which text to replace, or use write for a whole file")
+    if old == new:
+        raise NoSinglePlace("old_text and new_text are the same, so there is nothing to change")
+    if not has_only_crlf(text) or "\r" in _with_lf(old):
+        return _replace(text, old, new, replace_all=replace_all)
+    done = _replace(_with_lf(text), _with_lf(old), _with_lf(new), replace_all=replace_all)
+    return attrs.evolve(done, text=done.text.replace("\n", "\r\n"))
+
+
+def has_only_crlf(text: str) -> bool:
+    """Whether there are line ends and all of them are CR LF."""
+    return "\n" in text and text.count("\n") == text.count("\r\n")
+
+
+def _with_lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _replace(text: str, old: str, new: str, *, replace_all: bool) -> Replaced:
+    places = _places(text, old)
+    if places and replace_all:
+        count = text.count(old)
+        if len(text) + count * (len(new) - len(old)) > _MOST_CHARS:
+            raise NoSinglePlace(
+                f"old_text is there {count} times, and with so many new texts the file would be too large"
+            )
+        return Replaced(text=text.replace(old, new), places=count)
+    if len(places) > 1:
+        raise NoSinglePlace(_ambiguous(text, places, "old_text is there"))
+    if places:
+        return Replaced(text=_put(text, places[0], places[0] + len(old), new))
+    return _replace_leniently(text, old, new)
+
+
+def _places(text: str, old: str) -> list[int]:
+    """Where `old` begins, overlapping places included; at most one more than are ever shown."""
+    found: list[int] = []
+    place = text.find(old)
+    while place >= 0 and len(found) <= _SHOWN_PLACES:
+        found.append(place)
+        place = text.find(old, place + 1)
+    return found
+
+
+def _put(text: str, start: int, stop: int, new: str) -> str:
+    """Put a new text in place of a part, with line ends like those around it."""
+    if text[start - 1 : start + 1] == "\r\n" and start > 0:
+        start -= 1  # half a line end is no place to cut
+    return text[:start] + _with_ends(new, _line_end_near(text, start)) + text[stop:]
+
+
+def _with_ends(text: str, end: str) -> str:
+    return re.sub(r"(?<!\r)\n", "\r\n", text) if end == "\r\n" else text
+
+
+def _line_end_near(text: str, place: int) -> str:
+    after = text.find("\n", place)
+    at = after if after >= 0 else text.rfind("\n", 0, place)
+    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
+
+
+def _ambiguous(text: str, places: Sequence[int], what: str) -> str:
+    numbers = [text.count("\n", 0, place) + 1 for place in places]
+    shown = ", ".join(map(str, numbers[:_SHOWN_PLACES]))
+    more = " and more" if len(numbers) > _SHOWN_PLACES else ""
+    count = "many" if more else str(len(numbers))
+    return (
+        f"{what} {count} times, beginning in lines {shown}{more}; "
+        "take in some lines around the one that is meant, or set replace_all"
+    )
+
+
+# Lenient matches.
+
+
+def _replace_leniently(text: str, old: str, new: str) -> Replaced:
+    if not old.strip():
+        raise NoSinglePlace("old_text holds only blanks, and they are not in the file like this")
+    typographic = _places(text.translate(_LOOK_ALIKES), old.translate(_LOOK_ALIKES))
+    if len(typographic) > 1:
+        raise NoSinglePlace(_ambiguous(text, typographic, "old_text is there, but for typographic characters,"))
+    if typographic:
+        start = typographic[0]
+        kept = _keep_ends(text[start : start + len(old)], old, new)
+        return Replaced(text=_put(text, start, start + len(old), kept), overlooked="typographic characters")
+    page, given = _Page(text), _Given.of(old, new)
+    for overlooked, matches in (
+        ("line ends", page.alike(given, _without_end)),
+        ("line ends and typographic characters", page.alike(given, _plain)),
+        ("indentation", page.shifted(given)),
+    ):
+        if len(matches) > 1:
+            raise NoSinglePlace(
+                _ambiguous(
+                    text, [page.starts[match.line] for match in matches], f"but for {overlooked}, old_text is there"
+                )
+            )
+        if matches:
+            return Replaced(text=page.put(given, matches[0]), overlooked=overlooked)
+    raise NoSinglePlace(nearest_lines(page.lines, given.old))
+
+
+def _keep_ends(found: str, old: str, new: str) -> str:
+    """What `new` has in common with `old` at its beginning and end is kept as it was found in the file."""
+    shorter = min(len(old), len(new))
+    head = next((place for place in range(shorter) if old[place] != new[place]), shorter)
+    tail = next((back for back in range(shorter - head) if old[-1 - back] != new[-1 - back]), shorter - head)
+    return found[:head] + new[head : len(new) - tail] + found[len(found) - tail :]
+
+
+def _without_end(line: str) -> str:
+    return line.rstrip(" \t\r\n")
+
+
+def _plain(line: str) -> str:
+    return line.translate(_LOOK_ALIKES).rstrip(" \t\r\n")
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+@attrs.frozen
+class _Given:
+    """The lines of an edit, and whether its last line is meant with its end."""
+
+    old: list[str]
+    new: list[str]
+    with_end: bool
+
+    @classmethod
+    def of(cls, old: str, new: str) -> "_Given":
+        with_end = old.endswith("\n")
+        lines = [line.rstrip("\r\n") for line in split_lines(new)]
+        if new.endswith("\n") and not with_end:
+            lines.append("")  # one line end more than before is one line more
+        return cls([line.rstrip("\r\n") for line in split_lines(old)], lines, with_end)
+
+
+@attrs.frozen
+class _Shift:
+    """How the indentation in the file differs from the given one: by a constant, or tabs for blanks."""
+
+    added: str = ""
+    removed: str = ""
+    tab_width: int = 0
+    expands: bool = False
+
+    def apply(self, indentation: str) -> str:
+        if self.expands:
+            return indentation.replace("\t", " " * self.tab_width)
+        if self.tab_width:
+            return indentation.replace(" " * self.tab_width, "\t")
+        if self.removed:
+            return indentation.removeprefix(self.removed) if indentation.startswith(self.removed) else ""
+        return self.added + indentation
+
+    def fits(self, given: str, found: str) -> bool:
+        return given.startswith(self.removed) and self.apply(given) == found
+
+    def move(self, line: str) -> str:
+        body = line.lstrip(" \t")
+        return self.apply(_indentation(line)) + body if body else line
+
+
+_View = Callable[[str], str]
+"""What of a line matters."""
+
+
+@attrs.frozen
+class _Match:
+    line: int
+    shift: _Shift = _Shift()
+
+
+class _Page:
+    """A text by its lines."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = split_lines(text)
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line))
+
+    def alike(self, given: _Given, view: _View) -> list[_Match]:
+        """Places where the lines are the same in the eyes of `view`; two are enough to know that it is not one."""
+        return [_Match(line) for line, _ in zip(self._runs(given, view), range(_SHOWN_PLACES + 1), strict=False)]
+
+    def shifted(self, given: _Given) -> list[_Match]:
+        """Places where the lines are the same but for one and the same change of indentation."""
+        found: list[_Match] = []
+        runs = self._runs(given, lambda line: _plain(line).lstrip(" \t"))
+        for line, _ in zip(runs, range(_MOST_CANDIDATES), strict=False):
+            shift = _shift_between(given.old, self.lines[line : line + len(given.old)])
+            if shift is not None:
+                found.append(_Match(line, shift))
+        return found
+
+    def _runs(self, given: _Given, view: _View) -> Iterator[int]:
+        # Each line becomes one character, and the search for a run of lines a search for a text, which is quick
+        # whatever the lines are.
+        alphabet: dict[str, str] = {}
+        for line in given.old:
+            alphabet.setdefault(view(line), chr(len(alphabet) + 1))
+        needle = "".join(alphabet[view(line)] for line in given.old)
+        hay = "".join(alphabet.get(view(line), "\0") for line in self.lines)
+        place = hay.find(needle)
+        while place >= 0:
+            yield place
+            place = hay.find(needle, place + 1)
+
+    def put(self, given: _Given, match: _Match) -> str:
+        """Replace the lines found; those that the edit repeats stay as they are in the file."""
+        first, count = match.line, len(given.old)
+        found = self.lines[first : first + count]
+        start, stop = self.starts[first], self.starts[first + count]
+        end = _line_end_near(self.text, start)
+        pieces: list[str] = []
+        place = 0
+        for a, b, c, d in changed_spans(given.old, given.new):
+            pieces += found[place:a]
+            pieces += [match.shift.move(line) + end for line in given.new[c:d]]
+            place = b
+        pieces += found[place:]
+        body = "".join(pieces)
+        body = body.removesuffix(_end_of(body))
+        last_end = _end_of(found[-1]) if pieces or not given.with_end else ""
+        return self.text[:start] + body + last_end + self.text[stop:]
+
+
+def _end_of(line: str) -> str:
+    return "\r\n" if line.endswith("\r\n") else "\n" if line.endswith("\n") else ""
+
+
+def _shift_between(given: Sequence[str], found: Sequence[str]) -> _Shift | None:
+    pairs = [(_indentation(a), _indentation(b)) for a, b in zip(given, found, strict=True) if a.strip()]
+    for shift in _possible_shifts(*pairs[0]):
+        if all(shift.fits(a, b) for a, b in pairs):
+            return shift
+    return None
+
+
+def _possible_shifts(given: str, found: str) -> Iterator[_Shift]:
+    if found.endswith(given):
+        yield _Shift(added=found[: len(found) - len(given)])
+    if given.endswith(found) and given != found:
+        yield _Shift(removed=given[: len(given) - len(found)])
+    for width in _TAB_WIDTHS:
+        yield _Shift(tab_width=width)
+        yield _Shift(tab_width=width, expands=True)

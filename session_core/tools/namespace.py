@@ -1,0 +1,92 @@
+"""What runs inside a bubblewrap, seen from outside: whether anything is left of it, and how to end it.
+
+Everything inside lives in a process namespace of its own, whatever sessions and groups it makes. The namespace is gone
+when its first process is, and the kernel takes all others with it. Bubblewrap tells us the number of that process. It
+does not wait for it, however: bubblewrap itself may be gone while the inside is still being ended.
+"""
+
+import fcntl
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+_PROC: Final = Path("/proc")
+_MOST_TOLD: Final = 4_096
+"""What bubblewrap tells is a line of JSON."""
+
+
+class Namespace:
+    """The inside of one bubblewrap; `told` is the descriptor to hand to its `--info-fd`."""
+
+    def __init__(self) -> None:
+        listening, told = os.pipe()
+        # Small numbers are used on the way: the shell that opens the filter for system calls may take any up to 9.
+        self.told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, 10)
+        os.close(told)
+        self._listening = trio.lowlevel.FdStream(listening)
+        self._told_closed = False
+        self._first: int | None = None
+        self._handle: int | None = None
+
+    def started(self) -> None:
+        """Bubblewrap has its own copy of `told` now, or never will."""
+        if not self._told_closed:
+            self._told_closed = True
+            os.close(self.told)
+
+    async def learn(self) -> None:
+        """Hear from bubblewrap which process is the first inside; nothing is heard when it could not make one."""
+        heard = bytearray()
+        while len(heard) < _MOST_TOLD and (piece := await self._listening.receive_some(_MOST_TOLD)):
+            heard += piece
+            if b"}" in piece:
+                break
+        with suppress(ValueError, KeyError, TypeError, ProcessLookupError):
+            first = int(json.loads(heard)["child-pid"])
+            self._handle = os.pidfd_open(first)
+            self._first = first
+
+    async def ask_to_end(self) -> None:
+        """Send SIGTERM to everything inside but the first process, which is a part of bubblewrap."""
+        if self._handle is None:
+            with trio.move_on_after(0.1):  # it was ended right after its start, and is about to tell
+                await self.learn()
+        if self._first is not None:
+            for pid in await trio.to_thread.run_sync(_descendants, self._first):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGTERM)
+
+    async def end(self) -> None:
+        """Kill what is left and wait until the whole namespace is gone."""
+        if self._handle is None:
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        await trio.lowlevel.wait_readable(self._handle)
+
+    def close(self) -> None:
+        """Let go of all descriptors."""
+        self.started()
+        os_handle, self._handle = self._handle, None
+        if os_handle is not None:
+            os.close(os_handle)
+        self._listening.close()
+
+
+def _descendants(first: int) -> list[int]:
+    """The processes below this one, itself left out."""
+    parents: dict[int, int] = {}
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                status = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+                parents[int(entry.name)] = int(status.rpartition(")")[2].split()[1])
+    found = [first]
+    for pid in found:  # grows while it is walked
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found[1:]

@@ -1,0 +1,284 @@
+"""Searching in files with a regular expression.
+
+The workspace decides which files are searched: beneath the folder, not through links, without what the project ignores.
+Two programs can search them: ripgrep where there is one, else our own (`search_worker`), which also takes patterns that
+ripgrep has no notion of, such as those that look ahead. Either runs as a process with a time limit, so no pattern can
+hold up the service.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, cast
+
+import attrs
+import trio
+
+from session_core.confine.workspace import Workspace
+from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
+from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.confined import ConfinedReading, confine_reading
+from session_core.tools.globbing import PathPattern
+from session_core.tools.listing import FOLDER_ARGUMENT, files_beneath
+from session_core.tools.process import run_in_group
+from session_core.tools.search_results import SearchResults, Show, laid_out
+from session_core.tools.text_files import MAX_FILE_BYTES, READS, explained, in_thread, preview_reading
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.tools import ToolSpec
+
+MAX_PATTERN_CHARS: Final = 10_000
+MAX_MATCHES: Final = 200
+"""Lines that fit in one answer, unless another number is asked for."""
+MOST_MATCHES: Final = 2_000
+MAX_CONTEXT: Final = 20
+MAX_SEARCHED_FILES: Final = 50_000
+SEARCH_SECONDS: Final = 20.0
+"""A search that takes longer is of no help in a conversation."""
+_MAX_ARGUMENT_BYTES: Final = 500_000
+"""Names of files handed to one program; Linux takes four times as much, other systems twice."""
+_WORKER: Final = str(Path(__file__).with_name("search_worker.py"))
+
+Engine = Literal["ripgrep", "own"]
+
+
+@attrs.frozen(kw_only=True)
+class Query:
+    """What to look for, and how much of it to show."""
+
+    pattern: str
+    literal: bool = False
+    ignore_case: bool = False
+    context: int = 0
+    show: Show = "lines"
+    limit: int = MAX_MATCHES
+
+    @property
+    def max_per_file(self) -> int:
+        """One match tells that a file belongs on the list; a count goes through to the end."""
+        return {"files": 1, "counts": MAX_FILE_BYTES, "lines": self.limit + 1}[self.show]
+
+
+class Grep:
+    """Find lines in files; `engine` settles which program searches, otherwise ripgrep does where there is one."""
+
+    spec = ToolSpec(
+        name="grep",
+        description=(
+            "Find the lines in files that fit a regular expression, with their numbers. Searches line by line in a "
+            "file or in all files beneath a folder; files that the project ignores and binary files are left out."
+        ),
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {
+                    "pattern": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": MAX_PATTERN_CHARS,
+                        "description": "The regular expression.",
+                    },
+                    "path": {**FOLDER_ARGUMENT, "description": "A file or folder; the working folder if left out."},
+                    "include": {"type": "string", "minLength": 1, "description": "Only files like this: *.{c,h}"},
+                    "literal": {"type": "boolean", "description": "Take the pattern as plain text."},
+                    "ignore_case": {"type": "boolean", "description": "Take capitals and small letters as the same."},
+                    "context": {
+                        "type": "integer",
+                        "minimum": 0,
+                        "maximum": MAX_CONTEXT,
+                        "description": "How many lines to show before and after each.",
+                    },
+                    "show": {
+                        "enum": ["lines", "files", "counts"],
+                        "description": "The lines (if left out), only the names of the files, or how many lines fit.",
+                    },
+                    "limit": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": MOST_MATCHES,
+                        "description": f"How many lines, or files, at the most; {MAX_MATCHES} if left out.",
+                    },
+                },
+                "required": ["pattern"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+    effects = READS
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._engine = engine
+
+    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
+        """Say what it would read; on cancel nothing has happened."""
+        return await preview_reading("search in", path_argument(arguments, default="."), context)
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Search; on cancel the searching process has ended when `Cancelled` goes on."""
+        refuse_unknown(arguments, self.spec)
+        query = _read_query(arguments)
+        path = path_argument(arguments, default=".")
+        include = PathPattern(text_argument(arguments, "include"), "include") if arguments.get("include") else None
+        workspace = context.workspace
+        with trio.move_on_after(SEARCH_SECONDS) as patience:
+            files, more = await in_thread(lambda: _files_to_search(workspace, path, include))
+            program = await in_thread(lambda: self._program(workspace.root))
+            # Between the walk and the search a folder may become a link: what it leads to must not be read.
+            confined = await confine_reading(context, _environment())
+            search = _Search(query=query, cwd=workspace.root, patience=patience, confined=confined)
+            await search.run(files, program)
+            return ToolOutput(text=search.answer(more=more))
+        raise ToolFailed(f"the files beneath {path!r} are too many to find in {SEARCH_SECONDS:.0f} seconds")
+
+    def _program(self, root: str) -> str | None:
+        """Where ripgrep is; a program from the folder that is searched does not count."""
+        found = None if self._engine == "own" else shutil.which("rg")
+        if found is not None and Path(found).is_absolute() and not Path(found).is_relative_to(root):
+            return found
+        if self._engine == "ripgrep":
+            raise ToolFailed("ripgrep is not installed")
+        return None
+
+
+def _read_query(arguments: JsonObject) -> Query:
+    pattern = text_argument(arguments, "pattern")
+    if not pattern or len(pattern) > MAX_PATTERN_CHARS:
+        raise ToolFailed(f"the argument 'pattern' must have 1 to {MAX_PATTERN_CHARS:,} characters")
+    if "\n" in pattern or "\0" in pattern:
+        raise ToolFailed(
+            "the argument 'pattern' is for one line at a time: it cannot hold line ends or null characters"
+        )
+    show = arguments.get("show") or "lines"
+    if show not in {"lines", "files", "counts"}:
+        raise ToolFailed("the argument 'show' must be one of lines, files, counts")
+    return Query(
+        pattern=pattern,
+        literal=flag_argument(arguments, "literal"),
+        ignore_case=flag_argument(arguments, "ignore_case"),
+        context=min(count_argument(arguments, "context", least=0) or 0, MAX_CONTEXT) if show == "lines" else 0,
+        show=cast(Show, show),
+        limit=min(count_argument(arguments, "limit") or MAX_MATCHES, MOST_MATCHES),
+    )
+
+
+def _files_to_search(workspace: Workspace, path: str, include: PathPattern | None) -> tuple[list[str], bool]:
+    """The files, and whether there are more than are ever searched."""
+    with explained(path):
+        location = workspace.locate(path)
+    try:
+        found: list[str] = []
+        for shown, inside, entry in files_beneath(workspace, path):
+            if entry.kind == "file" and 0 < entry.size <= MAX_FILE_BYTES and (not include or include.matches(inside)):
+                if len(found) == MAX_SEARCHED_FILES:
+                    return found, True
+                found.append(shown)
+        return found, False
+    except ToolFailed as failure:
+        if not isinstance(failure.__cause__, NotADirectoryError):
+            raise
+    with explained(path):
+        if workspace.read(path, max_bytes=0).size > MAX_FILE_BYTES:
+            raise ToolFailed(f"{path!r} is too large to search: more than {MAX_FILE_BYTES} bytes")
+    return [location.shown], False
+
+
+@attrs.define(kw_only=True)
+class _Search:
+    """One search, by as many programs as its files need."""
+
+    query: Query
+    cwd: str
+    patience: trio.CancelScope
+    confined: ConfinedReading
+    results: SearchResults = attrs.field(init=False)
+    _full: trio.CancelScope = attrs.field(init=False, factory=trio.CancelScope)
+    _too_slow: bool = attrs.field(init=False, default=False)
+
+    async def run(self, files: Sequence[str], ripgrep: str | None) -> None:
+        limit = trio.CancelScope(deadline=self.patience.deadline)
+        self.patience.deadline = float("inf")  # from here on there may be something to show
+        with limit, self._full:
+            if ripgrep is not None and await self._by(_ripgrep(ripgrep, self.query), files):
+                return
+            if not await self._by(_own(self.query), files):
+                raise ToolFailed("the search ended before it was done; try it again with fewer files")
+        self._too_slow = limit.cancelled_caught
+
+    async def _by(self, command: Sequence[str], files: Sequence[str]) -> bool:
+        """Search with this command; false if it does not understand the pattern."""
+        self.results = SearchResults(self.query.show, most=self.query.limit, when_full=self._full.cancel)
+        for batch in _batches(files):
+            self.results.next_program()
+            await run_in_group(
+                self.confined.argv([*command, *batch]),
+                cwd=self.cwd,
+                on_output=self.results.feed,
+                env=self.confined.environment,
+                output_limit=1_000,
+                bubblewrap=None if self.confined.bubblewrap is None else self.confined.bubblewrap.path,
+            )
+            if not self.results.is_complete:
+                if self.results.error is not None:
+                    raise ToolFailed(f"the pattern is not a valid regular expression: {self.results.error}")
+                return False
+        return True
+
+    def answer(self, *, more: bool) -> str:
+        results, what = self.results, "lines" if self.query.show == "lines" else "files"
+        remarks: list[str] = []
+        if results.is_full:
+            remarks.append(f"there are more than {self.query.limit} {what}; narrow the search, or raise the limit")
+        if self._too_slow:
+            remarks.append(
+                f"stopped after {SEARCH_SECONDS:.0f} seconds; search in fewer files or for a simpler pattern"
+            )
+        if results.too_long:
+            remarks.append(f"{results.too_long} very long lines are not shown")
+        if more:
+            remarks.append(f"only {MAX_SEARCHED_FILES:,} files were searched; name a folder further down")
+        return laid_out(results.files, self.query.show, remarks)
+
+
+def _batches(files: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for file in files:
+        # A dot in front: no name is taken for an option, nor "-" for the standard input.
+        name = file if file.startswith("/") else f"./{file}"
+        length = len(os.fsencode(name)) + 9
+        if batch and size + length > _MAX_ARGUMENT_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(name)
+        size += length
+    if batch:
+        yield batch
+
+
+def _ripgrep(program: str, query: Query) -> list[str]:
+    command = [program, "--no-config", "--json", "--no-follow", "--no-ignore", "--hidden", "--no-messages", "--crlf"]
+    command += ["--threads=1", f"--max-filesize={MAX_FILE_BYTES}", f"--max-count={query.max_per_file}"]
+    command += [f"--context={query.context}"] if query.context else []
+    command += ["--fixed-strings"] if query.literal else []
+    command += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
+    return [*command, f"--regexp={query.pattern}", "--"]
+
+
+def _own(query: Query) -> list[str]:
+    options = {
+        "pattern": query.pattern,
+        "literal": query.literal,
+        "ignore_case": query.ignore_case,
+        "context": query.context,
+        "max_per_file": query.max_per_file,
+        "max_bytes": MAX_FILE_BYTES,
+    }
+    return [sys.executable, "-I", "-S", _WORKER, json.dumps(options, ensure_ascii=False)]
+
+
+def _environment() -> dict[str, str]:
+    """What a program needs to run; none of our secrets and settings."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "SYSTEMROOT") if name in os.environ}
+    return {**kept, "LC_ALL": "C.UTF-8"}

@@ -1,0 +1,105 @@
+"""The search in files, run as a program of its own: a pattern that takes for ever is then ended with its process.
+
+It needs nothing but the standard library and speaks like `rg --json`, one JSON document per line, so that whoever reads
+it need not know which of the two has searched. Arguments: the options as JSON, then the files.
+"""
+
+import json
+import os
+import re
+import stat
+import sys
+from base64 import b64encode
+from typing import Any
+
+
+def main(arguments: list[str]) -> int:
+    """Search, and return the exit code: 0 if anything was found, 1 if nothing was, 2 if the pattern is no pattern."""
+    options = json.loads(arguments[0])
+    pattern = re.escape(options["pattern"]) if options["literal"] else options["pattern"]
+    try:
+        compiled = re.compile(pattern, re.IGNORECASE if options["ignore_case"] else 0)
+    except (re.error, OverflowError, RecursionError) as error:
+        say("error", {"message": str(error)})
+        return 2
+    found = False
+    for path in arguments[1:]:
+        lines = read_lines(path, options["max_bytes"])
+        if lines is not None:
+            found = search(path, lines, compiled, options) or found
+    say("summary", {})
+    return 0 if found else 1
+
+
+def search(path: str, lines: list[str], pattern: "re.Pattern[str]", options: dict[str, Any]) -> bool:
+    """Tell of every line that fits, and of those around it."""
+    context: int = options["context"]
+    most: int = options["max_per_file"]
+    told, found = 0, 0
+    for number, line in enumerate(lines, 1):
+        if not pattern.search(line):
+            continue
+        found += 1
+        for before in range(max(told + 1, number - context), number):
+            tell("context", path, before, lines[before - 1])
+        tell("match", path, number, line)
+        told = number
+        if found >= most:
+            break
+        # Lines after a match are context only up to the next match.
+        for after in range(number + 1, min(number + context, len(lines)) + 1):
+            if pattern.search(lines[after - 1]):
+                break
+            tell("context", path, after, lines[after - 1])
+            told = after
+    if found:
+        say("end", {"path": as_text(path), "binary_offset": None})
+        sys.stdout.flush()
+    return found > 0
+
+
+def read_lines(path: str, max_bytes: int) -> list[str] | None:
+    """The lines of a text file without their ends; nothing for what is no text, too large, or cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+            return None
+        try:
+            data = file.read(max_bytes)
+        except OSError:
+            return None
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = data.decode("utf-16", errors="replace")
+    elif b"\0" in data:
+        return None
+    else:
+        text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    *whole, last = text.split("\n")
+    return [line.removesuffix("\r") for line in (*whole, *([last] if last else []))]
+
+
+def tell(kind: str, path: str, number: int, line: str) -> None:
+    """Tell of one line."""
+    say(kind, {"path": as_text(path), "lines": {"text": line}, "line_number": number})
+
+
+def say(kind: str, data: dict[str, Any]) -> None:
+    """Write one document."""
+    sys.stdout.write(json.dumps({"type": kind, "data": data}) + "\n")
+
+
+def as_text(path: str) -> dict[str, str]:
+    """A path as text, or as bytes if it is none."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return {"bytes": b64encode(os.fsencode(path)).decode()}
+    return {"text": path}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,270 @@
+"""The tool that runs commands: confined, bounded in time and output, and gone with all they started when they end."""
+
+import os
+import secrets
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
+from session_core.tools.background import BackgroundJobs
+from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.confined import QUIET, Confinement, ShellSetup, Wider, confine, launched
+from session_core.tools.process import ProcessOutcome, run_in_group
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.tools import Effect, ToolSpec
+
+MAX_COMMAND_CHARS: Final = 30_000
+"""The kernel takes arguments of 128 KiB, and a character may need four bytes."""
+DEFAULT_TIMEOUT_MS: Final = 120_000
+"""Enough for a build or a test run of usual size."""
+MAX_TIMEOUT_MS: Final = 600_000
+"""What takes longer belongs in the background, where the model can look after it."""
+RESULT_CHARS: Final = 30_000
+"""The end of the output is what tells most; the rest is a file away."""
+MAX_OUTPUT_FILE_CHARS: Final = 10_000_000
+"""Output beyond this is thrown away."""
+
+_EFFECTS: Final[frozenset[Effect]] = frozenset({"execute"})
+_NO_SANDBOX: Final = "no sandbox here: {reason}, so every command asks"
+
+
+class Shell:
+    """Run a command line in the session's folder."""
+
+    spec = ToolSpec(
+        name="shell",
+        description=(
+            "Run a command line with bash and get its output and exit code. It has no terminal and no input. Each call "
+            "is a new shell in the working folder: variables and cd do not last. All that it starts is ended with it; "
+            f"use background=true for servers and for what takes longer than {MAX_TIMEOUT_MS // 60_000} minutes. To "
+            "read, search and edit files, prefer the tools made for it."
+        ),
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {
+                    "command": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": MAX_COMMAND_CHARS,
+                        "description": "The command line.",
+                    },
+                    "timeout_ms": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": MAX_TIMEOUT_MS,
+                        "description": f"It is ended after so many milliseconds; {DEFAULT_TIMEOUT_MS} if left out.",
+                    },
+                    "description": {"type": "string", "description": "What it is for, in a few words for people."},
+                    "background": {
+                        "type": "boolean",
+                        "description": "Start it and return at once; see job_output, job_stop and job_list.",
+                    },
+                    "workdir": {"type": "string", "description": "The folder to run in, beneath the working folder."},
+                    "network": {
+                        "type": "boolean",
+                        "description": "True if it needs the network, which is off otherwise; the user is asked.",
+                    },
+                    "change_protected": {
+                        "type": "boolean",
+                        "description": "True if it changes .git or other protected files, as git commit does; "
+                        "the user is asked.",
+                    },
+                },
+                "required": ["command"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+    effects = _EFFECTS
+
+    def __init__(self, jobs: BackgroundJobs | None = None, setup: ShellSetup | None = None) -> None:
+        self._jobs = jobs
+        self._setup = setup or ShellSetup()
+
+    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
+        """Show the exact command and what it runs in; on cancel nothing has happened."""
+        command, timeout_ms, background = self._arguments(arguments)
+        confinement = await self._confine(arguments, context)
+        first, *more = command.strip().splitlines()
+        unconfined = confinement.unconfined
+        return CallPreview(
+            summary=f"run: {first[:200]}{' ...' if more or len(first) > 200 else ''}",
+            shown=_shown(command, confinement, context, timeout_ms, background=background),
+            command=command,
+            grant=f"run in {confinement.folder}: {command}",
+            always_ask=confinement.wider.reason if unconfined is None else _NO_SANDBOX.format(reason=unconfined),
+        )
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Run it to its end or start it in the background.
+
+        Cancellation: the command and everything it started have ended when `Cancelled` goes on.
+        """
+        command, timeout_ms, background = self._arguments(arguments)
+        confinement = await self._confine(arguments, context)
+        if confinement.unconfined is not None and not context.approved:
+            raise ToolFailed(
+                f"this command was not run, because there is no sandbox here ({confinement.unconfined}) and nobody has "
+                "agreed to run it without one"
+            )
+        if (reason := confinement.wider.reason) is not None and not context.approved:
+            raise ToolFailed(f"this command was not run: {reason}, and nobody has agreed to that")
+        if background:
+            assert self._jobs is not None
+            job = await self._jobs.start(context.session_id, command, confinement, timeout_ms=timeout_ms)
+            return ToolOutput(
+                text=f"started in the background as {job}; see its output with job_output, end it with job_stop",
+                details=JsonObject({"job_id": job}),
+            )
+        kept = _Kept()
+
+        def hear(text: str) -> None:
+            kept.add(text)
+            context.report(text)
+
+        async with launched(command, confinement) as launch:
+            outcome = await run_in_group(
+                launch.argv,
+                cwd=launch.cwd,
+                env=launch.env,
+                on_output=hear,
+                output_limit=RESULT_CHARS,
+                timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS,
+                bubblewrap=launch.bubblewrap,
+            )
+        where = await _keep(kept, context) if outcome.truncated else None
+        return _output(outcome, kept, where, timeout_ms or DEFAULT_TIMEOUT_MS)
+
+    def _arguments(self, arguments: JsonObject) -> tuple[str, int | None, bool]:
+        refuse_unknown(arguments, self.spec)
+        command = text_argument(arguments, "command")
+        if not command.strip():
+            raise ToolFailed("the argument 'command' must not be empty")
+        if len(command) > MAX_COMMAND_CHARS:
+            raise ToolFailed(
+                f"the argument 'command' is longer than {MAX_COMMAND_CHARS} characters; put it into a file"
+            )
+        if "\0" in command:
+            raise ToolFailed("the argument 'command' holds a null character, which no command may")
+        timeout_ms = count_argument(arguments, "timeout_ms")
+        if timeout_ms is not None and timeout_ms > MAX_TIMEOUT_MS:
+            raise ToolFailed(f"the argument 'timeout_ms' must be at most {MAX_TIMEOUT_MS}; use background=true instead")
+        text_argument(arguments, "description", default="")
+        background = flag_argument(arguments, "background")
+        if background and self._jobs is None:
+            raise ToolFailed("nothing can run in the background here; run it without background=true")
+        return command, timeout_ms, background
+
+    async def _confine(self, arguments: JsonObject, context: ToolContext) -> Confinement:
+        workdir = path_argument(arguments, "workdir", default=".")
+        return await confine(context, self._setup, workdir=workdir, wider=_wider(arguments, context))
+
+
+def _wider(arguments: JsonObject, context: ToolContext) -> Wider:
+    """What the command asks for beyond the policy; without a sandbox there is nothing to widen."""
+    if context.sandbox.mode == "full_access":
+        return Wider()
+    return Wider(
+        network=flag_argument(arguments, "network") and not context.sandbox.network,
+        protected=flag_argument(arguments, "change_protected") and context.sandbox.mode != "read_only",
+    )
+
+
+def _shown(
+    command: str, confinement: Confinement, context: ToolContext, timeout_ms: int | None, *, background: bool
+) -> str:
+    if confinement.plan is None:
+        sandbox = "sandbox: none, it can do all that you can do"
+        network = "network: on"
+    else:
+        writable = ", ".join(confinement.plan.writable) or "nothing"
+        sandbox = f"sandbox: {context.sandbox.mode}, may change {writable}"
+        network = f"network: {'on' if confinement.plan.network else 'off'}"
+        if confinement.wider.protected:
+            sandbox += ", protected files such as .git included"
+    changed = ", ".join(f"{name}={value}" for name, value in QUIET.items())
+    handed_on = ", ".join(name for name in confinement.environment if name not in QUIET)
+    ends = "when it or the session is stopped" if timeout_ms is None else f"after {timeout_ms / 1000:g} seconds"
+    limit = ends if background else f"after {(timeout_ms or DEFAULT_TIMEOUT_MS) / 1000:g} seconds"
+    return "\n".join(
+        (
+            command,
+            "",
+            f"folder: {confinement.folder}",
+            sandbox,
+            network,
+            f"environment: {changed}; handed on: {handed_on}; nothing else",
+            f"{'in the background, ended' if background else 'ended'} {limit} at the latest",
+        )
+    )
+
+
+class _Kept:
+    """The output from its beginning, as much as may be kept."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+
+    def add(self, text: str) -> None:
+        room = MAX_OUTPUT_FILE_CHARS - self.size
+        self.size += len(text)
+        if room > 0:
+            self.pieces.append(text[:room])
+
+
+async def _keep(kept: _Kept, context: ToolContext) -> str | None:
+    """Write the whole output to a file and return its path; none when that is not possible."""
+    if context.outputs is None:
+        return None
+    folder = Path(context.outputs)
+    path = folder / f"shell-{secrets.token_hex(8)}.txt"
+
+    def write() -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.writelines(kept.pieces)
+
+    try:
+        await trio.to_thread.run_sync(write)
+    except OSError:
+        return None
+    return str(path)
+
+
+def _output(outcome: ProcessOutcome, kept: _Kept, where: str | None, timeout_ms: int) -> ToolOutput:
+    ending = _ending(outcome, timeout_ms)
+    remarks = [f"[{ending}]"]
+    if outcome.truncated:
+        lost = f"the first {kept.size - len(outcome.output)} of {kept.size} characters of output are left out here"
+        if where is None:
+            rest = "and were not kept"
+        elif kept.size > MAX_OUTPUT_FILE_CHARS:
+            rest = f"the first {MAX_OUTPUT_FILE_CHARS} characters are in {where}"
+        else:
+            rest = f"all of it is in {where}"
+        remarks.insert(0, f"[{lost}; {rest}]" if where is not None else f"[{lost} {rest}]")
+    text = outcome.output or "(no output)"
+    gap = "" if text.endswith("\n") else "\n"
+    details = {"exit_code": outcome.exit_code, "timed_out": outcome.timed_out, "output_file": where}
+    return ToolOutput(text=f"{text}{gap}" + "\n".join(remarks), details=JsonObject(details))
+
+
+def _ending(outcome: ProcessOutcome, timeout_ms: int) -> str:
+    code = outcome.exit_code
+    if outcome.timed_out:
+        return (
+            f"ended after {timeout_ms / 1000:g} seconds, which is its time limit; give it a longer timeout_ms or run "
+            "it with background=true"
+        )
+    number = -code if code < 0 else code - 128  # a shell and bubblewrap tell a signal this way
+    with suppress(ValueError):
+        name = signal.Signals(number).name
+        return f"ended by the signal {name}" if code < 0 else f"exit code {code}, as after the signal {name}"
+    return f"exit code {code}"

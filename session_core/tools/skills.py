@@ -1,0 +1,150 @@
+"""Skills: folders with a `SKILL.md` that tells the model how to do one kind of work; this tool lets it read them.
+
+The prompt names each skill with one sentence; only what is needed is read, so a hundred skills cost little.
+"""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+import attrs
+import trio
+
+from session_core.confine.contents import WorkspaceRefused
+from session_core.confine.workspace import Workspace
+from session_core.limits import MAX_PATH_CHARS, MAX_TOOL_OUTPUT_CHARS
+from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.tools import Effect, ToolSpec
+
+SkillSource = Literal["project", "user", "built_in"]
+
+SKILL_FILE: Final = "SKILL.md"
+MAX_SKILL_BYTES: Final = 64_000
+"""A guide longer than that belongs in files beside it, read when they are needed."""
+MAX_FILES_LISTED: Final = 100
+"""Files beside a guide that are named; a skill is not an archive."""
+
+_FENCE: Final = re.compile(r"-{3,}[ \t]*")
+
+
+@attrs.frozen(kw_only=True)
+class Skill:
+    """A skill that was found.
+
+    Attributes:
+        root: The folder that nothing of it may lead out of: the project, or the skill's own folder.
+        folder: The skill's folder beneath `root`; `.` if it is the root itself.
+    """
+
+    name: str
+    description: str
+    source: SkillSource
+    root: str
+    folder: str = "."
+
+    def path(self, file: str) -> str:
+        """A file of this skill, as a workspace of `root` names it."""
+        return os.path.normpath(os.path.join(self.folder, file))  # noqa: PTH118 - text; the workspace opens it
+
+
+class SkillTool:
+    """Read a skill's guide, or a file that lies beside it."""
+
+    spec = ToolSpec(
+        name="skill",
+        description=(
+            "Read the guide of a skill named in the instructions, before you start on work it is meant for. The answer "
+            "also lists files that lie beside the guide; name one in 'file' to read it."
+        ),
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "description": "The skill's name."},
+                    "file": {"type": "string", "description": "A file of the skill, relative to its folder."},
+                },
+                "required": ["name"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+    effects: frozenset[Effect] = frozenset({"read"})
+
+    def __init__(self, skills: Callable[[], Sequence[Skill]]) -> None:
+        self._skills = skills
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Read it; on cancel what was read is forgotten."""
+        if unknown := sorted(set(arguments) - {"name", "file"}):
+            raise ToolFailed(f"there is no argument {unknown[0]!r}; there are 'name' and 'file'")
+        name, file = arguments.get("name"), arguments.get("file")
+        if not isinstance(name, str):
+            raise ToolFailed("the argument 'name' must be the name of a skill")
+        if file is not None and (not isinstance(file, str) or not 0 < len(file) <= MAX_PATH_CHARS):
+            raise ToolFailed("the argument 'file' must be a path relative to the skill's folder")
+        skill = self._find(name)
+        text = await trio.to_thread.run_sync(lambda: _answer(skill, file), abandon_on_cancel=True)
+        return ToolOutput(text=text)
+
+    def _find(self, name: str) -> Skill:
+        skills = self._skills()
+        for skill in skills:
+            if skill.name == name:
+                return skill
+        names = ", ".join(sorted(skill.name for skill in skills)) or "none at all"
+        raise ToolFailed(f"there is no skill {name[:100]!r}; there are: {names}")
+
+
+def guide_of(text: str) -> str:
+    """What follows the front matter of a `SKILL.md`."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    if lines and _FENCE.fullmatch(lines[0]):
+        for number, line in enumerate(lines[1:], start=1):
+            if _FENCE.fullmatch(line):
+                lines = lines[number + 1 :]
+                break
+    return "\n".join(lines).strip()
+
+
+def _answer(skill: Skill, file: str | None) -> str:
+    try:
+        workspace = Workspace(skill.root, read_only=True)
+        if file is not None:
+            return _bounded(_read(workspace, skill, file))
+        guide = guide_of(_read(workspace, skill, SKILL_FILE))
+        beside = _beside(workspace, skill)
+    except WorkspaceRefused as error:
+        raise ToolFailed(str(error)) from None
+    except OSError as error:
+        what = SKILL_FILE if file is None else file
+        raise ToolFailed(f"{what!r} of the skill {skill.name!r} cannot be read: {error.strerror or error}") from None
+    return _bounded(f"{guide}\n\nFiles of this skill:\n{beside}" if beside else guide)
+
+
+def _read(workspace: Workspace, skill: Skill, file: str) -> str:
+    if file.startswith("/") or os.path.normpath(file).split("/")[0] == "..":
+        raise ToolFailed(f"{file!r} is outside of the folder of the skill {skill.name!r}")
+    data = workspace.read(skill.path(file), max_bytes=MAX_TOOL_OUTPUT_CHARS * 4).data
+    if b"\0" in data:
+        raise ToolFailed(f"{file!r} of the skill {skill.name!r} is not a text")
+    return data.decode("utf-8", "replace")
+
+
+def _beside(workspace: Workspace, skill: Skill) -> str:
+    names: list[str] = []
+    for path, entry in workspace.walk(skill.folder, ignore=None, limit=10 * MAX_FILES_LISTED):
+        name = os.path.relpath(path, skill.folder)
+        if entry.kind == "file" and name != SKILL_FILE:
+            names.append(name if name.isprintable() else ascii(name))
+        if len(names) > MAX_FILES_LISTED:
+            return "\n".join([*names[:MAX_FILES_LISTED], "[and more]"])
+    return "\n".join(names)
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_TOOL_OUTPUT_CHARS:
+        return text
+    remark = "\n[cut here: the file is longer]"
+    return text[: MAX_TOOL_OUTPUT_CHARS - len(remark)] + remark

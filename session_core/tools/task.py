@@ -1,0 +1,72 @@
+"""The tool by which a model hands a piece of work to a child session."""
+
+from typing import Final
+
+from session_core.limits import MAX_NAME_CHARS
+from session_core.tools.arguments import flag_argument, refuse_unknown, text_argument
+from session_core.tools.base import TaskRequest, ToolContext, ToolFailed, ToolOutput
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.tools import Effect, ToolSpec
+
+# The child asks for each of its own calls, under rules that are no wider than ours; starting it does nothing by itself.
+_EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
+
+
+class Task:
+    """Run a child session to its end and hand back what it found out."""
+
+    spec = ToolSpec(
+        name="task",
+        description=(
+            "Give a piece of work to a helper that has the same tools and a fresh mind, and get back its last answer. "
+            "The helper knows nothing of this conversation: put all it needs into the prompt. Several calls in one "
+            "answer run side by side. Good for searches through many files and for work that stands alone."
+        ),
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {
+                    "title": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": MAX_NAME_CHARS,
+                        "description": "What it is about, in a few words.",
+                    },
+                    "prompt": {"type": "string", "minLength": 1, "description": "The work, and what to answer with."},
+                    "read_only": {"type": "boolean", "description": "True if the helper must change nothing."},
+                    "model": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": MAX_NAME_CHARS,
+                        "description": "Another model to use; this session's model if left out.",
+                    },
+                },
+                "required": ["title", "prompt"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+    effects = _EFFECTS
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Wait for the child; on cancel the host stops it before `Cancelled` goes on."""
+        refuse_unknown(arguments, self.spec)
+        prompt = text_argument(arguments, "prompt")
+        if not prompt.strip():
+            raise ToolFailed("the argument 'prompt' must not be empty")
+        task = TaskRequest(
+            title=_name(text_argument(arguments, "title"), "title"),
+            prompt=prompt,
+            read_only=flag_argument(arguments, "read_only"),
+            model=_name(text_argument(arguments, "model"), "model") if arguments.get("model") is not None else None,
+        )
+        return await context.host.run_task(task, context.report)
+
+
+def _name(text: str, argument: str) -> str:
+    name = " ".join(text.split())
+    if not name:
+        raise ToolFailed(f"the argument {argument!r} must not be empty")
+    if len(name) > MAX_NAME_CHARS:
+        raise ToolFailed(f"the argument {argument!r} is longer than {MAX_NAME_CHARS} characters")
+    return name

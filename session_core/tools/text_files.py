@@ -1,0 +1,137 @@
+"""What the file tools share: text files in and out of the workspace, names made harmless, errors made sentences."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from session_core.confine.contents import FileContent, WorkspaceRefused
+from session_core.confine.workspace import Workspace
+from session_core.limits import MAX_TOOL_OUTPUT_CHARS
+from session_core.tools.base import CallPreview, ToolContext, ToolFailed
+from session_core.vocabulary.tools import Effect
+
+MAX_FILE_BYTES: Final = 10_000_000
+"""Larger files are data rather than text, and would fill memory before anything is cut."""
+
+READS: Final[frozenset[Effect]] = frozenset({"read"})
+WRITES: Final[frozenset[Effect]] = frozenset({"write"})
+FILE_ARGUMENT: Final = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The file, relative to the working folder.",
+}
+BOM: Final = "\ufeff"
+_OTHER_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Do blocking work that changes nothing, so that a stop need not wait for a slow disk."""
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+async def in_thread_to_the_end(work: Callable[[], T]) -> T:
+    """Do blocking work that changes something: a stop waits for its end, and then nothing changes any more."""
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=False)
+
+
+async def preview_reading(verb: str, path: str, context: ToolContext) -> CallPreview:
+    """Name what a call reads, so that rules can decide by it."""
+    workspace = context.workspace
+    paths = await in_thread(lambda: named_paths(workspace, path))
+    return CallPreview(summary=f"{verb} {plain_name(paths[0])}", paths=paths)
+
+
+def named_paths(workspace: Workspace, path: str) -> tuple[str, ...]:
+    """Return a path as it is written and, if that differs, as it is behind links; a rule about either must hold."""
+    with explained(path):
+        place = workspace.locate(path)
+        behind = os.path.realpath(os.path.join(place.root, place.relative))  # noqa: PTH118
+        with suppress(WorkspaceRefused):
+            behind = workspace.locate(behind).shown
+    return tuple(dict.fromkeys((place.shown, behind)))
+
+
+@attrs.frozen(kw_only=True)
+class TextFile:
+    """A text file as it was at one moment; `text` is without the byte order mark and with the line ends it has."""
+
+    text: str
+    bom: bool
+    content: FileContent
+
+    def encoded(self, text: str) -> bytes:
+        """A new text for this file, with the mark if there was one."""
+        return ((BOM if self.bom else "") + text).encode()
+
+
+def read_text(workspace: Workspace, path: str) -> TextFile:
+    """Read a text file of moderate size; anything else is refused with a sentence."""
+    with explained(path):
+        content = workspace.read(path, max_bytes=MAX_FILE_BYTES)
+    if content.truncated or content.size > MAX_FILE_BYTES:
+        raise ToolFailed(f"{path!r} is too large: more than {MAX_FILE_BYTES} bytes")
+    text = decode(path, content.data)
+    return TextFile(text=text.removeprefix(BOM), bom=text.startswith(BOM), content=content)
+
+
+def decode(path: str, data: bytes) -> str:
+    """Turn the bytes of a file into text, or say why they are none."""
+    refuse_utf16(path, data)
+    if b"\0" in data:
+        raise ToolFailed(f"{path!r} is a binary file, not text")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolFailed(f"{path!r} is not UTF-8 text; it may be a binary file") from error
+
+
+def refuse_utf16(path: str, start: bytes) -> None:
+    """Refuse what says by its first bytes that it is in another encoding."""
+    if start.startswith(_OTHER_BOMS):
+        raise ToolFailed(f"{path!r} is UTF-16 text, and only UTF-8 can be handled; convert it first")
+
+
+@contextmanager
+def explained(path: str, doing: str = "read") -> Iterator[None]:
+    """Turn what can go wrong with a path into a sentence for the model."""
+    try:
+        yield
+    except WorkspaceRefused as error:
+        raise ToolFailed(str(error)) from error
+    except FileNotFoundError as error:
+        raise ToolFailed(f"there is no {path!r} in the working folder") from error
+    except IsADirectoryError as error:
+        raise ToolFailed(f"{path!r} is a folder, not a file") from error
+    except OSError as error:
+        if doing == "list" and isinstance(error, NotADirectoryError):
+            raise ToolFailed(f"{path!r} is a file, not a folder") from error
+        raise ToolFailed(f"cannot {doing} {path!r}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ToolFailed(f"the path {path!r} cannot be used: {error}") from error
+
+
+def plain_name(name: str) -> str:
+    """A file's name made fit for one line of text, whatever bytes it is made of."""
+    if name.isprintable():
+        return name
+    name = os.fsencode(name).decode("utf-8", errors="replace")
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+
+
+def cut(text: str) -> str:
+    """Keep a result within its bound, with a remark."""
+    if len(text) <= MAX_TOOL_OUTPUT_CHARS:
+        return text
+    remark = f"\n[cut: {len(text)} characters in all]"
+    return text[: MAX_TOOL_OUTPUT_CHARS - len(remark)] + remark
+
+
+def in_words(count: int, noun: str) -> str:
+    """Count things: `1 line`, `2,000 lines`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

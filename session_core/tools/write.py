@@ -1,0 +1,171 @@
+"""Making a file, or replacing all of it; and how every change of a file is shown and carried out."""
+
+from typing import Final
+
+import attrs
+
+from session_core.confine.contents import FileVersion
+from session_core.confine.workspace import Workspace
+from session_core.tools.arguments import path_argument, refuse_unknown, text_argument
+from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.diffs import Difference, difference, split_lines
+from session_core.tools.text_files import (
+    FILE_ARGUMENT,
+    MAX_FILE_BYTES,
+    WRITES,
+    explained,
+    in_thread,
+    in_thread_to_the_end,
+    in_words,
+    named_paths,
+    plain_name,
+)
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.tools import ToolSpec
+
+_DETAILS_DIFF_CHARS: Final = 32_000
+
+
+@attrs.frozen(kw_only=True)
+class FileChange:
+    """A change of one file that has been thought through and not yet made.
+
+    Attributes:
+        path: As the workspace names it.
+        data: The whole new content.
+        version: The state of the file it was made for; None if there was no file.
+        difference: For people.
+        done: What the model is told once it is made.
+    """
+
+    path: str
+    data: bytes
+    version: FileVersion | None
+    difference: Difference
+    done: str
+
+
+def preview_of(change: FileChange, workspace: Workspace, verb: str) -> CallPreview:
+    """Show a change to those who have to agree to it."""
+    with explained(change.path, "write"):
+        protected = workspace.is_protected(change.path)
+        elsewhere = workspace.behind_links(change.path)
+    name = plain_name(change.path)
+    new = "new file, " if change.version is None else ""
+    shown = [change.difference.text or (f"{name} stays as it is" if change.version else f"{name} is made, empty")]
+    # A yes is bound to what is shown, so all that could be swapped before it is given has to be in there.
+    shown += [f"[through links, this is {plain_name(elsewhere)}]"] if elsewhere is not None else []
+    shown += [f"[{name} is a protected file]"] if protected else []
+    return CallPreview(
+        summary=f"{verb} {name} ({new}{change.difference.counts})",
+        shown="\n".join(shown),
+        paths=named_paths(workspace, change.path),
+        always_ask=f"{name} is a protected file" if protected else None,
+    )
+
+
+async def make(change: FileChange, context: ToolContext) -> ToolOutput:
+    """Carry out a change.
+
+    Raises:
+        FileChanged: The file is not the one that the change was made for; nothing was done.
+
+    Cancellation: takes effect before the file is written or after it.
+    """
+    await context.host.before_write(change.path)
+    workspace = context.workspace
+
+    def write() -> None:
+        with explained(change.path, "write"):
+            workspace.write(change.path, change.data, expected=change.version)
+
+    await in_thread_to_the_end(write)
+    return ToolOutput(
+        text=change.done,
+        details=JsonObject(
+            {
+                "path": plain_name(change.path),
+                "created": change.version is None,
+                "added": change.difference.added,
+                "removed": change.difference.removed,
+                "diff": change.difference.text[:_DETAILS_DIFF_CHARS],
+            }
+        ),
+    )
+
+
+class Write:
+    """Make a file or replace it as a whole."""
+
+    spec = ToolSpec(
+        name="write",
+        description=(
+            "Create a file with this content, or replace the whole content of an existing one. "
+            "Missing folders are made. To change a part of a file use edit."
+        ),
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {
+                    "path": FILE_ARGUMENT,
+                    "content": {"type": "string", "description": "The whole content, exactly as it shall be."},
+                },
+                "required": ["path", "content"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+    effects = WRITES
+
+    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
+        """Show what would be in the file and what was there."""
+        path, content = self._read_arguments(arguments)
+        workspace = context.workspace
+        return await in_thread(lambda: preview_of(_plan(workspace, path, content), workspace, "write"))
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Write it; a stop comes before or after, never in between."""
+        path, content = self._read_arguments(arguments)
+        workspace = context.workspace
+        return await make(await in_thread(lambda: _plan(workspace, path, content)), context)
+
+    def _read_arguments(self, arguments: JsonObject) -> tuple[str, str]:
+        refuse_unknown(arguments, self.spec)
+        return path_argument(arguments), text_argument(arguments, "content")
+
+
+def _plan(workspace: Workspace, path: str, content: str) -> FileChange:
+    with explained(path, "write"):
+        location = workspace.locate(path)
+    data = content.encode()
+    size = f"{in_words(len(split_lines(content)), 'line')}, {in_words(len(data), 'byte')}"
+    name = plain_name(location.shown)
+    before, version = _what_is_there(workspace, path)
+    changes = difference(name, before, content)
+    if version is None:
+        done = f"created {name}: {size}"
+    elif before is None:
+        done = f"replaced {name}, which was not text: {size}; it had {in_words(version.size, 'byte')}"
+    elif before == content:
+        done = f"{name} is unchanged: it had this content already"
+    else:
+        was = f"{in_words(len(split_lines(before)), 'line')}, {in_words(version.size, 'byte')}"
+        done = f"replaced {name}: {size} ({changes.counts}); it had {was}"
+    return FileChange(path=location.shown, data=data, version=version, difference=changes, done=done)
+
+
+def _what_is_there(workspace: Workspace, path: str) -> tuple[str | None, FileVersion | None]:
+    """The present text, if it is text of moderate size, and the present version, if there is any."""
+    try:
+        with explained(path, "write"):
+            content = workspace.read(path, max_bytes=MAX_FILE_BYTES)
+    except ToolFailed as failure:
+        if isinstance(failure.__cause__, FileNotFoundError):
+            return None, None
+        raise
+    if content.truncated or b"\0" in content.data:
+        return None, content.version
+    try:
+        return content.data.decode("utf-8"), content.version
+    except UnicodeDecodeError:
+        return None, content.version
