@@ -1,0 +1,104 @@
+"""`session-core trust`: whether the files that a project brings along may steer the agent."""
+
+import os
+import sys
+from pathlib import Path
+
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.console.figures import place
+from frontends.console.sanitise import one_line
+from frontends.console.streams import Streams, forget_typed, read_answer
+from frontends.console.style import Style, counted, style_of
+
+_MOST_FILES = 100
+_PATH_CHARS = 300
+_DO_THIS = "what they say then counts: instructions for the model, settings, skills, and programs that are started"
+
+
+def trust(home: Path, folder: Path, *, yes: bool) -> int:
+    """Run `trust` and return the exit code: 1 if the person has said no."""
+    found = _fingerprint(folder)
+    style, where = style_of(sys.stdout), _shown(folder)
+    if found.is_empty:
+        print(f"There is nothing to trust in {where}: it brings no settings, instructions, skills or MCP servers.")
+        return 0
+    store = sc.TrustStore(home)
+    if store.is_trusted(str(folder), found):
+        print(f"{style.green(style.symbol('✓'))} {where} is trusted already, with the files as they are now.")
+        return 0
+    _remark(store)
+    if not yes and not trio.run(_asked, folder, found, Streams.standard()):
+        print("nothing was changed", file=sys.stderr)
+        return 1
+    if _fingerprint(folder) != found:
+        raise sc.Conflict("the files have changed while you looked at them, so nothing was trusted; look again")
+    store.trust(str(folder), found)
+    print(f"{style.green(style.symbol('✓'))} {where} is trusted, until one of these files changes.")
+    return 0
+
+
+def show(home: Path, folder: Path) -> int:
+    """Run `trust --list`: which files would count, and whether they do."""
+    found, store = _fingerprint(folder), sc.TrustStore(home)
+    trusted = store.is_trusted(str(folder), found)
+    style = style_of(sys.stdout)
+    _remark(store)
+    for line in file_lines(style, found):
+        print(line)
+    if found.is_empty:
+        print(f"{_shown(folder)} brings nothing along that would have to be trusted.")
+    elif trusted:
+        print(f"{style.green(style.symbol('✓'))} {_shown(folder)} is trusted with these files as they are now.")
+    else:
+        print(f"{style.yellow(style.symbol('■'))} {_shown(folder)} is not trusted: these files are not used.")
+    return 0
+
+
+def remove(home: Path, folder: Path) -> int:
+    """Run `trust --remove`: take the trust back, whatever the folder holds by now."""
+    sc.TrustStore(home).distrust(str(folder))
+    print(f"{_shown(folder)} is not trusted any more.")
+    return 0
+
+
+async def _asked(folder: Path, found: sc.Fingerprint, streams: Streams) -> bool:
+    """Ask on the terminal; whatever is not clearly a yes is a no."""
+    if streams.keyboard is None:
+        raise UsageError("trust asks first, and there is no terminal to ask on; look at the files, then use --yes")
+    style = streams.err.style
+    for line in file_lines(style, found):
+        await streams.remark(line)
+    await streams.remark(style.dim(_DO_THIS))
+    many = counted(len(found.files), "file")
+    forget_typed(streams.keyboard)
+    await streams.err.write(f"{style.yellow('?')} Trust {_shown(folder)} with {many} as listed? [y/N] ")
+    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+
+
+def file_lines(style: Style, found: sc.Fingerprint) -> list[str]:
+    """Return the files that count, a line each."""
+    lines = [f"  {style.cyan(one_line(path, _PATH_CHARS))}" for path, _ in found.files[:_MOST_FILES]]
+    left = len(found.files) - len(lines)
+    return [*lines, *([style.dim(f"  and {counted(left, 'more file')}")] if left else [])]
+
+
+def _fingerprint(folder: Path) -> sc.Fingerprint:
+    try:
+        return sc.fingerprint(sc.Workspace(str(folder)))
+    except sc.TooMuchToTrust as error:
+        raise sc.Conflict(f"{_shown(folder)} cannot be trusted: {one_line(str(error), _PATH_CHARS)}") from error
+    except OSError as error:
+        raise UsageError(f"{_shown(folder)} cannot be read: {error.strerror}") from error
+
+
+def _shown(folder: Path) -> str:
+    return one_line(place(os.path.realpath(folder)), _PATH_CHARS)
+
+
+def _remark(store: sc.TrustStore) -> None:
+    if store.remark is not None:
+        style = style_of(sys.stderr)
+        print(f"{style.yellow(style.symbol('●'))} {one_line(store.remark, _PATH_CHARS)}", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""Patterns for names, paths and command lines, in a time that grows with their lengths and no faster.
+
+Regular expressions are no good here: with a few stars in a pattern, a long command can keep them busy for hours.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+_TOKENS: Final = re.compile(r"\*\*/|\*\*|\*|\?|[\s\S]")
+_STARS: Final = re.compile(r"\*+")
+
+
+def gaps_of(pattern: str, text: str) -> list[str] | None:
+    """Return what the stars of a pattern stand for in a text, or None if it does not fit; a star fits anything."""
+    first, *rest = _STARS.split(pattern)
+    if not rest:
+        return [] if pattern == text else None
+    *middle, last = rest
+    if not text.startswith(first):
+        return None
+    at, gaps = len(first), []
+    for piece in middle:
+        found = text.find(piece, at)
+        if found < 0:
+            return None
+        gaps.append(text[at:found])
+        at = found + len(piece)
+    if len(text) - len(last) < at or not text.endswith(last):
+        return None
+    gaps.append(text[at : len(text) - len(last)])
+    return gaps
+
+
+def fits_path(pattern: str, path: str, *, or_beneath: bool) -> bool:
+    """Tell whether a pattern fits a path: `*` and `?` stay within a folder, `**` does not.
+
+    With `or_beneath`, it is enough that it fits a folder on the way to it.
+    """
+    tokens = _tokens(pattern)
+    states = _closed({0}, tokens)
+    for number, character in enumerate(path):
+        if or_beneath and character == "/" and number and len(tokens) in states:
+            return True
+        states = _closed({state for each in states for state in _after(each, character, tokens)}, tokens)
+        if not states:
+            return False
+    return len(tokens) in states
+
+
+@lru_cache(maxsize=1024)
+def _tokens(pattern: str) -> Sequence[str]:
+    return tuple(_TOKENS.findall(pattern))
+
+
+def _after(state: int, character: str, tokens: Sequence[str]) -> Iterator[int]:
+    """Where a character leads to; a negative state is inside of the token `**/` before it."""
+    if state < 0:
+        yield state
+        if character == "/":
+            yield -state
+        return
+    if state == len(tokens):
+        return
+    wanted = tokens[state]
+    if wanted == "**":
+        yield state
+    elif wanted == "**/":
+        yield -(state + 1)
+        if character == "/":
+            yield state + 1
+    elif wanted == "*":
+        if character != "/":
+            yield state
+    elif wanted == "?":
+        if character != "/":
+            yield state + 1
+    elif wanted == character:
+        yield state + 1
+
+
+def _closed(states: set[int], tokens: Sequence[str]) -> set[int]:
+    """Add what is reached without a character: stars may stand for nothing."""
+    reached = set(states)
+    for state in states:
+        at = state
+        while 0 <= at < len(tokens) and tokens[at] in {"*", "**", "**/"}:
+            at += 1
+            reached.add(at)
+    return reached

@@ -1,0 +1,200 @@
+"""What one layer says: a file, the environment, or flags. Each value is checked alone; nothing is merged here."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+from session_core.config import tables
+from session_core.config.kinds import Wrong
+from session_core.config.positions import line_of
+from session_core.config.problems import ConfigProblem
+from session_core.config.settings import (
+    BY_KEY,
+    BY_VARIABLE,
+    MODELS,
+    OTHER_VARIABLES,
+    PROVIDERS,
+    RULES,
+    TABLES,
+    TOP_LEVEL,
+    Setting,
+    keys_in,
+)
+from session_core.config.tables import GivenModel, GivenProvider, GivenRule
+from session_core.config.toml_files import TomlFile
+from session_core.config.values import LayerName, Source
+from session_core.providers.catalogue import nearest
+from session_core.providers.secrets import redact
+
+VARIABLE_PREFIX: Final = "SESSION_CORE_"
+_BEYOND_A_PROJECT: Final = frozenset({"hooks", "extensions", "trust", "trusted", "mcp_servers"})
+"""Words that a project may try, although no file has them."""
+
+
+@attrs.define(kw_only=True)
+class Layer:
+    """What a layer says, with the place of each value."""
+
+    name: LayerName
+    values: dict[str, Any] = attrs.field(factory=dict)
+    sources: dict[str, Source] = attrs.field(factory=dict)
+    rules: list[GivenRule] = attrs.field(factory=list)
+    providers: dict[str, GivenProvider] = attrs.field(factory=dict)
+    models: list[GivenModel] = attrs.field(factory=list)
+    holds_keys: bool = False
+
+
+class FileReader:
+    """Reads the tables of one file into a layer, and collects what is wrong with them."""
+
+    def __init__(self, file: TomlFile, name: LayerName, problems: list[ConfigProblem]) -> None:
+        self.file = file
+        self.layer = Layer(name=name)
+        self._problems = problems
+
+    def read(self) -> Layer:
+        """Read everything."""
+        for key, value in self.file.tables.items():
+            if self.layer.name == "project" and not self._open_to_projects(key):
+                continue
+            if key == RULES:
+                self.layer.rules = tables.read_rules(value, self)
+            elif key == PROVIDERS:
+                self.layer.providers = tables.read_providers(value, self)
+                self.layer.holds_keys = tables.holds_keys(value)
+            elif key == MODELS:
+                self.layer.models = tables.read_models(value, self)
+            elif key in TABLES:
+                self._table(key, value)
+            elif key in BY_KEY:
+                self._single(BY_KEY[key], (key,), value)
+            else:
+                self.unknown((key,), TOP_LEVEL)
+        return self.layer
+
+    def _table(self, name: str, value: object) -> None:
+        if not isinstance(value, dict):
+            self.wrong((name,), f"expected a table, [{name}]")
+            return
+        for key, each in value.items():
+            setting = BY_KEY.get(f"{name}.{key}") if key in keys_in(name) else None
+            if setting is None:
+                self.unknown((name, key), [f"{name}.{known}" for known in keys_in(name)])
+            elif self.layer.name == "project" and setting.stricter is None:
+                self.not_for_projects((name, key))
+            else:
+                self._single(setting, (name, key), each)
+
+    def _single(self, setting: Setting, path: tuple[str, ...], value: object) -> None:
+        known, read = self.attempt(path, lambda: setting.kind.read(value))
+        if known:
+            self.layer.values[setting.key] = read
+            self.layer.sources[setting.key] = self.source(path)
+
+    def _open_to_projects(self, key: str) -> bool:
+        """Tell whether a project may say anything about this at all; else say that it may not."""
+        settings = [each for each in BY_KEY.values() if each.key == key or each.key.startswith(f"{key}.")]
+        if key == RULES or any(each.stricter is not None for each in settings):
+            return True
+        if settings or key in {PROVIDERS, MODELS} or key in _BEYOND_A_PROJECT:
+            self.not_for_projects((key,))
+        else:
+            self.unknown((key,), TOP_LEVEL)
+        return False
+
+    # --- for the parts of the file that are read elsewhere ------------------------------------------------------------
+
+    def attempt(self, path: Sequence[str | int], read: Callable[[], Any]) -> tuple[bool, Any]:
+        """Return whether a value could be read, and the value; if not, why is one of the problems."""
+        try:
+            return True, read()
+        except Wrong as wrong:
+            self.wrong(path, str(wrong))
+            return False, None
+
+    def wrong(self, path: Sequence[str | int], what: str) -> None:
+        """Say that something is wrong."""
+        line = line_of(self.file.lines, path)
+        self._problems.append(ConfigProblem(place=str(self.file.path), line=line, key=dotted(path), what=what))
+
+    def unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:
+        """Say that there is no such setting, and which one was probably meant."""
+        self.wrong(path, f"there is no such setting{meant(dotted(path), known)}")
+
+    def not_for_projects(self, path: Sequence[str | int]) -> None:
+        """Say that this is for the user's own file."""
+        self.wrong(path, "a project's file cannot set this, only your own config.toml can")
+
+    def source(self, path: Sequence[str | int]) -> Source:
+        """Return the place of a value."""
+        return Source(layer=self.layer.name, place=str(self.file.path), line=line_of(self.file.lines, path))
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """Return a key as people write it, with nothing in it that looks like a secret or steers a terminal."""
+    text = ""
+    for part in path:
+        text += f"[{part + 1}]" if isinstance(part, int) else ("." if text else "") + _written(part)
+    safe = redact("".join(each if each.isprintable() else "?" for each in text[:2_000]))
+    return safe if len(safe) <= 120 else f"{safe[:120]}..."
+
+
+def _written(part: str) -> str:
+    return part if re.fullmatch(r"[\w-]+", part) else f'"{part}"'
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that asks whether another name was meant."""
+    probably = nearest(name, known)
+    return f"; did you mean {probably}?" if probably is not None else ""
+
+
+def read_environment(environ: Mapping[str, str], problems: list[ConfigProblem]) -> tuple[Layer, list[str]]:
+    """Return what the variables say, and remarks about variables that look like ours and are not."""
+    layer, remarks = Layer(name="environment"), []
+    for variable, text in environ.items():
+        setting = BY_VARIABLE.get(variable)
+        if setting is not None and text.strip():  # set but empty counts as not set
+            _take_text(layer, setting, variable, text.strip(), problems)
+        elif setting is None and variable.startswith(VARIABLE_PREFIX) and variable not in OTHER_VARIABLES:
+            remarks.append(f"{dotted((variable,))} is set, and means nothing{meant(variable, BY_VARIABLE)}")
+    return layer, remarks
+
+
+def read_flags(flags: Mapping[str, object], problems: list[ConfigProblem]) -> Layer:
+    """Return what flags say: settings by their keys, each a text as it was typed, or the value itself."""
+    layer = Layer(name="flag")
+    for key, value in flags.items():
+        if value is None:
+            continue
+        setting = BY_KEY.get(key)
+        place = flag_name(key)
+        if setting is None:
+            what = f"there is no such setting{meant(key, BY_KEY)}"
+            problems.append(ConfigProblem(place=place, key=dotted(key.split(".")), what=what))
+        elif isinstance(value, str):
+            _take_text(layer, setting, place, value, problems)
+        else:
+            given = list(value) if isinstance(value, tuple) else value
+            _take(layer, setting, place, partial(setting.kind.read, given), problems)
+    return layer
+
+
+def flag_name(key: str) -> str:
+    """Return the name of the flag for a setting, as the command line has it."""
+    return "--permissions" if key == "permission_tier" else f"--{key.replace('.', '-').replace('_', '-')}"
+
+
+def _take_text(layer: Layer, setting: Setting, place: str, text: str, problems: list[ConfigProblem]) -> None:
+    _take(layer, setting, place, lambda: setting.kind.read_text(text), problems)
+
+
+def _take(layer: Layer, setting: Setting, place: str, read: Callable[[], Any], problems: list[ConfigProblem]) -> None:
+    try:
+        layer.values[setting.key] = read()
+        layer.sources[setting.key] = Source(layer=layer.name, place=place)
+    except Wrong as wrong:
+        problems.append(ConfigProblem(place=place, key=setting.key, what=str(wrong)))

@@ -1,0 +1,280 @@
+"""Putting the layers on top of each other: defaults, the user's file, the project's file, variables, flags."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from session_core.config.kinds import shown
+from session_core.config.layers import FileReader, Layer, dotted, meant, read_environment, read_flags
+from session_core.config.problems import ConfigInvalid, ConfigProblem
+from session_core.config.settings import BY_KEY, MODELS, PROVIDERS, RULES, SETTINGS
+from session_core.config.tables import GivenProvider, GivenRule
+from session_core.config.toml_files import (
+    CONFIG_FILE,
+    PROJECT_FOLDER,
+    TomlFile,
+    read_project_file,
+    read_user_file,
+)
+from session_core.config.values import Config, Source
+from session_core.confine.trust import Fingerprint, TooMuchToTrust, TrustStore, fingerprint
+from session_core.confine.workspace import OutsideWorkspace, Workspace
+from session_core.providers.catalogue import (
+    BUILT_IN_PROVIDERS,
+    ModelInfo,
+    ProviderSettings,
+    built_in_models,
+    find_model,
+    micros,
+    names_of,
+    with_own,
+)
+from session_core.providers.choose import DEMO
+from session_core.storage.settings import Retention
+from session_core.vocabulary.sessions import SandboxPolicy, TurnLimits
+
+Trust = bool | Fingerprint | None
+_PROJECT_FILE: Final = f"{PROJECT_FOLDER}/{CONFIG_FILE}"
+
+
+def load_config(
+    home: Path,
+    workspace: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+    *,
+    trust: Trust = None,
+) -> Config:
+    """Read and check the whole configuration. It blocks for a moment.
+
+    Args:
+        home: Where the user's `config.toml` is; a missing file, or home, is fine.
+        workspace: The folder that may hold `.session-core/config.toml`.
+        environ: The variables; left out, those of this process.
+        flags: What was said on the command line, by keys such as `limits.steps`; None stands for nothing said.
+        trust: Whether the project's file may be used, since a person has trusted what is in it; a fingerprint means
+            exactly what it stands for (see `trusted_project`).
+
+    Raises:
+        ConfigInvalid: Something is wrong; it holds everything that is.
+    """
+    return _Loading(home, workspace, os.environ if environ is None else environ, flags or {}, trust=trust).run()
+
+
+def read_settings(home: Path) -> Config:
+    """Read what the user's own file says, whatever the environment does.
+
+    Raises:
+        ConfigInvalid: Something in it is wrong.
+    """
+    return load_config(home, environ={})
+
+
+def trusted_project(home: Path, workspace: Path) -> Fingerprint | None:
+    """Return what stands for the files of a project, if a person has trusted them as they are now."""
+    try:
+        now = fingerprint(Workspace(str(workspace)))
+    except (TooMuchToTrust, OutsideWorkspace, OSError, ValueError):
+        return None
+    return now if TrustStore(home).is_trusted(str(workspace), now) else None
+
+
+def project_file_of(home: Path, workspace: Path) -> Path | None:
+    """Return where the project's file is, if there is one."""
+    path = workspace / PROJECT_FOLDER / CONFIG_FILE
+    try:
+        # Somebody may keep the home itself in the project: then the file is the user's own.
+        if not os.path.lexists(path) or path.parent.resolve() == home.resolve():
+            return None
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return path
+
+
+class _Loading:
+    """One run of loading: everything is collected here, and problems do not stop it until its end."""
+
+    def __init__(
+        self,
+        home: Path,
+        workspace: Path | None,
+        environ: Mapping[str, str],
+        flags: Mapping[str, object],
+        *,
+        trust: Trust,
+    ) -> None:
+        self._home = home
+        self._workspace = workspace
+        self._environ = environ
+        self._flags = flags
+        self._trust = trust
+        self._problems: list[ConfigProblem] = []
+        self._remarks: list[str] = []
+        self._values: dict[str, Any] = {each.key: each.default for each in SETTINGS}
+        self._sources: dict[str, Source] = {}
+        self._rules: list[GivenRule] = []
+
+    def run(self) -> Config:
+        user = self._user_layer()
+        self._take(user)
+        self._rules += user.rules
+        project = self._project_layer()
+        if project is not None:
+            self._narrow(project)
+        environment, remarks = read_environment(self._environ, self._problems)
+        self._remarks += remarks
+        self._take(environment)
+        self._take(read_flags(self._flags, self._problems))
+        providers = self._providers(user.providers)
+        models = self._models(user, providers)
+        self._check_model(models, providers)
+        if self._problems:
+            raise ConfigInvalid(self._problems)
+        return self._config(providers, models)
+
+    # --- layers -------------------------------------------------------------------------------------------------------
+
+    def _user_layer(self) -> Layer:
+        file = read_user_file(self._home)
+        if not isinstance(file, TomlFile):
+            self._problems += [file] if file is not None else []
+            return Layer(name="user")
+        layer = FileReader(file, "user", self._problems).read()
+        if layer.holds_keys and file.others_may_read:
+            run = f"chmod 600 {shlex.quote(str(file.path))}"
+            what = f"there is a key in this file, and other users of this machine may read it; run: {run}"
+            self._problems.append(ConfigProblem(place=str(file.path), key=PROVIDERS, what=what))
+        return layer
+
+    def _project_layer(self) -> Layer | None:
+        path = project_file_of(self._home, self._workspace) if self._workspace is not None else None
+        if path is None or self._workspace is None:
+            return None
+        if not self._trust:
+            self._remarks.append(f"{path} is not used, as this folder is not trusted")
+            return None
+        file = read_project_file(self._workspace)
+        if isinstance(file, TomlFile):
+            if isinstance(self._trust, Fingerprint) and not self._trust.covers(_PROJECT_FILE, file.content):
+                self._remarks.append(f"{path} is not used, as it has changed since this folder was trusted")
+                return None
+            return FileReader(file, "project", self._problems).read()
+        self._problems += [file] if file is not None else []
+        return None
+
+    def _take(self, layer: Layer) -> None:
+        self._values.update(layer.values)
+        self._sources.update(layer.sources)
+
+    def _narrow(self, project: Layer) -> None:
+        """Take over what makes things stricter, and refuse the rest."""
+        for key, wanted in project.values.items():
+            setting, so_far = BY_KEY[key], self._values[key]
+            source = project.sources[key]
+            if setting.stricter is None or not setting.stricter(so_far, wanted):
+                compared = f"{_in_words(wanted)} is not stricter than {_in_words(so_far)}"
+                what = f"a project's file can only make this stricter, and {compared}"
+                self._problems.append(ConfigProblem(place=source.place, line=source.line, key=key, what=what))
+                continue
+            joined = wanted if setting.joined is None else setting.joined(so_far, wanted)
+            if joined != so_far:
+                self._values[key] = joined
+                self._sources[key] = source
+        for number, given in enumerate(project.rules):
+            if given.rule.decision == "allow":
+                what = "a project's file can only add rules that ask or deny, not one that allows"
+                self._problems.append(
+                    ConfigProblem(
+                        place=given.source.place, line=given.source.line, key=dotted((RULES, number)), what=what
+                    )
+                )
+            else:
+                self._rules.append(given)
+
+    # --- providers and models -----------------------------------------------------------------------------------------
+
+    def _providers(self, given: Mapping[str, GivenProvider]) -> tuple[ProviderSettings, ...]:
+        providers = {each.name: each for each in BUILT_IN_PROVIDERS}
+        for name, said in given.items():
+            before = providers.get(name)
+            values = dict(said.values)
+            if before is None and (missing := [key for key in ("kind", "base_url") if key not in values]):
+                # What was there and wrong has been told already.
+                if not any(each.key.startswith(f"{PROVIDERS}.{name}.") for each in self._problems):
+                    what = f"a provider of your own needs {' and '.join(missing)} too"
+                    self._problem(said.source, f"{PROVIDERS}.{name}", what)
+                continue
+            values["chosen_by_user"] = "base_url" in values
+            if "key" in values:
+                values["key_env"] = None
+            providers[name] = (
+                attrs.evolve(before, **values) if before is not None else ProviderSettings(name=name, **values)
+            )
+            self._sources.update({f"{PROVIDERS}.{name}.{key}": source for key, source in said.sources.items()})
+        return tuple(providers.values())
+
+    def _models(self, user: Layer, providers: tuple[ProviderSettings, ...]) -> tuple[ModelInfo, ...]:
+        known = {each.name for each in providers} | set(user.providers)
+        for number, given in enumerate(user.models):
+            key = dotted((MODELS, number))
+            if given.info.provider not in known:
+                what = f"there is no provider called {shown(given.info.provider)}{meant(given.info.provider, known)}"
+                self._problem(given.source, f"{key}.name", what)
+            self._sources[f"{MODELS}.{given.info.name}"] = given.source
+        return with_own([each.info for each in user.models], built_in_models())
+
+    def _check_model(self, models: tuple[ModelInfo, ...], providers: tuple[ProviderSettings, ...]) -> None:
+        name = self._values["model"]
+        if name is None or name == DEMO or find_model(models, name, [each.name for each in providers]):
+            return
+        told = meant(name, (DEMO, *names_of(models))) or "; see: session-core models --all"
+        self._problem(self._sources["model"], "model", f"there is no model called {shown(name)}{told}")
+
+    def _problem(self, source: Source, key: str, what: str) -> None:
+        self._problems.append(ConfigProblem(place=source.place, line=source.line, key=key, what=what))
+
+    # --- the result ---------------------------------------------------------------------------------------------------
+
+    def _config(self, providers: tuple[ProviderSettings, ...], models: tuple[ModelInfo, ...]) -> Config:
+        values = self._values
+        cost, seconds = values["limits.cost"], values["limits.seconds"]
+        self._sources.update({dotted((RULES, number)): given.source for number, given in enumerate(self._rules)})
+        return Config(
+            model=values["model"],
+            thinking=values["thinking"],
+            permission_tier=values["permission_tier"],
+            permissions=tuple(given.rule for given in self._rules),
+            sandbox=SandboxPolicy(
+                mode=values["sandbox.mode"],
+                network=values["sandbox.network"],
+                writable_roots=values["sandbox.writable_roots"],
+            ),
+            limits=TurnLimits(
+                steps=values["limits.steps"],
+                tokens=values["limits.tokens"],
+                cost_micros=None if cost is None else max(1, micros(cost)),
+                time_ms=None if seconds is None else seconds * 1000,
+            ),
+            disabled_tools=values["tools.disabled"],
+            providers=providers,
+            models=models,
+            compaction_threshold=float(values["compaction.threshold"]),
+            mcp_file=values["mcp.file"],
+            skill_paths=values["skills.paths"],
+            retention=Retention(
+                archive_after_days=values["retention.archive_after_days"],
+                delete_archived_after_days=values["retention.delete_archived_after_days"],
+            ),
+            remarks=tuple(self._remarks),
+            sources=self._sources,
+        )
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))[:80] or "none"
+    return shown(value).strip("'")

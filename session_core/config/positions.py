@@ -1,0 +1,142 @@
+"""In which line of a TOML text each key stands; Python's own reader does not tell.
+
+The text has been understood by `tomllib` before, so nothing is checked here: this only walks from statement to
+statement. Keys inside inline tables and arrays count as being where their statement begins.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+
+KeyPath = tuple[str | int, ...]
+Lines = Mapping[KeyPath, int]
+
+
+def lines_of(text: str) -> dict[KeyPath, int]:
+    """Return the line, counted from 1, of every table header and every key outside of other values."""
+    return _Walk(text.replace("\r\n", "\n")).run()
+
+
+def line_of(lines: Lines, path: Sequence[str | int]) -> int | None:
+    """Return the line of a key, or of the innermost known thing around it."""
+    for end in range(len(path), 0, -1):
+        if (line := lines.get(tuple(path[:end]))) is not None:
+            return line
+    return None
+
+
+class _Walk:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.lines: dict[KeyPath, int] = {}
+        self.prefix: KeyPath = ()
+        self.counts: dict[KeyPath, int] = {}  # how many [[x]] there have been of each
+        self.counted_to = 0
+        self.line = 1
+
+    def run(self) -> dict[KeyPath, int]:
+        while self._skip_blank():
+            if self.text[self.at] == "[":
+                self._header()
+            else:
+                line = self._line_here()
+                self._note(self.prefix, self._key("="), line)
+                self._value()
+        return self.lines
+
+    def _note(self, prefix: KeyPath, parts: Sequence[str], line: int) -> KeyPath:
+        """Remember the line of a key and, where they are new, of the tables it makes on its way."""
+        path = prefix
+        for part in parts:
+            path = (*path, part)
+            self.lines.setdefault(path, line)
+        return path
+
+    def _header(self) -> None:
+        line = self._line_here()
+        double = self.text.startswith("[[", self.at)
+        self.at += 2 if double else 1
+        parts = self._key("]")
+        self.at += 1 if double else 0  # `_key` has taken the first bracket
+        path: KeyPath = ()
+        for number, part in enumerate(parts):
+            path = (*path, part)
+            self.lines.setdefault(path, line)
+            last = number == len(parts) - 1
+            if last and double:
+                self.counts[path] = self.counts.get(path, -1) + 1
+            if path in self.counts and (double or not last):
+                path = (*path, self.counts[path])  # a header below [[x]] belongs to the newest x
+                self.lines.setdefault(path, line)
+        self.prefix = path
+
+    def _key(self, end: str) -> list[str]:
+        """Read the parts of a dotted key, and the character behind it."""
+        parts: list[str] = []
+        while self.at < len(self.text):
+            character = self.text[self.at]
+            if character == end:
+                self.at += 1
+                break
+            if character in " \t.":
+                self.at += 1
+            elif character in "\"'":
+                start = self.at
+                self._string()
+                parts.append(_unquoted(self.text[start : self.at]))
+            else:
+                start = self.at
+                while self.at < len(self.text) and self.text[self.at] not in f" \t.{end}":
+                    self.at += 1
+                parts.append(self.text[start : self.at])
+        return parts
+
+    def _value(self) -> None:
+        """Pass over a value: up to the end of its line, unless a bracket or a string goes on."""
+        depth = 0
+        while self.at < len(self.text):
+            character = self.text[self.at]
+            if character == "\n" and depth == 0:
+                return
+            if character in "\"'":
+                self._string()
+                continue
+            if character == "#":
+                self._comment()
+                continue
+            depth += (character in "[{") - (character in "]}")
+            self.at += 1
+
+    def _string(self) -> None:
+        quote = self.text[self.at]
+        long = self.text.startswith(quote * 3, self.at)
+        end = quote * 3 if long else quote
+        self.at += len(end)
+        while self.at < len(self.text) and not self.text.startswith(end, self.at):
+            self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
+        self.at += len(end)
+        while long and self.text.startswith(quote, self.at):  # up to two quotes may stand before the closing three
+            self.at += 1
+
+    def _comment(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] != "\n":
+            self.at += 1
+
+    def _skip_blank(self) -> bool:
+        while self.at < len(self.text):
+            if self.text[self.at] == "#":
+                self._comment()
+            elif self.text[self.at] in " \t\n":
+                self.at += 1
+            else:
+                return True
+        return False
+
+    def _line_here(self) -> int:
+        self.line += self.text.count("\n", self.counted_to, self.at)
+        self.counted_to = self.at
+        return self.line
+
+
+def _unquoted(quoted: str) -> str:
+    return next(iter(tomllib.loads(f"{quoted} = 0")))

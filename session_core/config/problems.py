@@ -1,0 +1,52 @@
+"""What is wrong with a configuration: values first, one error for all of them."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from session_core.errors import InvalidInput
+
+MAX_PROBLEMS: Final = 50
+"""More at a time would help nobody, and a stranger's file could hold thousands."""
+
+
+@attrs.frozen(kw_only=True)
+class ConfigProblem:
+    """One thing that is wrong.
+
+    Attributes:
+        place: The file, the variable or the flag.
+        line: The line in that file, where it is known.
+        key: The setting, such as `limits.steps`; empty when the file as a whole is meant.
+        what: What is wrong and what to do, in one sentence that never repeats a key.
+    """
+
+    place: str
+    line: int | None = None
+    key: str = ""
+    what: str
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        where = self.place if self.line is None else f"{self.place}, line {self.line}"
+        return f"{where}: {self.key}: {self.what}" if self.key and self.key != self.place else f"{where}: {self.what}"
+
+
+class ConfigInvalid(InvalidInput):
+    """The configuration cannot be used; `problems` says what is wrong with it, everything if it is not too much."""
+
+    def __init__(self, problems: Sequence[ConfigProblem]) -> None:
+        first, *rest = problems
+        said = first.sentence if not rest else f"there are {len(problems)} problems in the configuration"
+        super().__init__(said, field=first.key or None)
+        kept = tuple(problems[:MAX_PROBLEMS])
+        if left_out := len(problems) - len(kept):
+            kept += (ConfigProblem(place=problems[-1].place, what=f"{left_out} more problems are not listed here"),)
+        self.problems = kept
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """A line for each problem, when there are several."""
+        return tuple(each.sentence for each in self.problems) if len(self.problems) > 1 else ()

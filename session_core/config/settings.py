@@ -1,0 +1,208 @@
+"""The table of all single settings: what each is, its default, its variable, and what a project may do with it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, get_args
+
+import attrs
+
+from session_core.config.kinds import Amount, Choice, Kind, PathText, Text, Texts, Whole, YesNo
+from session_core.limits import MAX_STEPS_PER_TURN
+from session_core.vocabulary.sessions import PermissionTier, Thinking
+
+MAX_STEPS: Final = 10_000
+"""A turn of more model calls than this has lost its way, whoever allowed it."""
+
+TIERS: Final[tuple[PermissionTier, ...]] = get_args(PermissionTier)
+_STRICTNESS: Final[Mapping[PermissionTier, tuple[int, int, int]]] = {
+    "read_only": (0, 2, 2),
+    "ask_all": (1, 1, 1),
+    "ask_writes": (0, 1, 1),
+    "auto_edit": (0, 0, 1),
+    "full": (0, 0, 0),
+}
+"""For reading, for writing, for programs and the network: 0 just goes on, 1 asks, 2 is refused. `read_only` lets tools
+read without asking, so it is no stricter than `ask_all`, nor the other way round."""
+SANDBOXES: Final = ("read_only", "workspace_write", "full_access")
+"""From strict to lenient."""
+
+Stricter = Callable[[Any, Any], bool]
+
+
+def _by_order(order: Sequence[str]) -> Stricter:
+    return lambda old, new: order.index(new) <= order.index(old)
+
+
+def _tier(old: PermissionTier, new: PermissionTier) -> bool:
+    return all(after >= before for before, after in zip(_STRICTNESS[old], _STRICTNESS[new], strict=True))
+
+
+def _any(_old: Any, _new: Any) -> bool:
+    return True
+
+
+def _not_more(old: Any, new: Any) -> bool:
+    return old is None or new <= old
+
+
+def _part_of(old: Sequence[str], new: Sequence[str]) -> bool:
+    return set(new) <= set(old)
+
+
+def _either(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*old, *new)))
+
+
+@attrs.frozen(kw_only=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        key: Its place in the file: `limits.steps` is `steps` in the table `[limits]`.
+        kind: What it must be.
+        default: What it is when nobody says anything.
+        about: What it is for, in a few words.
+        variable: The environment variable that sets it.
+        stricter: Tells, given the value so far and a project's, whether the project's is at least as strict. A project
+            may not touch a setting without it.
+        joined: What a project's value becomes together with the one so far; else it takes its place.
+        live: Whether a running program takes a change over.
+    """
+
+    key: str
+    kind: Kind
+    default: Any
+    about: str
+    variable: str | None = None
+    stricter: Stricter | None = None
+    joined: Callable[[Any, Any], Any] | None = None
+    live: bool = True
+
+
+_TOOL: Final = Text(expected="the name of a tool", longest=64)
+
+SETTINGS: Final = (
+    Setting(
+        key="model",
+        kind=Text(expected="the name of a model"),
+        default=None,
+        about="the model of new sessions",
+        variable="SESSION_CORE_MODEL",
+    ),
+    Setting(
+        key="thinking",
+        kind=Choice(get_args(Thinking)),
+        default="off",
+        about="how much the model reasons beforehand",
+        variable="SESSION_CORE_THINKING",
+    ),
+    Setting(
+        key="permission_tier",
+        kind=Choice(TIERS),
+        default="ask_writes",
+        about="which tool calls need a yes",
+        variable="SESSION_CORE_PERMISSIONS",
+        stricter=_tier,
+    ),
+    Setting(
+        key="sandbox.mode",
+        kind=Choice(SANDBOXES),
+        default="workspace_write",
+        about="where tools may write",
+        variable="SESSION_CORE_SANDBOX",
+        stricter=_by_order(SANDBOXES),
+    ),
+    Setting(
+        key="sandbox.network",
+        kind=YesNo(),
+        default=False,
+        about="whether commands may use the network",
+        variable="SESSION_CORE_NETWORK",
+        stricter=_not_more,
+    ),
+    Setting(
+        key="sandbox.writable_roots",
+        kind=Texts(PathText()),
+        default=(),
+        about="folders besides the session's own that tools may write to",
+        stricter=_part_of,
+    ),
+    Setting(
+        key="limits.steps",
+        kind=Whole(1, MAX_STEPS),
+        default=MAX_STEPS_PER_TURN,
+        about="model calls in one turn",
+        variable="SESSION_CORE_MAX_STEPS",
+        stricter=_not_more,
+    ),
+    Setting(
+        key="limits.tokens",
+        kind=Whole(1),
+        default=None,
+        about="tokens of one turn, read and written",
+        variable="SESSION_CORE_MAX_TOKENS",
+        stricter=_not_more,
+    ),
+    Setting(
+        key="limits.cost",
+        kind=Amount(Decimal(0), Decimal(100_000), including=False),
+        default=None,
+        about="dollars of one turn",
+        variable="SESSION_CORE_MAX_COST",
+        stricter=_not_more,
+    ),
+    Setting(
+        key="limits.seconds",
+        kind=Whole(1, 7 * 24 * 3_600),
+        default=None,
+        about="length of one turn",
+        variable="SESSION_CORE_MAX_SECONDS",
+        stricter=_not_more,
+    ),
+    Setting(
+        key="tools.disabled",
+        kind=Texts(_TOOL),
+        default=(),
+        about="tools that are not on offer",
+        stricter=_any,
+        joined=_either,
+        live=False,  # a tool stays on offer, although calls of it are refused at once
+    ),
+    Setting(
+        key="compaction.threshold",
+        kind=Amount(Decimal("0.1"), Decimal("0.95")),
+        default=Decimal("0.8"),
+        about="how full the model's context may be before the conversation is summed up",
+        live=False,
+    ),
+    Setting(key="mcp.file", kind=PathText(), default=None, about="where your MCP servers are listed", live=False),
+    Setting(key="skills.paths", kind=Texts(PathText()), default=(), about="folders with skills of yours", live=False),
+    Setting(
+        key="retention.archive_after_days",
+        kind=Whole(1),
+        default=None,
+        about="sessions untouched for this long are archived",
+        live=False,
+    ),
+    Setting(
+        key="retention.delete_archived_after_days",
+        kind=Whole(1),
+        default=None,
+        about="archived sessions untouched for this long are deleted",
+        live=False,
+    ),
+)
+
+BY_KEY: Final = {each.key: each for each in SETTINGS}
+TABLES: Final = tuple(dict.fromkeys(each.key.partition(".")[0] for each in SETTINGS if "." in each.key))
+RULES, PROVIDERS, MODELS = "permissions", "providers", "models"
+"""The parts of the file that are no single settings."""
+TOP_LEVEL: Final = (*(each.key for each in SETTINGS if "." not in each.key), *TABLES, RULES, PROVIDERS, MODELS)
+BY_VARIABLE: Final = {each.variable: each for each in SETTINGS if each.variable is not None}
+OTHER_VARIABLES: Final = frozenset({"SESSION_CORE_HOME", "SESSION_CORE_DEBUG"})
+"""Variables of this program that are no settings."""
+
+
+def keys_in(table: str) -> tuple[str, ...]:
+    """Return the settings of one table of the file, without its name."""
+    return tuple(each.key.partition(".")[2] for each in SETTINGS if each.key.startswith(f"{table}."))

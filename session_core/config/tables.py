@@ -1,0 +1,256 @@
+"""The parts of a file that are more than single values: permission rules, providers, models."""
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final, Protocol, get_args
+
+import attrs
+
+from session_core.config import kinds
+from session_core.config.kinds import Amount, Choice, Day, Kind, Text, Texts, Whole, YesNo
+from session_core.config.positions import KeyPath
+from session_core.config.rules import PermissionRule, RuleDecision
+from session_core.config.settings import MODELS, PROVIDERS, RULES
+from session_core.config.values import Source
+from session_core.providers.catalogue import ModelInfo, ProviderKind, ThinkingAbility, model_from
+from session_core.providers.secrets import Secret
+
+MAX_RULES: Final = 500
+MAX_PROVIDERS: Final = 64
+MAX_MODELS: Final = 500
+MAX_HEADERS: Final = 32
+
+_PROVIDER: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PATTERN: Final = Text(expected="a pattern", longest=1_000)
+_RULE: Final[Mapping[str, Kind]] = {
+    "decision": Choice(get_args(RuleDecision)),
+    "tool": _PATTERN,
+    "path": _PATTERN,
+    "command": _PATTERN,
+}
+_PROVIDER_KEYS: Final = ("kind", "base_url", "key_env", "key", "headers")
+_KIND: Final = Choice(get_args(ProviderKind))
+_VARIABLE: Final = Text(expected="the name of an environment variable", pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_]*"))
+_PRICE: Final = Amount(Decimal(0), Decimal(1_000_000))
+_PRICES: Final[Mapping[str, Kind]] = dict.fromkeys(("input", "output", "cache_read", "cache_write"), _PRICE)
+_NAME: Final = Text(
+    expected='a provider, a slash and the model\'s name there, such as "ollama/qwen3"',
+    pattern=re.compile(r"[a-z0-9][a-z0-9_-]{0,63}/\S+"),
+)
+_MODEL: Final[Mapping[str, Kind]] = {
+    "name": _NAME,
+    "id": Text(expected="what the provider calls the model"),
+    "aliases": Texts(Text(expected="a short name without a slash or blanks", pattern=re.compile(r"[^\s/]+"))),
+    "context_tokens": Whole(1_000, 100_000_000),
+    "max_output_tokens": Whole(1, 100_000_000),
+    "images": YesNo(),
+    "thinking": Choice(get_args(ThinkingAbility)),
+    "tools": YesNo(),
+    "structured_output": YesNo(),
+    "retires": Day(),
+}
+_NESTED: Final = ("prices", "long_prompt")
+
+
+@attrs.frozen(kw_only=True)
+class GivenRule:
+    """A rule and where it stands."""
+
+    rule: PermissionRule
+    source: Source
+
+
+@attrs.frozen(kw_only=True)
+class GivenProvider:
+    """What a file says about a provider; `values` holds only what it says."""
+
+    values: Mapping[str, Any]
+    source: Source
+    sources: Mapping[str, Source]
+
+
+@attrs.frozen(kw_only=True)
+class GivenModel:
+    """A model and where it stands."""
+
+    info: ModelInfo
+    source: Source
+
+
+class Reader(Protocol):
+    """What these functions need of the reader of a file."""
+
+    def attempt(self, path: KeyPath, read: Callable[[], Any]) -> tuple[bool, Any]: ...
+    def wrong(self, path: KeyPath, what: str) -> None: ...
+    def unknown(self, path: KeyPath, known: tuple[str, ...]) -> None: ...
+    def source(self, path: KeyPath) -> Source: ...
+
+
+def read_rules(value: object, reader: Reader) -> list[GivenRule]:
+    """Read `[[permissions]]`."""
+    rules: list[GivenRule] = []
+    for path, table in _tables(value, RULES, MAX_RULES, reader):
+        fields = _fields(table, _RULE, path, reader)
+        if fields is None:
+            continue
+        if "decision" not in fields:
+            reader.wrong(path, "a rule needs a decision: allow, ask or deny")
+        elif not fields.keys() & {"tool", "path", "command"}:
+            reader.wrong(path, "a rule needs at least one of tool, path and command")
+        else:
+            rules.append(GivenRule(rule=PermissionRule(**fields), source=reader.source(path)))
+    return rules
+
+
+def read_providers(value: object, reader: Reader) -> dict[str, GivenProvider]:
+    """Read `[providers.<name>]`."""
+    if not isinstance(value, dict):
+        reader.wrong((PROVIDERS,), "expected tables, one for each provider, such as [providers.anthropic]")
+        return {}
+    if len(value) > MAX_PROVIDERS:
+        reader.wrong((PROVIDERS,), f"expected at most {MAX_PROVIDERS} providers")
+        return {}
+    return {name: read for name, table in value.items() if (read := _provider(name, table, reader)) is not None}
+
+
+def _provider(name: str, table: object, reader: Reader) -> GivenProvider | None:
+    path: KeyPath = (PROVIDERS, name)
+    if not _PROVIDER.fullmatch(name):
+        reader.wrong(path, "expected a provider's name of small letters, digits, - and _")
+        return None
+    if not isinstance(table, dict):
+        reader.wrong(path, "expected a table for this provider (what is there is not repeated here)")
+        return None
+    readers: dict[str, Callable[[object], Any]] = {
+        "kind": _KIND.read,
+        "base_url": kinds.base_url,
+        "key_env": _variable,
+        "key": kinds.key,
+    }
+    values: dict[str, Any] = {}
+    for key, each in table.items():
+        if key == "headers":
+            values[key] = _headers((*path, key), each, reader)
+        elif key not in readers:
+            reader.unknown((*path, key), tuple(f"{PROVIDERS}.{name}.{known}" for known in _PROVIDER_KEYS))
+        else:
+            known, read = reader.attempt((*path, key), partial(readers[key], each))
+            if known:
+                values[key] = read
+    if "key" in values and "key_env" in values:
+        reader.wrong((*path, "key"), "set either key or key_env, not both")
+    return GivenProvider(
+        values=values, source=reader.source(path), sources={key: reader.source((*path, key)) for key in values}
+    )
+
+
+def _variable(value: object) -> str:
+    if isinstance(value, str) and not _is_variable(value):
+        raise kinds.Wrong("expected the name of an environment variable, not a key itself (it is not repeated here)")
+    name: str = _VARIABLE.read(value)
+    return name
+
+
+def _is_variable(value: str) -> bool:
+    return len(value) <= 100 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None
+
+
+def _headers(path: KeyPath, value: object, reader: Reader) -> tuple[tuple[str, Secret], ...]:
+    if not isinstance(value, dict) or len(value) > MAX_HEADERS:
+        reader.wrong(path, f"expected a table of at most {MAX_HEADERS} headers")
+        return ()
+    headers: list[tuple[str, Secret]] = []
+    for name, each in value.items():
+        known, read = reader.attempt((*path, name), partial(kinds.header, name, each))
+        if known:
+            headers.append((name, read))
+    return tuple(headers)
+
+
+def holds_keys(value: object) -> bool:
+    """Tell whether `[providers]` has a key in it, however wrong the rest may be."""
+    if not isinstance(value, dict):
+        return False
+    return any(isinstance(table, dict) and ("key" in table or "headers" in table) for table in value.values())
+
+
+def read_models(value: object, reader: Reader) -> list[GivenModel]:
+    """Read `[[models]]`; what is there has the keys of the built-in catalogue."""
+    models: list[GivenModel] = []
+    taken: set[str] = set()
+    for path, table in _tables(value, MODELS, MAX_MODELS, reader):
+        nested = {key: each for key, each in table.items() if key in _NESTED}
+        fields = _fields({key: each for key, each in table.items() if key not in nested}, _MODEL, path, reader, _NESTED)
+        prices = _model_prices(nested, path, reader)
+        if fields is None or prices is None:
+            continue
+        if "name" not in fields:
+            reader.wrong(path, f"a model needs a name: {_NAME.expected}")
+            continue
+        names = {fields["name"], *fields.get("aliases", ())}
+        if twice := sorted(names & taken):
+            reader.wrong(path, f"two models are called {kinds.shown(twice[0])}")
+            continue
+        taken |= names
+        models.append(GivenModel(info=model_from({**fields, **prices}), source=reader.source(path)))
+    return models
+
+
+def _model_prices(nested: Mapping[str, object], path: KeyPath, reader: Reader) -> dict[str, Any] | None:
+    read: dict[str, Any] = {}
+    for key, table in nested.items():
+        known = _PRICES if key == "prices" else {"above": Whole(1), **_PRICES}
+        if not isinstance(table, dict):
+            reader.wrong((*path, key), "expected a table with input and output, in dollars per million tokens")
+            return None
+        fields = _fields(table, known, (*path, key), reader)
+        if fields is None:
+            return None
+        if missing := [each for each in known if not each.startswith("cache") and each not in fields]:
+            reader.wrong((*path, key), f"{' and '.join(missing)} must be there too")
+            return None
+        read[key] = fields
+    if "long_prompt" in read and "prices" not in read:
+        reader.wrong((*path, "long_prompt"), "prices of long prompts make sense only beside prices")
+        return None
+    return read
+
+
+def _tables(value: object, name: str, most: int, reader: Reader) -> list[tuple[KeyPath, dict[str, Any]]]:
+    if not isinstance(value, list):
+        reader.wrong((name,), f"expected a list of tables, each headed [[{name}]]")
+        return []
+    if len(value) > most:
+        reader.wrong((name,), f"expected at most {most} of them, not {len(value)}")
+        return []
+    found: list[tuple[KeyPath, dict[str, Any]]] = []
+    for number, table in enumerate(value):
+        if isinstance(table, dict):
+            found.append(((name, number), table))
+        else:
+            reader.wrong((name, number), f"expected a table, headed [[{name}]]")
+    return found
+
+
+def _fields(
+    table: Mapping[str, object], known: Mapping[str, Kind], path: KeyPath, reader: Reader, others: tuple[str, ...] = ()
+) -> dict[str, Any] | None:
+    """Read the keys of a table; None when one of them is wrong. `others` may be meant too, and are read elsewhere."""
+    fields: dict[str, Any] = {}
+    sound = True
+    for key, value in table.items():
+        if key not in known:
+            reader.unknown((*path, key), tuple(f"{_shown(path)}.{each}" for each in (*known, *others)))
+            sound = False
+            continue
+        fine, read = reader.attempt((*path, key), partial(known[key].read, value))
+        sound = sound and fine
+        fields[key] = read
+    return fields if sound else None
+
+
+def _shown(path: KeyPath) -> str:
+    head, *rest = path
+    return str(head) + "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in rest)

@@ -1,0 +1,120 @@
+"""Reading a file of settings with care: bounded, never waiting, with the line of each key. This blocks for a moment."""
+
+import os
+import re
+import stat
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from session_core.config.positions import Lines, lines_of
+from session_core.config.problems import ConfigProblem
+
+CONFIG_FILE: Final = "config.toml"
+PROJECT_FOLDER: Final = ".session-core"
+MAX_CONFIG_BYTES: Final = 64 * 1024
+"""People write this file by hand; what is larger is another file."""
+MAX_DOTS_IN_LINE: Final = 250
+"""The time to read a key grows with the square of its dots: one line of a small file could take minutes."""
+
+_OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # without the last one, a pipe of that name would hang us
+
+
+@attrs.frozen(kw_only=True)
+class TomlFile:
+    """What a file holds; `others_may_read` says that its mode lets other users of this machine read it."""
+
+    path: Path
+    content: bytes = attrs.field(repr=False)
+    tables: dict[str, Any] = attrs.field(repr=False)
+    lines: Lines
+    others_may_read: bool = False
+
+
+def read_user_file(home: Path) -> TomlFile | ConfigProblem | None:
+    """Read the user's own file; None when there is none."""
+    return _read(home / CONFIG_FILE, None)
+
+
+def read_project_file(workspace: Path) -> TomlFile | ConfigProblem | None:
+    """Read a project's file; None when there is none. Links are not followed: they could lead out of the project."""
+    path = workspace / PROJECT_FOLDER / CONFIG_FILE
+    try:
+        folder = os.open(path.parent, _OPEN | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        return _unreadable(path, error)
+    try:
+        return _read(path, folder)
+    finally:
+        os.close(folder)
+
+
+def _read(path: Path, folder: int | None) -> TomlFile | ConfigProblem | None:
+    try:
+        if folder is None:
+            descriptor = os.open(path, _OPEN)
+        else:
+            descriptor = os.open(path.name, _OPEN | os.O_NOFOLLOW, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        return _unreadable(path, error)
+    try:
+        with open(descriptor, "rb", closefd=True) as file:  # noqa: PTH123 - a descriptor, not a path
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return _about(path, "this is not an ordinary file; expected a text file with settings, or none")
+            content = file.read(MAX_CONFIG_BYTES + 1)
+    except (OSError, ValueError) as error:  # a directory is refused by `open` itself
+        return _unreadable(path, error)
+    if len(content) > MAX_CONFIG_BYTES:
+        return _about(path, f"it is longer than {MAX_CONFIG_BYTES} bytes; expected a short file with settings")
+    return _parsed(path, content, others_may_read=bool(status.st_mode & 0o077))
+
+
+def _parsed(path: Path, content: bytes, *, others_may_read: bool) -> TomlFile | ConfigProblem:
+    try:
+        text = content.decode("utf-8-sig")
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.count(".") > MAX_DOTS_IN_LINE:
+                what = f"there are more than {MAX_DOTS_IN_LINE} dots in this line; expected short settings"
+                return ConfigProblem(place=str(path), line=number, what=what)
+        tables = tomllib.loads(text, parse_float=_exactly)
+    except UnicodeDecodeError as error:
+        return _about(path, f"it is not text in UTF-8 (at byte {error.start})")
+    except RecursionError:
+        return _about(path, "it is nested too deeply to be understood")
+    except tomllib.TOMLDecodeError as error:
+        return _not_toml(path, str(error))
+    except ValueError:  # the digits of a number that Python refuses to convert
+        return _about(path, "this is not TOML: a number in it is too long")
+    return TomlFile(path=path, content=content, tables=tables, lines=lines_of(text), others_may_read=others_may_read)
+
+
+def _exactly(digits: str) -> Decimal:
+    try:
+        return Decimal(digits)
+    except ArithmeticError:  # an exponent beyond all bounds
+        return Decimal("NaN")
+
+
+def _not_toml(path: Path, message: str) -> ConfigProblem:
+    """Tell what Python's reader says, with the line in its place."""
+    said, line = message, None
+    if found := re.search(r" \(at line (\d+), column (\d+)\)$", message):
+        said, line = f"{message[: found.start()]} (at column {found[2]})", int(found[1])
+    return ConfigProblem(place=str(path), line=line, what=f"this is not TOML: {said[:1].lower()}{said[1:]}")
+
+
+def _about(path: Path, what: str) -> ConfigProblem:
+    return ConfigProblem(place=str(path), what=what)
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> ConfigProblem:
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return _about(path, f"it cannot be read: {why}")
