@@ -1,0 +1,237 @@
+"""The record of one turn: JSON lines, each with a checksum, appended and made durable before a file is changed.
+
+A line that is torn or damaged is left out and counted; the lines around it still count. Since a write waits for its
+line, a torn last line means that the write never began.
+"""
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from session_core.checkpoints.blobs import NAME, make_private_folder, sync_folder, write_all
+from session_core.checkpoints.values import FileState, Origin, SavedFile
+from session_core.ids import TurnId
+from session_core.storage.home import private_open
+
+MAX_LINE_BYTES: Final = 64 * 1024
+"""A path of 4,096 characters, each written as an escape, with room to spare."""
+
+_KINDS: Final = frozenset({"content", "missing", "too_large", "not_saved"})
+_FILE_NAME: Final = re.compile(r"(\d{8})\.([A-Za-z0-9_-]{1,100})\.jsonl", re.ASCII)
+
+
+@attrs.define(kw_only=True)
+class TurnRecord:
+    """What is known of one turn, in the order in which it was saved."""
+
+    turn_id: TurnId
+    number: int
+    saved_at: int = 0
+    undo: bool = False
+    dropped: bool = False
+    damaged: int = 0
+    before: dict[str, tuple[FileState, Origin]] = attrs.field(factory=dict)
+    after: dict[str, FileState] = attrs.field(factory=dict)
+    remarks: list[str] = attrs.field(factory=list)
+
+    def files(self) -> tuple[SavedFile, ...]:
+        """The files of this turn."""
+        return tuple(
+            SavedFile(path=path, before=state, after=self.after.get(path), origin=origin)
+            for path, (state, origin) in self.before.items()
+        )
+
+    def take(self, fields: dict[str, Any]) -> None:
+        """Fold one line into what is known; raises `ValueError` or `KeyError` for a line that nobody here wrote."""
+        match fields["line"]:
+            case "turn":
+                self.saved_at = _whole(fields["at"])
+                self.undo = fields["undo"] is True
+                self.dropped = fields["dropped"] is True
+            case "before":
+                origin: Origin = "command" if fields["origin"] == "command" else "tool"
+                # The first line of a path counts: later ones can only come from damage or tampering.
+                self.before.setdefault(_text(fields["path"]), (state_from(fields["state"]), origin))
+            case "after":
+                self.after[_text(fields["path"])] = state_from(fields["state"])
+            case "remark":
+                if (remark := _text(fields["text"])) not in self.remarks:
+                    self.remarks.append(remark)
+            case other:
+                raise ValueError(f"no such line: {other!r}")
+
+
+def turn_line(*, at: int, undo: bool, dropped: bool = False) -> dict[str, Any]:
+    """The first line of a record."""
+    return {"line": "turn", "at": at, "undo": undo, "dropped": dropped}
+
+
+def before_line(path: str, state: FileState, origin: Origin) -> dict[str, Any]:
+    """How a file was before the turn changed it."""
+    return {"line": "before", "path": path, "state": state_fields(state), "origin": origin}
+
+
+def after_line(path: str, state: FileState) -> dict[str, Any]:
+    """How the turn left a file."""
+    return {"line": "after", "path": path, "state": state_fields(state)}
+
+
+def remark_line(text: str) -> dict[str, Any]:
+    """What people should know about the record."""
+    return {"line": "remark", "text": text}
+
+
+def file_name(record: TurnRecord) -> str:
+    """Where a turn is recorded: the number keeps the order, whatever the clock says."""
+    return f"{record.number:08}.{record.turn_id}.jsonl"
+
+
+def encode(lines: Iterable[dict[str, Any]]) -> bytes:
+    """Write lines with their checksums."""
+    return b"".join(_encode(line) for line in lines)
+
+
+def decode(data: bytes) -> Iterator[dict[str, Any] | None]:
+    """Read lines; `None` stands for a damaged one. A last line without its end never counted and is left out."""
+    *whole, torn = data.split(b"\n")
+    del torn
+    for line in whole:
+        if line:
+            yield _decode(line)
+
+
+def read_turn(path: Path) -> TurnRecord | None:
+    """Read the record of a turn; none if the file is something else."""
+    named = _FILE_NAME.fullmatch(path.name)
+    if named is None:
+        return None
+    record = TurnRecord(turn_id=TurnId(named[2]), number=int(named[1]))
+    try:
+        data = read_private(path)
+    except OSError:
+        record.damaged = 1
+        return record
+    for fields in decode(data):
+        try:
+            if fields is None:
+                raise ValueError("damaged")
+            record.take(fields)
+        except (ValueError, KeyError, TypeError):
+            record.damaged += 1
+    return record
+
+
+def _cut_torn_line(descriptor: int) -> None:
+    """Take away what a crash tore: it never counted, must not come to count, and must not swallow the next line."""
+    size = os.fstat(descriptor).st_size
+    if not size or os.pread(descriptor, 1, size - 1) == b"\n":
+        return
+    end = size
+    while end:
+        start = max(0, end - _PIECE)
+        if (place := os.pread(descriptor, end - start, start).rfind(b"\n")) >= 0:
+            os.ftruncate(descriptor, start + place + 1)
+            return
+        end = start
+    os.ftruncate(descriptor, 0)
+
+
+_PIECE = 4_096
+
+
+def append(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Add lines and wait until they are durable."""
+    make_private_folder(path.parent)
+    new = not path.exists()
+    descriptor = private_open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    try:
+        _cut_torn_line(descriptor)
+        write_all(descriptor, encode(lines))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if new:
+        sync_folder(path.parent)
+
+
+def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Write a file anew, whole or not at all, and wait until it is durable."""
+    make_private_folder(path.parent)
+    unfinished = path.with_name(f".new-{path.name}")
+    descriptor = private_open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        write_all(descriptor, encode(lines))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    unfinished.replace(path)
+    sync_folder(path.parent)
+
+
+def read_private(path: Path) -> bytes:
+    """Read a file of ours; links and things that would block are refused."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read()
+
+
+def state_fields(state: FileState) -> dict[str, Any]:
+    """A state as it is written."""
+    return attrs.asdict(state)
+
+
+def state_from(fields: object) -> FileState:
+    """Read a state; raises `ValueError` for one that nobody here wrote."""
+    if not isinstance(fields, dict) or set(fields) != set(attrs.fields_dict(FileState)):
+        raise ValueError("not a state")
+    if fields["kind"] not in _KINDS:
+        raise ValueError("no such kind")
+    name = fields["sha256"]
+    if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
+        raise ValueError("not a hash")
+    if (fields["kind"] == "content") and name is None:
+        raise ValueError("a content has a hash")
+    return FileState(
+        kind=fields["kind"],
+        sha256=name,
+        size=_whole(fields["size"]),
+        mode=_whole(fields["mode"]) & 0o777,
+        mtime_ns=_whole(fields["mtime_ns"]),
+        why=_text(fields["why"]),
+    )
+
+
+def _encode(fields: dict[str, Any]) -> bytes:
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return f'{{"check":{zlib.crc32(text.encode())},"fields":{text}}}\n'.encode()
+
+
+def _decode(line: bytes) -> dict[str, Any] | None:
+    if len(line) > MAX_LINE_BYTES:
+        return None
+    try:
+        whole = json.loads(line)
+        fields = whole["fields"]
+        text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+        if not isinstance(fields, dict) or whole["check"] != zlib.crc32(text.encode()):
+            return None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return fields
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError("not a whole number")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a text")
+    return value

@@ -1,0 +1,201 @@
+"""What is kept of one session: its turns, the contents they need, and the state of the folder before a command.
+
+Contents are shared by all turns of the session and counted: dropping a turn deletes those that no other turn needs.
+Each session has contents of its own, so forgetting one can never take something from another.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from session_core.checkpoints import manifest
+from session_core.checkpoints.blobs import Blobs
+from session_core.checkpoints.manifest import TurnRecord
+from session_core.checkpoints.tree import TreeIndex, read_index
+from session_core.checkpoints.values import CheckpointLimits, FileState, Origin
+from session_core.ids import TurnId
+
+
+class SessionFolder:
+    """The folder of one session. Not safe for several threads at once: the store holds a lock."""
+
+    def __init__(self, folder: Path, limits: CheckpointLimits) -> None:
+        self._folder = folder
+        self._limits = limits
+        self.blobs = Blobs(folder / "blobs")
+        self.turns: dict[TurnId, TurnRecord] = {}
+        self.tree: TreeIndex | None = read_index(self._tree_file)
+        self._needed: Counter[str] = Counter()  # by how many lines
+        self._sizes: dict[str, int] = {}
+        for record in self._read_turns():
+            self.turns[record.turn_id] = record
+            for state, _ in record.before.values():
+                self._count(state)
+        self._sizes |= self.tree_contents()
+        self._sweep()
+
+    @property
+    def kept_bytes(self) -> int:
+        """Size of all contents."""
+        return sum(self._sizes.values())
+
+    @property
+    def noted_files(self) -> int:
+        """Files in all turns."""
+        return sum(len(record.before) for record in self.turns.values())
+
+    def turn(self, turn_id: TurnId, *, at: int, undo: bool = False) -> TurnRecord:
+        """Return the record of a turn, begun if need be."""
+        record = self.turns.get(turn_id)
+        if record is None:
+            number = max((each.number for each in self.turns.values()), default=0) + 1
+            record = TurnRecord(turn_id=turn_id, number=number, saved_at=at, undo=undo)
+            self._append(record, [manifest.turn_line(at=at, undo=undo)])
+            self.turns[turn_id] = record
+        return record
+
+    def save(
+        self, record: TurnRecord, path: str, state: FileState, data: bytes | None, *, keep: Collection[TurnId] = ()
+    ) -> tuple[FileState, tuple[TurnId, ...]]:
+        """Save how a file was, make it durable, and return what could be saved and which turns made room.
+
+        The turns to `keep` never make room: an undo must not lose what it is about to bring back.
+        """
+        new_bytes = len(data) if data is not None and state.sha256 not in self._sizes else 0
+        dropped = self._make_room({record.turn_id, *keep}, new_bytes)
+        if self.noted_files >= self._limits.session_files:
+            self.add_remark(
+                record, f"more files were changed than the {self._limits.session_files:,} that can be noted"
+            )
+            return full(state), dropped
+        if state.kind == "content" and not self._has_room(new_bytes):
+            state = full(state)
+        if state.kind == "content" and data is not None:
+            self.blobs.put(data, durable=True)
+        self.add_before(record, [(path, state)], "tool")
+        return state, dropped
+
+    def add_before(self, record: TurnRecord, files: Iterable[tuple[str, FileState]], origin: Origin) -> None:
+        """Record files whose contents are kept already."""
+        files = [(path, state) for path, state in files if path not in record.before]
+        self._append(record, [manifest.before_line(path, state, origin) for path, state in files])
+        for path, state in files:
+            record.before[path] = (state, origin)
+            self._count(state)
+
+    def add_after(self, record: TurnRecord, files: Iterable[tuple[str, FileState]]) -> None:
+        """Record how a turn left files, where that is news."""
+        news = [(path, state) for path, state in files if record.after.get(path) != state]
+        self._append(record, [manifest.after_line(path, state) for path, state in news])
+        record.after.update(news)
+
+    def add_remark(self, record: TurnRecord, text: str) -> None:
+        """Record what people should know about a turn."""
+        if text not in record.remarks:
+            self._append(record, [manifest.remark_line(text)])
+            record.remarks.append(text)
+
+    def tree_contents(self) -> dict[str, int]:
+        """The contents, with their sizes, that the state of the folder needs."""
+        files = self.tree.files.values() if self.tree else ()
+        return {each.sha256: each.size for each in files if each.kind == "content" and each.sha256 is not None}
+
+    def set_tree(self, tree: TreeIndex) -> None:
+        """Replace the state of the folder; contents that nobody needs any longer are deleted."""
+        gone = self.tree_contents().keys()
+        manifest.replace(self._tree_file, tree.lines())
+        self.tree = tree
+        self._sizes |= self.tree_contents()
+        self._release(gone)
+
+    def room_for_tree(self, turn_id: TurnId) -> int:
+        """Make room for what a walk may find, and return for how many bytes there is."""
+        self._make_room({turn_id}, self._limits.tree_bytes)
+        return max(0, min(self._limits.tree_bytes, self._limits.session_bytes - self.kept_bytes))
+
+    def room_for_files(self, turn_id: TurnId, count: int) -> int:
+        """Make room for more lines, and return for how many there is."""
+        while self.noted_files + count > self._limits.session_files and self._drop_oldest({turn_id}) is not None:
+            pass
+        return max(0, self._limits.session_files - self.noted_files)
+
+    @property
+    def _tree_file(self) -> Path:
+        return self._folder / "tree.jsonl"
+
+    def _file(self, record: TurnRecord) -> Path:
+        return self._folder / "turns" / manifest.file_name(record)
+
+    def _read_turns(self) -> list[TurnRecord]:
+        files = sorted((self._folder / "turns").glob("*.jsonl"))
+        return [record for file in files if (record := manifest.read_turn(file)) is not None]
+
+    def _append(self, record: TurnRecord, lines: list[dict[str, Any]]) -> None:
+        if lines:
+            manifest.append(self._file(record), lines)
+
+    def _count(self, state: FileState) -> None:
+        if state.kind == "content" and state.sha256 is not None:
+            self._needed[state.sha256] += 1
+            self._sizes[state.sha256] = state.size
+
+    def _has_room(self, new_bytes: int) -> bool:
+        fits = self.kept_bytes + new_bytes <= self._limits.session_bytes
+        return fits and self.noted_files + 1 <= self._limits.session_files
+
+    def _make_room(self, keep: Collection[TurnId], new_bytes: int) -> tuple[TurnId, ...]:
+        dropped: list[TurnId] = []
+        while not self._has_room(new_bytes) and (turn_id := self._drop_oldest(keep)) is not None:
+            dropped.append(turn_id)
+        return tuple(dropped)
+
+    def _drop_oldest(self, keep: Collection[TurnId]) -> TurnId | None:
+        """Give up the oldest turn but these, and say in its record that it was given up."""
+        for record in self.turns.values():
+            if record.turn_id not in keep and not record.dropped:
+                manifest.replace(
+                    self._file(record), [manifest.turn_line(at=record.saved_at, undo=record.undo, dropped=True)]
+                )
+                names = [
+                    state.sha256 for state, _ in record.before.values() if state.kind == "content" and state.sha256
+                ]
+                record.dropped = True
+                record.before.clear()
+                record.after.clear()
+                self._needed.subtract(names)
+                self._release(names)
+                self._forget_long_dropped()
+                return record.turn_id
+        return None
+
+    def _forget_long_dropped(self) -> None:
+        dropped = [record for record in self.turns.values() if record.dropped]
+        for record in dropped[: max(0, len(dropped) - self._limits.dropped_turns)]:
+            self._file(record).unlink(missing_ok=True)
+            del self.turns[record.turn_id]
+
+    def _release(self, names: Iterable[str]) -> None:
+        held = self.tree_contents().keys()
+        for name in set(names) - held:
+            if self._needed[name] <= 0:
+                self.blobs.drop(name)
+                self._sizes.pop(name, None)
+
+    def _sweep(self) -> None:
+        """Delete what a crash left: contents that no line names."""
+        held = self.tree_contents().keys()
+        for name in list(self.blobs.names()):
+            if name not in held and self._needed[name] <= 0:
+                self.blobs.drop(name)
+
+
+def full(state: FileState) -> FileState:
+    """A state that could not be kept for want of room."""
+    return FileState(
+        kind="not_saved",
+        sha256=state.sha256,
+        size=state.size,
+        mode=state.mode,
+        why="the room for this session's checkpoints is used up by this one turn",
+    )

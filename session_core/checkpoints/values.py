@@ -1,0 +1,185 @@
+"""What callers of the checkpoint store get to see, and its bounds."""
+
+from typing import Final, Literal
+
+import attrs
+
+from session_core.errors import SessionCoreError
+from session_core.ids import SessionId, TurnId
+
+StateKind = Literal["content", "missing", "too_large", "not_saved"]
+Action = Literal["restore", "delete", "unchanged", "conflict", "not_saved", "too_large"]
+Origin = Literal["tool", "command"]
+"""Who was about to change the file: a tool that names it, or a command that may change anything."""
+
+
+class CheckpointFailed(SessionCoreError):
+    """A file could not be saved before a change; the change must not go ahead."""
+
+    code = "checkpoint_failed"
+
+
+@attrs.frozen(kw_only=True)
+class CheckpointLimits:
+    """The bounds of what is kept, each with its reason.
+
+    Attributes:
+        file_bytes: Larger files are data rather than source; they are noted, not kept.
+        session_bytes: All contents kept for one session; the oldest turns make room.
+        session_files: Files noted in all turns of one session; the oldest turns make room.
+        dropped_turns: How many of the turns that made room are still listed by their id.
+        tree_files: Files remembered before a command runs.
+        tree_bytes: Their contents together.
+        tree_file_bytes: Larger files are only noted before a command, not kept.
+        tree_entries: Names looked at in one walk, folders included.
+        tree_seconds: How long a command may be held up.
+    """
+
+    file_bytes: int = 10_000_000
+    session_bytes: int = 500_000_000
+    session_files: int = 5_000
+    dropped_turns: int = 200
+    tree_files: int = 2_000
+    tree_bytes: int = 20_000_000
+    tree_file_bytes: int = 1_000_000
+    tree_entries: int = 20_000
+    tree_seconds: float = 1.0
+
+
+@attrs.frozen(kw_only=True)
+class FileState:
+    """How a file was at one moment.
+
+    `content` means an ordinary file whose bytes are known by their hash; `not_saved` comes with a reason. The hash of a
+    file that is too large is not known, its size and time stand for it.
+    """
+
+    kind: StateKind
+    sha256: str | None = None
+    size: int = 0
+    mode: int = 0
+    mtime_ns: int = 0
+    why: str = ""
+
+    def same_as(self, other: "FileState") -> bool:
+        """Tell whether both are certainly the same file contents with the same mode."""
+        if self.kind == "missing" or other.kind == "missing":
+            return self.kind == other.kind
+        if self.mode != other.mode or self.size != other.size:
+            return False
+        if self.sha256 is not None and other.sha256 is not None:
+            return self.sha256 == other.sha256
+        return self.kind == other.kind == "too_large" and self.mtime_ns == other.mtime_ns
+
+
+MISSING: Final = FileState(kind="missing")
+
+
+@attrs.frozen(kw_only=True)
+class Saved:
+    """What was done before a write.
+
+    Attributes:
+        path: The name under which the file is remembered.
+        state: How the file was before the first change of this turn.
+        first: Whether this call saved it; false when the turn had saved it before.
+        dropped: Turns that had to make room and can no longer be undone.
+    """
+
+    path: str
+    state: FileState
+    first: bool
+    dropped: tuple[TurnId, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class SavedFile:
+    """A file that a turn changed or was about to change; `after` is how the turn left it, if that was noted."""
+
+    path: str
+    before: FileState
+    after: FileState | None
+    origin: Origin
+
+
+@attrs.frozen(kw_only=True)
+class TurnCheckpoint:
+    """What can be undone of one turn.
+
+    Attributes:
+        undo: Whether it was made by an undo rather than by a turn of the agent.
+        dropped: It had to make room for later turns, so nothing of it can be brought back.
+        damaged: Lines of its record that could not be read.
+        remarks: What people should know, such as that a command's changes may not all be here.
+    """
+
+    turn_id: TurnId
+    saved_at: int
+    files: tuple[SavedFile, ...]
+    undo: bool = False
+    dropped: bool = False
+    damaged: int = 0
+    remarks: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class TreeSnapshot:
+    """What is remembered of the folder before a command runs; when not `complete`, `why` says what is missing."""
+
+    files: int
+    saved_bytes: int
+    complete: bool
+    why: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class PlannedFile:
+    """What an undo would do with one file.
+
+    Attributes:
+        action: For a conflict, what `target` asks for is done only when the caller insists, and `stuck` not even then.
+        target: How the file was before the turns to undo.
+        present: How it was when the plan was made; it must still be so when the plan is carried out.
+        why: For people, when the file cannot simply be brought back.
+        stuck: Nothing can be done about this file, because what is there now could not be saved.
+    """
+
+    path: str
+    action: Action
+    target: FileState
+    present: FileState
+    why: str = ""
+    stuck: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class RestorePlan:
+    """What an undo of some turns would do, file by file; making it changes nothing of the user's."""
+
+    session_id: SessionId
+    turn_ids: tuple[TurnId, ...]
+    files: tuple[PlannedFile, ...]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def conflicts(self) -> tuple[PlannedFile, ...]:
+        """The files that somebody else changed since."""
+        return tuple(each for each in self.files if each.action == "conflict")
+
+
+@attrs.frozen(kw_only=True)
+class SkippedFile:
+    """A file that was left as it is, and why."""
+
+    path: str
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class RestoreReport:
+    """What an undo did; to take it back, restore the turn `undo_turn_id`, which is none if nothing was changed."""
+
+    undo_turn_id: TurnId | None
+    restored: tuple[str, ...]
+    deleted: tuple[str, ...]
+    skipped: tuple[SkippedFile, ...]
