@@ -1,0 +1,87 @@
+"""Asking a session of the SDK: the greeting, whole listings, and what an exception of foreign code says."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from session_core.limits import MAX_ERROR_CHARS
+from session_core.mcp.content import MAX_LISTED
+from session_core.mcp.results import cut
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp import ClientSession
+
+T = TypeVar("T")
+
+MAX_PAGES: Final = 100
+"""Pages of one listing, for servers whose listing never ends."""
+
+
+class Page(Protocol):
+    """A part of a listing."""
+
+    next_cursor: str | None
+
+
+PageT = TypeVar("PageT", bound=Page)
+
+
+async def greet(session: "ClientSession") -> None:
+    """Agree on a version of the protocol."""
+    from mcp import MCPError
+    from mcp_types import METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
+
+    try:
+        await session.initialize()
+    except MCPError as error:
+        if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION):
+            raise
+        await session.discover()  # what servers understand that know only the newest protocol
+
+
+async def has_resources(session: "ClientSession") -> bool:
+    """Tell whether there is anything to read."""
+    from mcp import MCPError
+
+    try:
+        # Many servers say that they have some because their library says so.
+        return bool((await session.list_resources()).resources) or bool(
+            (await session.list_resource_templates()).resource_templates
+        )
+    except (MCPError, ValueError):  # not worth a server's tools
+        return False
+
+
+async def all_pages(
+    fetch: Callable[["types.PaginatedRequestParams | None"], Awaitable[PageT]], items: Callable[[PageT], Sequence[T]]
+) -> list[T]:
+    """Return a whole listing, up to a bound; a listing that goes round in a circle is left."""
+    from mcp_types import PaginatedRequestParams
+
+    found: list[T] = []
+    seen: set[str] = set()
+    cursor: str | None = None
+    while True:
+        page = await fetch(None if cursor is None else PaginatedRequestParams(cursor=cursor))
+        found += items(page)[: MAX_LISTED - len(found)]
+        cursor = page.next_cursor
+        if cursor is None or cursor in seen or len(seen) == MAX_PAGES or len(found) == MAX_LISTED:
+            return found
+        seen.add(cursor)
+
+
+def told_by(error: BaseException) -> str:
+    """Return what an exception says; of a group, what the first of its exceptions says."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return cut(" ".join((_of_the_protocol(error) or str(error) or type(error).__name__).split()), MAX_ERROR_CHARS // 2)
+
+
+def _of_the_protocol(error: BaseException) -> str:
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return ""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(step) for step in first["loc"])
+    return f"it does not keep to the protocol at {place!r}: {first['msg']}"

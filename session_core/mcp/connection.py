@@ -1,0 +1,253 @@
+"""One server: connecting to it, listing its tools, asking it things, losing it, and connecting again.
+
+1. A connection lives in a task of its own; nobody waits for it but those who call the server.
+2. When it is lost, requests under way end at once with the reason. A server that was ready is tried again immediately,
+   after that with growing pauses, and after some failures in a row only when someone asks for it.
+3. The tools of a lost server stay on the list, so that they do not come and go; their calls say what is wrong.
+4. Whatever the SDK raises ends here: callers meet `McpFailed` and `Cancelled`, nothing else.
+"""
+
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import trio
+
+from session_core._version import __version__
+from session_core.limits import MAX_ERROR_CHARS
+from session_core.mcp.asking import all_pages, greet, has_resources, told_by
+from session_core.mcp.config import ServerConfig, StdioServer
+from session_core.mcp.content import MAX_DESCRIPTION_CHARS, RemoteTool, ServerState, ServerStatus
+from session_core.mcp.diagnostics import Diagnostics
+from session_core.mcp.remote import open_remote
+from session_core.mcp.results import cut, remote_tools
+from session_core.mcp.sdk import load_sdk
+from session_core.mcp.stdio import open_stdio
+from session_core.mcp.transport import Link, McpFailed
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp import ClientSession
+    from mcp.client.session import IncomingMessage
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class Pace:
+    """How patient we are with servers, in seconds.
+
+    Attributes:
+        connecting: How long a server may take to become ready; some are downloaded first.
+        first_pause: The pause before a failed server is tried again; each further one is twice as long.
+        longest_pause: The longest of them.
+        attempts: Failures in a row after which a server is not tried again unasked.
+        settled: A server that was ready for this long starts with a clean slate.
+        patience: How long a call waits for a server that is being connected.
+        listing: The pause between two listings of a server that keeps saying that its tools have changed.
+    """
+
+    connecting: float = 60
+    first_pause: float = 1
+    longest_pause: float = 60
+    attempts: int = 8
+    settled: float = 30
+    patience: float = 10
+    listing: float = 0.1
+
+
+class Connection:
+    """The connection to one server."""
+
+    def __init__(self, config: ServerConfig, pace: Pace, on_change: Callable[[ServerStatus], None]) -> None:
+        self.config = config
+        self.diagnostics = Diagnostics()
+        self.tools: tuple[RemoteTool, ...] = ()
+        self.offers_resources = False
+        state: ServerState = "disabled" if config.disabled else "connecting"
+        reason = "it is disabled in its mcp.json" if config.disabled else ""
+        self.status = ServerStatus(name=config.name, origin=config.origin, state=state, reason=reason)
+        self._pace = pace
+        self._on_change = on_change
+        self._session: ClientSession | None = None
+        self._ended: str | None = None
+        self._wake = trio.Event()
+        self._changed = trio.Event()
+        self._asked_for = trio.Event()
+
+    async def run(self) -> None:
+        """Keep the server connected until cancelled; raises nothing else."""
+        if self.config.disabled:
+            return
+        await load_sdk()
+        failures = 0
+        while True:
+            begun = trio.current_time()
+            was_ready, reason = await self._live()
+            if was_ready and trio.current_time() - begun >= self._pace.settled:
+                failures = 0
+            failures += 1
+            if failures == 1 and was_ready:
+                self._set(state="connecting", reason=reason, attempts=failures)
+                continue
+            gave_up = failures >= self._pace.attempts
+            self._set(state="failed", reason=reason, attempts=failures, gave_up=gave_up)
+            if await self._pause(failures, for_ever=gave_up):
+                failures = 0
+            self._set(state="connecting", gave_up=False)
+
+    def connect_now(self) -> None:
+        """Try a failed server again without waiting any longer."""
+        self._asked_for.set()
+
+    async def until(self, wanted: Callable[[ServerStatus], bool]) -> ServerStatus:
+        """Wait until the status is as wanted."""
+        while not wanted(self.status):
+            await self._changed.wait()
+        return self.status
+
+    async def request(self, ask: Callable[["ClientSession"], Awaitable[T]]) -> T:
+        """Ask the server something.
+
+        Raises:
+            McpFailed: It is not there, did not answer in time, or answered with an error.
+
+        Cancellation: the server is told to stop; the connection stays usable.
+        """
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        session, seconds = await self._ready_session(), self.config.timeout_ms / 1000
+        who = f"the MCP server {self.config.name!r}"
+        try:
+            with trio.fail_after(seconds):
+                return await ask(session)
+        except trio.TooSlowError as error:
+            raise McpFailed(f"{who} did not answer within {seconds:g} seconds, and was told to stop") from error
+        except MCPError as error:
+            message = cut(error.error.message, MAX_ERROR_CHARS)
+            if error.code == CONNECTION_CLOSED:
+                self._end(session, message)
+                raise McpFailed(f"{who} was lost before it answered: {self._why_lost(message)}") from error
+            raise McpFailed(f"{who} refused: {message}") from error
+        except McpFailed:
+            raise
+        except Exception as error:  # foreign code, and a turn must not end because of it
+            raise McpFailed(f"{who} sent an answer that cannot be used: {told_by(error)}") from error
+
+    async def _ready_session(self) -> "ClientSession":
+        with trio.move_on_after(self._pace.patience):
+            await self.until(lambda status: status.state != "connecting")
+        if self._session is None:
+            why = self.status.reason or "it has not been reached yet"
+            raise McpFailed(f"the MCP server {self.config.name!r} is not available: {why}")
+        return self._session
+
+    async def _live(self) -> tuple[bool, str]:
+        """Connect, and return when the connection is lost: whether the server was ready, and why it is not any more."""
+        from mcp import ClientSession
+        from mcp_types import Implementation
+
+        self._ended, self._wake = None, trio.Event()
+        self.diagnostics.begin()
+        was_ready, failure = False, ""
+        try:
+            async with self._link() as link:
+                async with ClientSession(
+                    link.read,
+                    link.write,
+                    message_handler=self._hear,
+                    client_info=Implementation(name="session-core", version=__version__),
+                ) as session:
+                    with trio.fail_after(self._pace.connecting):
+                        await greet(session)
+                        await self._list(session)
+                    was_ready = True
+                    self._session = session
+                    self._set(state="ready", reason="", attempts=0, pid=link.pid, instructions=_instructions(session))
+                    await self._until_lost(session)
+        except* trio.TooSlowError:
+            failure = f"it did not become ready within {self._pace.connecting:g} seconds"
+        except* Exception as group:  # noqa: BLE001  foreign code, and its faults are the reason we were asked for
+            failure = told_by(group)
+        finally:
+            self._session = None
+        return was_ready, self._why_lost(failure)
+
+    @asynccontextmanager
+    async def _link(self) -> AsyncGenerator[Link]:
+        if isinstance(self.config, StdioServer):
+            async with open_stdio(self.config, self.diagnostics, self._lost) as link:
+                yield link
+        else:
+            async with open_remote(self.config, self.diagnostics, self._lost) as link:
+                yield link
+
+    async def _hear(self, message: "IncomingMessage") -> None:
+        from mcp_types import ResourceListChangedNotification, ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
+            self._wake.set()
+
+    async def _until_lost(self, session: "ClientSession") -> None:
+        while self._ended is None:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            if self._ended is None:
+                try:
+                    with trio.fail_after(self._pace.connecting):
+                        await self._list(session)
+                except Exception as error:  # noqa: BLE001  foreign code; the tools stay as they were
+                    self.diagnostics.note(f"what it offers could not be listed again: {told_by(error)}")
+                self._set()
+                await trio.sleep(self._pace.listing)
+
+    async def _list(self, session: "ClientSession") -> None:
+        offers = session.server_capabilities
+        listed: list[types.Tool] = []
+        if offers is not None and offers.tools is not None:
+            listed = await all_pages(lambda at: session.list_tools(params=at), lambda page: page.tools)
+        self.offers_resources = offers is not None and offers.resources is not None and await has_resources(session)
+        found, notes = remote_tools(self.config, listed)
+        self.tools = tuple(found)
+        self.status = attrs.evolve(self.status, tools=len(found), notes=tuple(notes))
+
+    def _lost(self, reason: str) -> None:
+        if self._ended is None:
+            self._ended = reason
+        if self._session is not None:
+            # From now on calls wait for the next connection instead of failing on this one.
+            self._session = None
+            self._set(state="connecting", reason=self._why_lost(reason))
+        self._wake.set()
+
+    def _end(self, session: "ClientSession", reason: str) -> None:
+        if self._session is session:
+            self._lost(reason)
+
+    def _why_lost(self, failure: str) -> str:
+        reason, last = self._ended or failure or "the connection was closed", self.diagnostics.last()
+        return cut(f"{reason}; it last wrote: {last}" if last else reason, MAX_ERROR_CHARS)
+
+    async def _pause(self, failures: int, *, for_ever: bool) -> bool:
+        """Wait before the next attempt; tell whether someone has asked for it."""
+        self._asked_for = trio.Event()
+        seconds = min(self._pace.longest_pause, self._pace.first_pause * 2.0 ** min(failures - 1, 32))
+        with trio.move_on_after(math.inf if for_ever else seconds):
+            await self._asked_for.wait()
+            return True
+        return False
+
+    def _set(self, **changes: Any) -> None:
+        if changes.get("state", "ready") != "ready":
+            changes["pid"] = None
+        self.status = attrs.evolve(self.status, **changes)
+        self._changed.set()
+        self._changed = trio.Event()
+        self._on_change(self.status)
+
+
+def _instructions(session: "ClientSession") -> str:
+    return cut(session.instructions or "", MAX_DESCRIPTION_CHARS)

@@ -1,0 +1,57 @@
+"""Names: `mcp__server__tool` says where a tool comes from, and every provider accepts it."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+MAX_SERVER_NAME: Final = 24
+"""Leaves at least 33 of the 64 characters for the tool."""
+MAX_TOOL_NAME: Final = 64
+"""The longest name that every provider accepts."""
+
+_SERVER_NAME: Final = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
+_NOT_ACCEPTED: Final = re.compile(r"[^A-Za-z0-9_-]")
+_DIGEST: Final = 8
+
+
+def is_server_name(name: str) -> bool:
+    """Tell whether a server may be called so: no two underscores in a row, and none at the ends.
+
+    Thus the first `__` after `mcp__` always ends the server's name, and no two servers can claim the same tool name.
+    """
+    return len(name) <= MAX_SERVER_NAME and _SERVER_NAME.fullmatch(name) is not None
+
+
+def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
+    """Return our name for each tool of a server, all different, and the same every time.
+
+    A name that providers would refuse, or that another tool has already taken, is made fit and gets a digest of the
+    original at its end.
+    """
+    taken: dict[str, str] = {}
+    # Names that fit come first, or a crooked one could take the place of a straight one.
+    for tool in sorted(set(tools), key=lambda tool: (_fitted(server, tool) != _plain(server, tool), tool)):
+        name = _fitted(server, tool)
+        if name in taken:
+            name = _marked(server, tool)
+        if name not in taken:
+            taken[name] = tool
+    return {tool: name for name, tool in taken.items()}
+
+
+def _plain(server: str, tool: str) -> str:
+    return f"mcp__{server}__{tool}"
+
+
+def _fitted(server: str, tool: str) -> str:
+    name = _plain(server, tool)
+    if tool and len(name) <= MAX_TOOL_NAME and not _NOT_ACCEPTED.search(tool):
+        return name
+    return _marked(server, tool)
+
+
+def _marked(server: str, tool: str) -> str:
+    digest = hashlib.sha256(tool.encode("utf-8", errors="replace")).hexdigest()[:_DIGEST]
+    room = MAX_TOOL_NAME - len(_plain(server, "")) - 1 - _DIGEST
+    return _plain(server, f"{_NOT_ACCEPTED.sub('_', tool)[:room]}_{digest}")
