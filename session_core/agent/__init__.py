@@ -1,10 +1,18 @@
 """How a turn runs: ask the model, run the tools it wants, again, until it has answered.
 
-- `turn`: `Agent.run_turn`, the loop
+- `turn`: `Agent.run_turn`, the interpreter of a driver (`session_core.protocols`); summaries in the middle of a turn
+- `model_call`: one call of a model: retries, a conversation that is too long, what it costs
 - `answer`: the model's answer as it streams in, put together into a message
-- `tool_runner`: prepare tool calls in order, run them, report in order
-- `permissions`: which tool calls need a person's yes, as a table
+- `context`: what a model gets to see of a long conversation
+- `compaction`: a summary that takes a conversation's place
+- `bounds`: steps, tokens and money of one turn
+- `tool_runner`: prepare a tool call, ask for it, run it; `tool_results`: what it says, checked and cut
+- `permissions`: which calls run, which need a person's yes, as a table; `standing`: those that were allowed for good
+- `hooks`: the ten places where extensions take part, one narrow seam
+- `prompt`, `instructions`, `skills`: what a model is told first
 - `faults`: what foreign code may raise, and what must pass through
 
-In comes a `TurnDesk`, bound to one session; out go events recorded at it. Failures of models and tools are events.
+In comes a `TurnDesk`, bound to one session; out go events recorded at it. Failures of models and tools are events. What
+always holds, whatever a driver, a model, a tool or a hook does: every tool call gets exactly one result before anything
+else is said, no text appears twice, what starts has an end, and nothing runs that a person was shown differently.
 """

@@ -26,6 +26,7 @@ class _OpenPart:
     tool_name: str | None = None
     pieces: list[str] = attrs.field(factory=list)
     signature: str | None = None
+    cut: bool = False
 
 
 class AnswerInProgress:
@@ -70,7 +71,8 @@ class AnswerInProgress:
                 yield from self._grow(text)
 
     def _open(self, kind: PartKind) -> Iterator[ev.Event]:
-        if not self._parts or self._parts[-1].kind != kind:
+        """Go on with the last part, or begin one; what is signed is finished, so more thinking is another part."""
+        if not self._parts or self._parts[-1].kind != kind or self._parts[-1].signature is not None:
             yield from self._begin(kind)
 
     def _begin(self, kind: PartKind, tool_name: str | None = None) -> Iterator[ev.Event]:
@@ -84,8 +86,10 @@ class AnswerInProgress:
             self._parts[-1].pieces.append(text)
             yield ev.PartDelta(message_id=self.message_id, text=text)
 
-    def message(self, *, usage: Usage, now: int) -> Message:
-        """Return the whole answer."""
+    def message(self, *, usage: Usage, now: int, cut: bool = False) -> Message:
+        """Return the whole answer; one that was `cut` may end with a tool call whose arguments never came."""
+        if cut and self._parts and self._parts[-1].kind == "tool_call":
+            self._parts[-1].cut = True
         return Message(
             message_id=self.message_id,
             parent_id=self._parent_id,
@@ -104,7 +108,7 @@ class AnswerInProgress:
         if part.kind == "thinking":
             return ThinkingPart(text=text, signature=part.signature) if text or part.signature else None
         call_id = CallId(new_id("call"))
-        arguments = read_arguments(text)
+        arguments = None if part.cut and not text.strip() else read_arguments(text)
         if arguments is None:
             self.malformed.add(call_id)
         return ToolCallPart(call_id=call_id, name=part.tool_name or "", arguments=arguments or JsonObject())

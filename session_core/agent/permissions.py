@@ -1,16 +1,104 @@
-"""Which tool calls need a person's yes: a table of tiers and effects."""
+"""Which tool calls run, which need a person's yes, and which are refused: a table, rules, and a pure function.
 
+Order, first match wins: a rule that denies; the read-only tier; a standing yes for exactly this call, as it was shown;
+what must always be asked; a rule that asks; a rule that allows; a yes for the session; the tier's table.
+"""
+
+from collections.abc import Collection, Sequence
+from hashlib import sha256
+from typing import Literal
+
+import attrs
+
+from session_core.config.rules import PermissionRule
+from session_core.config.rules import decide as rules_decide
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import PermissionTier
 from session_core.vocabulary.tools import Effect
+from session_core.wire.codec import encode
+
+_CHANGES: frozenset[Effect] = frozenset({"write", "execute", "network"})
 
 ASKS: dict[PermissionTier, frozenset[Effect]] = {
+    "read_only": frozenset(),  # what changes anything is refused before
     "ask_all": frozenset({"read", "write", "execute", "network"}),
-    "ask_writes": frozenset({"write", "execute", "network"}),
-    "ask_outward": frozenset({"execute", "network"}),
-    "bypass": frozenset(),
+    "ask_writes": _CHANGES,
+    "auto_edit": frozenset({"execute", "network"}),
+    "full": frozenset(),
+}
+_WHAT: dict[Effect, str] = {
+    "read": "reads",
+    "write": "changes files",
+    "execute": "runs a program",
+    "network": "uses the network",
 }
 
 
-def needs_approval(tier: PermissionTier, effects: frozenset[Effect], *, granted: bool) -> bool:
-    """Tell whether a call has to be asked for; a grant for the session covers every later call of the same tool."""
-    return not granted and bool(ASKS[tier] & effects)
+@attrs.frozen(kw_only=True)
+class CallFacts:
+    """A tool call, as far as permission depends on it.
+
+    Attributes:
+        tool: The tool's name.
+        effects: What the call can do.
+        paths: The files it touches.
+        command: What it would run, if that is what it does.
+        grant: What a yes for the whole session covers.
+        always_ask: Why a person must be asked in any case.
+        fingerprint: Stands for exactly this call.
+    """
+
+    tool: str
+    effects: frozenset[Effect]
+    grant: str
+    fingerprint: str
+    paths: tuple[str, ...] = ()
+    command: str | None = None
+    always_ask: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """What to do with a call, and why."""
+
+    decision: Literal["allow", "ask", "deny"]
+    reason: str = ""
+
+
+ALLOWED = Verdict(decision="allow")
+
+
+def decide(
+    tier: PermissionTier,
+    call: CallFacts,
+    *,
+    rules: Sequence[PermissionRule] = (),
+    grants: Collection[str] = (),
+    standing: Collection[str] = (),
+) -> Verdict:
+    """Decide about one call: `grants` are yeses for this session, `standing` fingerprints of calls that always may."""
+    by_rule = rules_decide(rules, tool=call.tool, paths=call.paths, command=call.command)
+    if by_rule == "deny":
+        return Verdict(decision="deny", reason="a rule in the configuration forbids it")
+    if tier == "read_only" and call.effects & _CHANGES:
+        return Verdict(decision="deny", reason=f"this session is read-only, and the call {_effects_in_words(call)}")
+    if call.fingerprint in standing:
+        return ALLOWED
+    if call.always_ask is not None:
+        return Verdict(decision="ask", reason=call.always_ask)
+    if by_rule == "ask":
+        return Verdict(decision="ask", reason="a rule in the configuration wants it to be asked for")
+    if by_rule == "allow" or call.grant in grants:
+        return ALLOWED
+    if ASKS[tier] & call.effects:
+        return Verdict(decision="ask", reason=f"it {_effects_in_words(call)}")
+    return ALLOWED
+
+
+def _effects_in_words(call: CallFacts) -> str:
+    return " and ".join(_WHAT[effect] for effect in ("write", "execute", "network", "read") if effect in call.effects)
+
+
+def fingerprint_of(tool: str, arguments: JsonObject, cwd: str, shown: str) -> str:
+    """Return what stands for exactly this call: an answer to an approval is bound to it."""
+    return sha256(encode((tool, arguments, cwd, shown))).hexdigest()

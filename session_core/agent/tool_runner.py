@@ -1,16 +1,18 @@
 """Running the tool calls of one step.
 
 Rules:
-1. Calls are prepared in order: looked up, and asked for where the permission tier says so. What cannot run gets its
-   result at once.
+1. A call is prepared when those before it that change something have ended, so that it is shown as it will be: looked
+   up, shown to the hooks, checked against its schema, judged by the permissions, and asked for where those say so.
+   What cannot run gets its result at once.
 2. Neighbouring calls that only read run side by side; a call with other effects runs alone, in its place.
 3. A call's start is durable before it runs, and every call gets exactly one result. Results join the conversation
    together, in the order of the calls.
-4. Whatever a tool does, raise included, ends as a result; only cancellation passes through.
+4. What a person has agreed to is what runs: if a call would now do something else, it is refused.
+5. Whatever a tool does, raise included, ends as a result; only cancellation passes through.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import attrs
 import trio
@@ -18,48 +20,92 @@ import trio
 from session_core import limits
 from session_core.agent.answer import clean_text
 from session_core.agent.faults import FOREIGN_FAULTS, passes_through
-from session_core.agent.permissions import needs_approval
+from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, on_tool_call, on_tool_result
+from session_core.agent.permissions import CallFacts, decide, fingerprint_of
+from session_core.agent.standing import StandingGrants
+from session_core.agent.tool_results import Reporter, bounded, check_output, check_preview, result_of
+from session_core.config.rules import PermissionRule
 from session_core.ids import CallId, MessageId, new_id
-from session_core.session.desk import TurnDesk
-from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
+from session_core.session.desk import AskedCall, TurnDesk
+from session_core.tools.arguments import check_arguments
+from session_core.tools.base import (
+    CallPreview,
+    NoHost,
+    PreviewingTool,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolHost,
+    ToolOutput,
+)
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.checks import check_for, is_base64
-from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart, ToolStatus
-from session_core.wire.codec import encode
+from session_core.vocabulary.messages import Message, ToolCallPart, ToolStatus
 
 log = logging.getLogger(__name__)
+
+MakeHost = Callable[[TurnDesk, CallId], ToolHost]
 
 
 @attrs.frozen
 class _Ready:
     call: ToolCallPart
     tool: Tool
+    effects: frozenset[str]
+    agreed: str | None = None
+    """The fingerprint of what a person has agreed to."""
+    approved: bool = False
+    """Whether they have agreed to something that must always be asked for."""
 
     @property
     def only_reads(self) -> bool:
-        return self.tool.effects <= {"read"}
+        return self.effects <= {"read"}
+
+
+@attrs.frozen
+class _Refused:
+    """Why a call does not run; the model is told."""
+
+    status: ToolStatus
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class ToolSetting:
+    """What all tool calls of a service share besides the tools."""
+
+    rules: Sequence[PermissionRule] = ()
+    hooks: Hooks = NO_HOOKS
+    standing: StandingGrants = attrs.field(factory=StandingGrants)
+    outputs: str | None = None
+    hidden: tuple[str, ...] = ()
+    make_host: MakeHost = lambda _desk, _call_id: NoHost()
 
 
 class ToolRunner:
     """Runs tool calls at one turn's desk."""
 
-    def __init__(self, desk: TurnDesk, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, desk: TurnDesk, tools: Mapping[str, Tool], setting: ToolSetting | None = None) -> None:
         self._desk = desk
         self._tools = tools
+        self._setting = setting or ToolSetting()
 
-    async def run(self, message: Message, malformed: set[CallId]) -> None:
+    async def run(self, message: Message, unreadable: Collection[CallId]) -> None:
         """Run all calls of a message and commit their results.
 
         Cancellation: running tools are cancelled; calls without a result get one when the turn's work is closed.
         """
-        ready: list[_Ready] = []
+        reading: list[_Ready] = []
         for call in message.tool_calls:
-            tool = await self._prepare(call, malformed)
-            if tool is not None:
-                ready.append(_Ready(call, tool))
-        for group in in_groups(ready):
-            await trio.lowlevel.checkpoint_if_cancelled()  # nothing starts after a stop
-            await self._run_group(group)
+            prepared = await self._prepare(call, unreadable)
+            if isinstance(prepared, _Refused):
+                self._desk.record(ev.ToolCallFinished(result=result_of(call, prepared.status, prepared.text)))
+            elif prepared.only_reads:
+                reading.append(prepared)
+            else:
+                await self._run_group(reading)
+                await self._run_group([prepared])
+                reading = []
+        await self._run_group(reading)
         self._desk.record(
             ev.ToolResultsCommitted(
                 message_id=MessageId(new_id("msg")),
@@ -69,25 +115,117 @@ class ToolRunner:
             )
         )
 
-    async def _prepare(self, call: ToolCallPart, malformed: set[CallId]) -> Tool | None:
+    # --- preparing ----------------------------------------------------------------------------------------------------
+
+    async def _prepare(self, call: ToolCallPart, unreadable: Collection[CallId]) -> _Ready | _Refused:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._tools)) or "none"
-            self._finish(call, "error", f"There is no tool called {call.name!r}. Tools: {known}.")
-            return None
-        if call.call_id in malformed:
-            self._finish(call, "error", "The arguments were not a JSON object; call the tool again with valid JSON.")
-            return None
+            return _Refused("error", f"There is no tool called {call.name!r}. Tools: {known}.")
+        if call.call_id in unreadable:
+            return _Refused("error", "The arguments were not a JSON object; call the tool again with valid JSON.")
+        arguments = await on_tool_call(self._setting.hooks, self._desk.state.session_id, call)
+        if isinstance(arguments, Blocked):
+            return _Refused("denied", f"Blocked by an extension: {arguments.reason}")
+        call = attrs.evolve(call, arguments=arguments)
+        if (fault := check_arguments(tool.spec, arguments)) is not None:
+            return _Refused("error", f"The call could not be made: {fault}.")
+        try:
+            preview = await self._preview(tool, call)
+        except ToolFailed as failure:
+            return _Refused("error", str(failure) or "The tool failed.")
+        return await self._judge(tool, call, preview)
+
+    async def _preview(self, tool: Tool, call: ToolCallPart) -> CallPreview:
+        """Find out what a call would do; a tool that has no preview is shown by its name and arguments.
+
+        One whose preview fails does not run: no rule about files or commands could be held against the call.
+        """
+        if not isinstance(tool, PreviewingTool):
+            return CallPreview(summary=f"{call.name} ({', '.join(sorted(tool.effects))})")
+        try:
+            preview = await tool.preview(call.arguments, self._context(call))
+            check_preview(preview)
+        except ToolFailed:
+            raise
+        except FOREIGN_FAULTS as bug:
+            if passes_through(bug):
+                raise
+            log.exception("tool %s could not say what a call would do", call.name)
+            raise ToolFailed(f"The tool could not say what it would do: {type(bug).__name__}: {bug}") from bug
+        if len(preview.shown) > limits.MAX_SHOWN_CHARS:
+            raise ToolFailed("This call is too large for a person to judge; do it in smaller steps.")
+        return attrs.evolve(preview, summary=clean_text(preview.summary), shown=clean_text(preview.shown))
+
+    async def _judge(self, tool: Tool, call: ToolCallPart, preview: CallPreview) -> _Ready | _Refused:
         state = self._desk.state
-        if needs_approval(state.settings.permission_tier, tool.effects, granted=call.name in state.grants):
+        effects = tool.effects if preview.effects is None else preview.effects & tool.effects
+        fingerprint = self._fingerprint(call, preview)
+        facts = CallFacts(
+            tool=call.name,
+            effects=effects,
+            paths=preview.paths,
+            command=preview.command,
+            grant=preview.grant or call.name,
+            always_ask=preview.always_ask,
+            fingerprint=fingerprint,
+        )
+        verdict = decide(
+            state.settings.permission_tier,
+            facts,
+            rules=self._setting.rules,
+            grants=state.grants,
+            standing=self._setting.standing,
+        )
+        ready = _Ready(call, tool, effects)
+        if verdict.decision == "deny":
+            return _Refused("denied", f"This call was not allowed: {verdict.reason}. Do not try it again.")
+        if verdict.decision == "ask":
             await trio.lowlevel.checkpoint_if_cancelled()  # and nobody is asked
-            decision = await self._desk.ask_approval(call, f"{call.name} ({', '.join(sorted(tool.effects))})")
+            asked = AskedCall(
+                call=call,
+                summary=preview.summary,
+                shown=preview.shown,
+                fingerprint=fingerprint,
+                reason=verdict.reason,
+                grant=facts.grant,
+            )
+            decision, message = await self._desk.ask_approval(asked)
             if decision == "deny":
-                self._finish(call, "denied", "This call was not allowed. Do not try it again unless asked to.")
-                return None
-        return tool
+                told = f" The user says: {message}" if message else ""
+                text = f"This call was not allowed. Do not try it again unless asked to.{told}"
+                return _Refused("denied", text)
+            if decision == "allow_always":
+                await self._setting.standing.add(fingerprint, tool=call.name, summary=preview.summary)
+        elif preview.always_ask is None:
+            return ready
+        return attrs.evolve(ready, agreed=fingerprint, approved=preview.always_ask is not None)
+
+    def _fingerprint(self, call: ToolCallPart, preview: CallPreview) -> str:
+        shown = f"{preview.always_ask}\n{preview.shown}" if preview.always_ask is not None else preview.shown
+        return fingerprint_of(call.name, call.arguments, self._desk.state.settings.cwd, shown)
+
+    def _context(self, call: ToolCallPart, *, approved: bool = False) -> ToolContext:
+        settings = self._desk.state.settings
+        return ToolContext(
+            call_id=call.call_id,
+            cwd=settings.cwd,
+            sandbox=settings.sandbox,
+            report=Reporter(self._desk, call.call_id),
+            session_id=self._desk.state.session_id,
+            turn_id=self._desk.turn_id,
+            outputs=self._setting.outputs,
+            hidden=self._setting.hidden,
+            approved=approved,
+            host=self._setting.make_host(self._desk, call.call_id),
+        )
+
+    # --- running ------------------------------------------------------------------------------------------------------
 
     async def _run_group(self, group: Sequence[_Ready]) -> None:
+        if not group:
+            return
+        await trio.lowlevel.checkpoint_if_cancelled()  # nothing starts after a stop
         for ready in group:
             call = ready.call
             self._desk.record(ev.ToolCallStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
@@ -98,87 +236,46 @@ class ToolRunner:
                 nursery.start_soon(self._run_one, ready, limiter)
 
     async def _run_one(self, ready: _Ready, limiter: trio.CapacityLimiter) -> None:
-        call, settings = ready.call, self._desk.state.settings
-        context = ToolContext(
-            call_id=call.call_id, cwd=settings.cwd, sandbox=settings.sandbox, report=self._reporter(call.call_id)
-        )
+        call = ready.call
+        context = self._context(call, approved=ready.approved)
         async with limiter:
             try:
-                output = await ready.tool.run(call.arguments, context)
+                await self._check_agreed(ready)
+                output = await _run_kept(ready, context)
                 check_output(output)
-                self._finish(call, "success", output.text, output)
+                result = result_of(call, "success", output.text, output)
             except ToolFailed as failure:
-                self._finish(call, "error", str(failure) or "The tool failed.")
+                result = result_of(call, "error", str(failure) or "The tool failed.")
             except FOREIGN_FAULTS as bug:
                 if passes_through(bug):
                     raise
                 log.exception("tool %s failed unexpectedly", call.name)
-                self._finish(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
+                result = result_of(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
+            result = await on_tool_result(self._setting.hooks, self._desk.state.session_id, call, result)
+            self._desk.record(ev.ToolCallFinished(result=attrs.evolve(result, text=bounded(result.text))))
 
-    def _reporter(self, call_id: CallId) -> "_Reporter":
-        return _Reporter(self._desk, call_id)
-
-    def _finish(self, call: ToolCallPart, status: ToolStatus, text: str, output: ToolOutput | None = None) -> None:
-        result = ToolResultPart(
-            call_id=call.call_id,
-            name=call.name,
-            status=status,
-            text=shorten(clean_text(text)),
-            images=output.images if output else (),
-            details=output.details if output else None,
-        )
-        self._desk.record(ev.ToolCallFinished(result=result))
+    async def _check_agreed(self, ready: _Ready) -> None:
+        """See that the call would still do what a person has agreed to."""
+        if ready.agreed is not None:
+            now = await self._preview(ready.tool, ready.call)
+            if self._fingerprint(ready.call, now) != ready.agreed:
+                raise ToolFailed(
+                    "Something has changed since this call was allowed, so it would not do what was shown then. It was "
+                    "not run; look again and make a new call."
+                )
 
 
-@attrs.frozen
-class _Reporter:
-    """Shows a running tool's output; what comes after its result is of no interest any more."""
-
-    desk: TurnDesk
-    call_id: CallId
-
-    def __call__(self, text: str) -> None:
-        if not trio.lowlevel.in_trio_task():
-            msg = "report was called from another thread: use trio.from_thread.run_sync(context.report, text) there"
-            raise RuntimeError(msg)
-        live = next((tool for tool in self.desk.state.tools if tool.call_id == self.call_id), None)
-        if text and live is not None and live.result is None:
-            self.desk.record(
-                ev.ToolOutputDelta(call_id=self.call_id, text=clean_text(text[-limits.MAX_LIVE_OUTPUT_CHARS :]))
-            )
+async def _run_kept(ready: _Ready, context: ToolContext) -> ToolOutput:
+    """Run a call so that what it changes can be undone, however it ends."""
+    if ready.only_reads:
+        return await ready.tool.run(ready.call.arguments, context)
+    if "execute" in ready.effects:
+        await context.host.before_command()
+    try:
+        return await ready.tool.run(ready.call.arguments, context)
+    finally:
+        with trio.move_on_after(_NOTING_S, shield=True):
+            await context.host.after_call()
 
 
-def check_output(output: ToolOutput) -> None:
-    """Refuse what could not be sent to anybody; tools come from outside and are not all type-checked."""
-    if not check_for(ToolOutput)(output):
-        msg = "it did not return a ToolOutput"
-        raise TypeError(msg)
-    if not all(is_base64(image.data) for image in output.images):
-        msg = "an image is not base64 text"
-        raise ValueError(msg)
-    if sum(len(image.data) for image in output.images) > limits.MAX_MESSAGE_CHARS:
-        msg = f"its images have more than {limits.MAX_MESSAGE_CHARS:,} characters together"
-        raise ValueError(msg)
-    if output.details is not None and len(encode(output.details)) > limits.MAX_MESSAGE_CHARS:
-        msg = f"its details have more than {limits.MAX_MESSAGE_CHARS:,} bytes"
-        raise ValueError(msg)
-
-
-def in_groups(calls: Sequence[_Ready]) -> Iterator[list[_Ready]]:
-    """Split calls into groups that may run side by side, keeping their order."""
-    group: list[_Ready] = []
-    for call in calls:
-        if group and not (call.only_reads and group[-1].only_reads):
-            yield group
-            group = []
-        group.append(call)
-    if group:
-        yield group
-
-
-def shorten(text: str) -> str:
-    """Cut a long text in the middle, keeping its beginning and its end."""
-    if len(text) <= limits.MAX_TOOL_OUTPUT_CHARS:
-        return text
-    half = limits.MAX_TOOL_OUTPUT_CHARS // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+_NOTING_S = 5.0

@@ -1,135 +1,302 @@
-"""The turn loop: ask the model, run its tools, look for new messages, until it has answered.
+"""The turn loop: the interpreter of a driver (`session_core.protocols`).
+
+The driver decides what comes next; everything that happens, happens here: models are asked, tools run, messages of
+people delivered, limits kept, and the conversation is summarised before it outgrows the model.
 
 Rules:
-1. Between two steps, messages sent to steer the turn are read. When the model has nothing more to do, waiting
-   follow-ups are read; only when there are none the turn ends, in the same step (`TurnDesk.finish_unless_more`).
-2. A model call that fails in a way worth another try is tried again after a wait; what it had streamed is withdrawn
-   first, so that no text ever appears twice.
-3. Settings are read anew for each model call and each tool call: a change takes effect at the next one.
+1. Between two steps, messages sent to steer the turn are read. When the driver wants to end, waiting follow-ups are
+   read; only when there are none the turn ends, in the same step (`TurnDesk.finish_unless_more`).
+2. Settings are read anew for each model call and each tool call: a change takes effect at the next one.
+3. A limit ends the turn with an outcome that names it.
 4. Cancellation passes through; whoever started the turn closes what is open.
 """
 
-import random
-from collections.abc import Mapping
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, assert_never
 
 import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.answer import AnswerInProgress, clean_text
-from session_core.agent.tool_runner import ToolRunner
+from session_core.agent.answer import clean_text
+from session_core.agent.bounds import over_limit
+from session_core.agent.compaction import Compactor, Summary, SummaryFailed, summarise, summary_message
+from session_core.agent.faults import FOREIGN_FAULTS, passes_through
+from session_core.agent.hooks import NO_HOOKS, Hooks, may_compact, on_agent_start, on_message_end
+from session_core.agent.model_call import Answered, ModelCall, Models, ask_model, shown, withdraw
+from session_core.agent.tool_runner import ToolRunner, ToolSetting
 from session_core.ids import MessageId, new_id
-from session_core.providers.base import RETRYABLE, ModelFailed, ModelFinished, ModelRequest, Provider
+from session_core.protocols.driver import (
+    Actions,
+    AskModel,
+    Checkpoint,
+    CheckpointKind,
+    Decided,
+    Driver,
+    DriverFault,
+    DriverView,
+    Finish,
+    LeadingOn,
+    Remember,
+    RunTools,
+    Tell,
+    checked_actions,
+)
+from session_core.protocols.standard import NativeToolDriver
 from session_core.session.desk import TurnDesk
+from session_core.session.state import SessionState
 from session_core.tools.base import Tool
 from session_core.vocabulary import events as ev
+from session_core.vocabulary.messages import Message, TextPart
+from session_core.vocabulary.sessions import DeliverAs, Settings, TurnStatus
+from session_core.vocabulary.tools import ToolSpec
 
-FIRST_RETRY_MS = 500
-LONGEST_RETRY_MS = 60_000
+log = logging.getLogger(__name__)
+
+COMPACT_AT = 0.8
+"""How full a model's context may be before the conversation is summarised."""
+
+MOST_CHECKPOINTS = 16
+"""Checkpoints in a row after which a driver is taken to go round in circles."""
+
+READ_AT: dict[CheckpointKind, tuple[DeliverAs, ...]] = {
+    "after_work": ("steer",),
+    "before_completion": ("steer", "follow_up"),
+}
+"""Which waiting messages are read at a checkpoint."""
+
+MakePrompt = Callable[[Settings, tuple[ToolSpec, ...]], Awaitable[str]]
+"""Makes what a model is told first; asked once per turn."""
+
+
+class ToolSource(Protocol):
+    """Tools that come and go while the service runs."""
+
+    def tools(self) -> Sequence[Tool]:
+        """Return those there are right now."""
+        ...
 
 
 @attrs.frozen(kw_only=True)
 class Agent:
-    """What every turn of a service shares: the models and the tools."""
+    """What every turn of a service shares: models, tools, hooks, and the driver."""
 
-    models: Mapping[str, Provider]
+    models: Models
     tools: Mapping[str, Tool]
-    system_prompt: str = ""
+    sources: tuple[ToolSource, ...] = ()
+    system_prompt: str | MakePrompt = ""
+    hooks: Hooks = NO_HOOKS
+    setting: ToolSetting = attrs.field(factory=ToolSetting)
+    driver: Driver = attrs.field(factory=NativeToolDriver)
+    compactor: Compactor | None = None
+    compact_at: float = COMPACT_AT
 
     async def run_turn(self, desk: TurnDesk) -> None:
         """Work until the turn has ended and is recorded as ended.
 
         Cancellation: leaves the turn open; the caller closes it.
         """
-        runner = ToolRunner(desk, self.tools)
-        while True:
-            desk.deliver_waiting(("steer",))
-            if desk.state.turn is not None and desk.state.turn.steps >= limits.MAX_STEPS_PER_TURN:
-                desk.finish_unless_more("limit_reached", error=f"stopped after {limits.MAX_STEPS_PER_TURN} model calls")
-                return
-            answer = await self._ask_model(desk)
-            if isinstance(answer, ModelFailed):
-                desk.finish_unless_more("failed", error=f"{answer.kind}: {shown(answer.message)}")
-                return
-            message = desk.state.message(answer.message_id)
-            if message is not None and message.tool_calls:
-                await runner.run(message, answer.malformed)
-            elif desk.finish_unless_more("completed"):
-                return
+        time_ms = desk.state.settings.limits.time_ms
+        with trio.move_on_after(math.inf if time_ms is None else time_ms / 1000) as clock:
+            await _Turn(self, desk).run()
+        if clock.cancelled_caught and time_ms is not None:
+            desk.finish_unless_more("limit_reached", error=f"stopped after {time_ms / 1000:g} seconds, the time it had")
 
-    async def _ask_model(self, desk: TurnDesk) -> AnswerInProgress | ModelFailed:
-        attempt = 1
-        while isinstance(answer := await self._ask_once(desk), ModelFailed):
-            if answer.kind not in RETRYABLE or attempt > limits.MAX_RETRIES:
-                message = shown(answer.message)
-                desk.record(ev.ModelCallFailed(kind=answer.kind, message=message, attempt=attempt, retry_at=None))
-                break
-            await _wait_to_retry(desk, answer, attempt)
-            attempt += 1
-        return answer
+    def tools_for(self, state: SessionState) -> dict[str, Tool]:
+        """Return the tools that a session may use now; in a read-only one, those that change nothing."""
+        tools = dict(self.tools)
+        for source in self.sources:
+            for tool in source.tools():
+                tools.setdefault(tool.spec.name, tool)
+        if state.settings.permission_tier == "read_only":
+            tools = {name: tool for name, tool in tools.items() if tool.effects <= {"read"}}
+        return tools
 
-    async def _ask_once(self, desk: TurnDesk) -> AnswerInProgress | ModelFailed:
-        # A stop that came before costs no model call; nor does a tool that swallows its cancellation gain one.
-        await trio.lowlevel.checkpoint_if_cancelled()
-        conversation = await desk.conversation()
-        state = desk.state
-        model = state.settings.model
-        provider = self.models.get(model)
-        if provider is None:
-            return ModelFailed(kind="refused", message=f"there is no model called {model!r} here")
-        request = ModelRequest(
-            model=model,
-            messages=conversation,
-            tools=tuple(tool.spec for tool in self.tools.values()),
-            system=self.system_prompt,
+    async def summarise(self, desk: TurnDesk, *, automatic: bool) -> Summary:
+        """Make a summary of the conversation; raises `SummaryFailed`. The caller puts it in place."""
+        if (no := await may_compact(self.hooks, desk.state.session_id, automatic=automatic)) is not None:
+            raise SummaryFailed(f"an extension does not want it: {no.reason}")
+        model = desk.state.settings.model
+        return await summarise(self.models, model, await desk.conversation(), compactor=self.compactor)
+
+
+class _Turn:
+    """One turn being driven; `_view` is what the driver knows of it."""
+
+    def __init__(self, agent: Agent, desk: TurnDesk) -> None:
+        self._agent = agent
+        self._desk = desk
+        turn = desk.state.turn
+        self._view = DriverView(output_schema=turn.output_schema if turn is not None else None)
+        self._prompt: str | None = None
+        self._compacted = False
+        self._asked = 0
+        self._checkpoints = 0
+
+    async def run(self) -> None:
+        """Do what the driver says until it has ended the turn."""
+        try:
+            decided: Decided | None = self._decided(lambda driver, view: driver.on_start(view))
+            while decided is not None:
+                decided = await self._perform(*decided)
+        except DriverFault as fault:
+            self._desk.finish_unless_more("failed", error=shown(f"the protocol failed: {fault}"))
+
+    def _decided(self, decide: Callable[[Driver, DriverView], Actions]) -> Decided:
+        """Let the driver decide; whatever it raises is a fault of its own."""
+        try:
+            return checked_actions(decide(self._agent.driver, self._view))
+        except FOREIGN_FAULTS as bug:
+            if passes_through(bug) or isinstance(bug, DriverFault):
+                raise
+            log.exception("a driver failed")
+            raise DriverFault(f"{type(bug).__name__}: {bug}") from bug
+
+    async def _perform(self, first: tuple[Tell | Remember, ...], last: LeadingOn) -> Decided | None:
+        """Do what was asked for; returns what the driver asks for next, or None at the end of the turn."""
+        tells = any(isinstance(action, Tell) for action in first)
+        gives_up = isinstance(last, Finish) and last.status != "completed"
+        if self._owes_results() and (tells or not (gives_up or isinstance(last, RunTools))):
+            raise DriverFault("the driver left tool calls without results")
+        if tells or not gives_up:
+            withdraw(self._desk, "it is not gone on with")
+        self._checkpoints = self._checkpoints + 1 if isinstance(last, Checkpoint) else 0
+        for action in first:
+            if isinstance(action, Remember):
+                self._view = attrs.evolve(self._view, memory=action.memory)
+            else:
+                self._tell(action)
+        match last:
+            case AskModel():
+                return await self._ask(last)
+            case RunTools():
+                return await self._run_tools()
+            case Checkpoint(kind=kind):
+                if self._checkpoints > MOST_CHECKPOINTS:
+                    raise DriverFault("the driver goes round in circles")
+                more = self._desk.deliver_waiting(READ_AT[kind])
+                return self._decided(lambda driver, view: driver.on_checkpoint(view, kind, more=more))
+            case Finish():
+                return self._finish(last)
+            case _:
+                assert_never(last)
+
+    def _tell(self, action: Tell) -> None:
+        desk = self._desk
+        message = Message(
+            message_id=MessageId(new_id("msg")),
+            parent_id=desk.state.head,
+            role="user",
+            parts=(TextPart(text=clean_text(action.text[: limits.MAX_TEXT_CHARS])),),
+            created_at=desk.now(),
+            turn_id=desk.turn_id,
         )
-        answer = AnswerInProgress(
-            message_id=MessageId(new_id("msg")), parent_id=state.head, turn_id=desk.turn_id, model=model
+        desk.record(ev.MessageAdded(message=message))
+
+    def _finish(self, action: Finish) -> Decided | None:
+        error = shown(action.error) if action.error is not None else None
+        if self._desk.finish_unless_more(action.status, error=error, output=action.output):
+            return None
+        return self._decided(lambda driver, view: driver.on_checkpoint(view, "before_completion", more=True))
+
+    def _owes_results(self) -> bool:
+        """Whether the conversation ends with tool calls that have no results."""
+        state = self._desk.state
+        head = state.message(state.head) if state.head is not None else None
+        return head is not None and head.role == "assistant" and bool(head.tool_calls)
+
+    # --- models -------------------------------------------------------------------------------------------------------
+
+    async def _ask(self, action: AskModel) -> Decided | None:
+        desk, agent = self._desk, self._agent
+        if (reached := over_limit(desk.state)) is None:
+            await self._make_room()
+            reached = over_limit(desk.state)
+        if reached is not None:
+            desk.finish_unless_more("limit_reached", error=reached)
+            return None
+        self._asked += 1
+        if self._asked > limits.MAX_STEPS_PER_TURN:  # a call that never began is not counted as a step
+            raise DriverFault("the driver asks again and again")
+        tools = tuple(tool.spec for tool in agent.tools_for(desk.state).values()) if action.with_tools else ()
+        call = ModelCall(
+            desk=desk,
+            models=agent.models,
+            hooks=agent.hooks,
+            system=await self._system_prompt(tools),
+            tools=tools,
+            output_schema=self._view.output_schema,
         )
-        desk.record(
-            ev.MessageStarted(message_id=answer.message_id, parent_id=state.head, turn_id=desk.turn_id, model=model)
+        answer = await ask_model(call)
+        if not isinstance(answer, Answered):
+            if answer.kind == "context_too_long" and await self._make_room(forced=True):
+                return (), action
+            return self._decided(lambda driver, view: driver.on_failure(view, answer))
+        self._compacted = self._compacted and self._is_full()  # another summary, unless the last one was of no help
+        await on_message_end(agent.hooks, desk.state.session_id, answer.message)
+        self._view = attrs.evolve(
+            self._view,
+            step=desk.state.turn.steps if desk.state.turn is not None else 0,
+            answer=answer.message,
+            stop_reason=answer.finished.stop_reason,
+            unreadable=answer.unreadable,
         )
-        async with provider.stream(request) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, ModelFailed):
-                    return chunk
-                if isinstance(chunk, ModelFinished):
-                    return _complete(desk, answer, chunk)
-                if not answer.has_room_for(chunk):
-                    return ModelFailed(kind="malformed", message="the model's answer does not end")
-                for event in answer.take(chunk):
-                    desk.record(event)
-        return ModelFailed(kind="malformed", message="the model's answer ended without an end mark")
+        return self._decided(lambda driver, view: driver.on_answer(view))
 
+    async def _system_prompt(self, tools: tuple[ToolSpec, ...]) -> str:
+        """Make the prompt once per turn: as long as it stays the same, providers need not read it again."""
+        if self._prompt is None:
+            given, desk = self._agent.system_prompt, self._desk
+            prompt = given if isinstance(given, str) else await given(desk.state.settings, tools)
+            self._prompt = await on_agent_start(self._agent.hooks, desk.state.session_id, prompt)
+        return self._prompt
 
-def _complete(desk: TurnDesk, answer: AnswerInProgress, finished: ModelFinished) -> AnswerInProgress | ModelFailed:
-    message = answer.message(usage=finished.usage, now=desk.now())
-    if not message.parts:
-        return ModelFailed(kind="malformed", message="the model gave an empty answer")
-    desk.record(ev.MessageCompleted(message=message))
-    return answer
+    async def _make_room(self, *, forced: bool = False) -> bool:
+        """Summarise the conversation when it fills the model's context; returns whether that was done.
 
+        Failing that, the turn goes on with the conversation as it is.
+        """
+        desk, agent = self._desk, self._agent
+        if self._compacted or not (forced or self._is_full()):
+            return False
+        if not any(message.role == "assistant" for message in desk.state.transcript):
+            return False
+        withdraw(desk, "context_too_long")
+        self._compacted = True
+        desk.record(ev.CompactionStarted())
+        failed: tuple[TurnStatus, str | None] | None = ("stopped", None)
+        try:
+            summary = await agent.summarise(desk, automatic=True)
+            desk.record(ev.UsageRecorded(model=summary.model, source="compaction", usage=summary.usage))
+            asked = next((each.text for each in reversed(desk.state.transcript) if each.role == "user"), "")
+            message = summary_message(summary, desk.state.head, desk.now(), asked=asked)
+            desk.record(ev.CompactionFinished(status="completed", summary=message))
+            failed = None
+        except FOREIGN_FAULTS as failure:
+            if passes_through(failure):
+                raise
+            if not isinstance(failure, SummaryFailed):
+                log.exception("the conversation could not be summarised")
+            failed = ("failed", shown(f"the summary could not be made: {failure}"))
+        finally:
+            if failed is not None:
+                desk.record(ev.CompactionFinished(status=failed[0], error=failed[1]))
+        return failed is None
 
-async def _wait_to_retry(desk: TurnDesk, failure: ModelFailed, attempt: int) -> None:
-    delay = retry_delay_ms(failure, attempt)
-    if desk.state.partial is not None:
-        desk.record(ev.MessageDiscarded(message_id=desk.state.partial.message_id, reason=failure.kind))
-    desk.record(
-        ev.ModelCallFailed(
-            kind=failure.kind, message=shown(failure.message), attempt=attempt, retry_at=desk.now() + delay
-        )
-    )
-    await trio.sleep(delay / 1000)
+    def _is_full(self) -> bool:
+        state = self._desk.state
+        info = self._agent.models.infos.get(state.settings.model)
+        return info is not None and state.context_tokens >= self._agent.compact_at * info.context_tokens
 
+    # --- tools --------------------------------------------------------------------------------------------------------
 
-def retry_delay_ms(failure: ModelFailed, attempt: int) -> int:
-    """Return how long to wait: what the provider asked for, else ever longer, with jitter against stampedes."""
-    if failure.retry_after_ms is not None:
-        return min(max(0, failure.retry_after_ms), LONGEST_RETRY_MS)
-    longest = min(FIRST_RETRY_MS * 2 ** (attempt - 1), LONGEST_RETRY_MS)
-    return int(random.uniform(longest / 2, longest))  # noqa: S311 - jitter, not a secret
-
-
-def shown(message: str) -> str:
-    """Bound and clean an error message that comes from outside."""
-    return clean_text(message)[: limits.MAX_ERROR_CHARS]
+    async def _run_tools(self) -> Decided:
+        answer = self._view.answer
+        if answer is None or not answer.tool_calls or self._desk.state.head != answer.message_id:
+            raise DriverFault("the driver wants tools run that nobody has called")
+        runner = ToolRunner(self._desk, self._agent.tools_for(self._desk.state), self._agent.setting)
+        await runner.run(answer, self._view.unreadable)
+        self._view = attrs.evolve(self._view, results=self._desk.state.message(self._desk.state.head))
+        return self._decided(lambda driver, view: driver.on_results(view))

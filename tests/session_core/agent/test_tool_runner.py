@@ -5,7 +5,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core import limits
-from session_core.agent.tool_runner import ToolRunner, shorten
+from session_core.agent.tool_results import bounded
+from session_core.agent.tool_runner import ToolRunner
 from session_core.session.desk import TurnDesk
 from session_core.session.session import Session
 from session_core.testing.scripted import ScriptedTool, ToolRun
@@ -89,7 +90,7 @@ async def test_output_is_shortened_and_cleaned() -> None:
     assert ("a", "z?") == (result.text[0], result.text[-2:])
     assert "characters left out" in result.text
     assert len(result.text) < limits.MAX_TOOL_OUTPUT_CHARS + 100
-    assert "short" == shorten("short")
+    assert "short" == bounded("short")
 
 
 async def test_reads_run_side_by_side_and_writes_alone() -> None:
@@ -105,7 +106,7 @@ async def test_reads_run_side_by_side_and_writes_alone() -> None:
 
         return work
 
-    session, desk, _ = started("bypass")
+    session, desk, _ = started("full")
     names = ["read", "read", "write", "write", "read"]
     calls = [call(name, number) for number, name in enumerate(names)]
     results = await run(
@@ -160,8 +161,8 @@ async def test_live_output() -> None:
 ASKED: dict[PermissionTier, set[Effect]] = {
     "ask_all": {"read", "write", "execute", "network"},
     "ask_writes": {"write", "execute", "network"},
-    "ask_outward": {"execute", "network"},
-    "bypass": set(),
+    "auto_edit": {"execute", "network"},
+    "full": set(),
 }
 
 

@@ -8,7 +8,8 @@ import trio
 from trio.testing import MockClock
 
 from session_core import limits
-from session_core.agent.turn import FIRST_RETRY_MS, LONGEST_RETRY_MS, Agent, retry_delay_ms, shown
+from session_core.agent.model_call import FIRST_RETRY_MS, LONGEST_RETRY_MS, Models, retry_delay_ms, shown
+from session_core.agent.turn import Agent
 from session_core.providers.base import RETRYABLE, FailureKind, ModelFailed, ModelRequest, ProviderEvent, TextChunk
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, failure, text, tool_call
@@ -173,7 +174,7 @@ async def test_usage_is_summed_up() -> None:
 async def test_a_cancelled_turn_asks_nobody() -> None:
     """A turn that was stopped before it began makes no model call."""
     provider = ScriptedProvider(text("never"))
-    agent = Agent(models={"m": provider}, tools={})
+    agent = Agent(models=Models(providers={"m": provider}), tools={})
     _, desk, seen = started()
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -185,7 +186,7 @@ async def test_a_cancelled_turn_asks_nobody() -> None:
 
 async def test_a_model_that_is_gone() -> None:
     """A session whose model the service does not have any more fails its turn and says which."""
-    agent = Agent(models={}, tools={})
+    agent = Agent(models=Models(providers={}), tools={})
     session, desk, _ = started()
     await agent.run_turn(desk)
     assert session.state.last_outcome is not None

@@ -1,0 +1,245 @@
+"""The one narrow seam through which extensions take part in turns: ten places, one method.
+
+A place hands over a JSON object and gets back what to go on with, or the word that it must not go on. The functions
+below turn our values into such objects and back, so that no other module knows how a hook sees the world. Whoever
+implements `Hooks` sees to order, time limits and failures: where a place protects something (`tool_call`,
+`user_bash`), a failing hook blocks; elsewhere the turn goes on as if it had not been asked.
+"""
+
+import logging
+from typing import Literal, Protocol, get_args
+
+import attrs
+
+from session_core.ids import SessionId
+from session_core.providers.base import ModelRequest, ThinkingEffort
+from session_core.vocabulary.frozen import JsonObject, JsonValue
+from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
+
+log = logging.getLogger(__name__)
+
+HookName = Literal[
+    "input",
+    "before_agent_start",
+    "context",
+    "before_provider_request",
+    "tool_call",
+    "user_bash",
+    "tool_result",
+    "message_end",
+    "session_before_compact",
+    "session_before_tree",
+]
+FAIL_CLOSED: frozenset[HookName] = frozenset({"tool_call", "user_bash"})
+"""Places where a hook that fails means no."""
+
+
+@attrs.frozen(kw_only=True)
+class Blocked:
+    """A hook said no."""
+
+    reason: str
+
+
+class Hooks(Protocol):
+    """All extensions together, as a turn sees them."""
+
+    def handles(self, hook: HookName) -> bool:
+        """Tell whether anybody wants to be asked; then the value need not be made at all."""
+        ...
+
+    async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
+        """Ask everybody in order; returns the value as they leave it."""
+        ...
+
+
+class NoHooks:
+    """Nobody takes part."""
+
+    def handles(self, hook: HookName) -> bool:
+        """Say no."""
+        return False
+
+    async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
+        """Change nothing."""
+        return value
+
+
+NO_HOOKS = NoHooks()
+
+
+async def on_input(hooks: Hooks, session_id: SessionId, text: str) -> str | Blocked:
+    """Before a message of the user is taken in."""
+    if not hooks.handles("input"):
+        return text
+    answer = await hooks.run("input", session_id, JsonObject({"text": text}))
+    return answer if isinstance(answer, Blocked) else _text(answer, "text", text)
+
+
+async def on_agent_start(hooks: Hooks, session_id: SessionId, system_prompt: str) -> str:
+    """Before the first model call of a turn: the system prompt may be changed."""
+    if not hooks.handles("before_agent_start"):
+        return system_prompt
+    answer = await hooks.run("before_agent_start", session_id, JsonObject({"system_prompt": system_prompt}))
+    return system_prompt if isinstance(answer, Blocked) else _text(answer, "system_prompt", system_prompt)
+
+
+async def on_context(hooks: Hooks, session_id: SessionId, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Before each model call: texts of messages may be changed or left out, for this call only.
+
+    A hook sees `{"messages": [{"id", "role", "content"}]}` and keeps entries by their id; what it adds has none and
+    becomes a message of the user.
+    """
+    if not hooks.handles("context"):
+        return messages
+    shown = tuple(JsonObject({"id": each.message_id, "role": each.role, "content": each.text}) for each in messages)
+    answer = await hooks.run("context", session_id, JsonObject({"messages": shown}))
+    entries = None if isinstance(answer, Blocked) else answer.get("messages")
+    if not isinstance(entries, tuple):
+        return messages
+    rebuilt = _rebuilt(messages, entries)
+    if rebuilt and _calls_are_answered(rebuilt):
+        return rebuilt
+    log.warning("an extension left a conversation that no model could be sent; it is sent as it was")
+    return messages
+
+
+def _rebuilt(messages: tuple[Message, ...], entries: tuple[JsonValue, ...]) -> tuple[Message, ...]:
+    known = {each.message_id: each for each in messages}
+    found: list[Message] = []
+    for entry in entries:
+        if not isinstance(entry, JsonObject) or not isinstance(entry.get("role"), str):
+            continue
+        content = entry.get("content")
+        text = content if isinstance(content, str) else ""
+        identity = entry.get("id")
+        before = known.get(identity) if isinstance(identity, str) else None  # type: ignore[call-overload]
+        if before is None:
+            found.append(_added(messages, text))
+        else:
+            found.append(before if before.text == text else _with_text(before, text))
+    return tuple(message for message in found if message.parts)
+
+
+def _calls_are_answered(messages: tuple[Message, ...]) -> bool:
+    """Tell whether each answer with tool calls is followed by their results, and no results stand alone."""
+    open_calls: list[str] = []
+    for message in messages:
+        results = [part.call_id for part in message.parts if isinstance(part, ToolResultPart)]
+        if results != open_calls:
+            return False
+        open_calls = [call.call_id for call in message.tool_calls]
+    return not open_calls
+
+
+def _added(messages: tuple[Message, ...], text: str) -> Message:
+    parts = (TextPart(text=text),) if text else ()
+    return attrs.evolve(messages[-1], role="user", parts=parts, usage=None, model=None)
+
+
+def _with_text(message: Message, text: str) -> Message:
+    rest = tuple(part for part in message.parts if not isinstance(part, TextPart))
+    return attrs.evolve(message, parts=(TextPart(text=text), *rest) if text else rest)
+
+
+async def on_request(hooks: Hooks, session_id: SessionId, request: ModelRequest) -> ModelRequest:
+    """Right before a model is asked: how much it thinks, how long it may answer and which tools it gets may change."""
+    if not hooks.handles("before_provider_request"):
+        return request
+    shown = JsonObject(
+        {
+            "model": request.model,
+            "thinking": request.thinking,
+            "max_output_tokens": request.max_output_tokens,
+            "tools": tuple(tool.name for tool in request.tools),
+        }
+    )
+    answer = await hooks.run("before_provider_request", session_id, shown)
+    if isinstance(answer, Blocked):
+        return request
+    longest, tools, thinking = (answer.get(name) for name in ("max_output_tokens", "tools", "thinking"))
+    if isinstance(longest, int) and not isinstance(longest, bool) and longest > 0:
+        request = attrs.evolve(request, max_output_tokens=longest)
+    if isinstance(tools, tuple):
+        request = attrs.evolve(request, tools=tuple(tool for tool in request.tools if tool.name in tools))
+    effort = next((effort for effort in get_args(ThinkingEffort) if effort == thinking), request.thinking)
+    return attrs.evolve(request, thinking=effort)
+
+
+async def on_tool_call(hooks: Hooks, session_id: SessionId, call: ToolCallPart) -> JsonObject | Blocked:
+    """Before a tool call is prepared; returns its arguments, or why it must not run."""
+    if not hooks.handles("tool_call"):
+        return call.arguments
+    answer = await hooks.run(
+        "tool_call", session_id, JsonObject({"tool": call.name, "call_id": call.call_id, "arguments": call.arguments})
+    )
+    if isinstance(answer, Blocked):
+        return answer
+    arguments = answer.get("arguments")
+    return arguments if isinstance(arguments, JsonObject) else call.arguments
+
+
+async def on_tool_result(
+    hooks: Hooks, session_id: SessionId, call: ToolCallPart, result: ToolResultPart
+) -> ToolResultPart:
+    """After a tool has run: what the model gets to see may be changed."""
+    if not hooks.handles("tool_result"):
+        return result
+    value = JsonObject(
+        {
+            "tool": call.name,
+            "call_id": call.call_id,
+            "arguments": call.arguments,
+            "content": result.text,
+            "is_error": result.status != "success",
+        }
+    )
+    answer = await hooks.run("tool_result", session_id, value)
+    if isinstance(answer, Blocked):
+        return result
+    failed = answer.get("is_error")
+    status = result.status
+    if isinstance(failed, bool) and failed != (result.status != "success"):
+        status = "error" if failed else "success"
+    details = answer.get("details")
+    return attrs.evolve(
+        result,
+        text=_text(answer, "content", result.text),
+        status=status,
+        details=details if isinstance(details, JsonObject) else result.details,
+    )
+
+
+async def on_message_end(hooks: Hooks, session_id: SessionId, message: Message) -> None:
+    """After each whole answer of the model; nothing can be changed any more."""
+    if hooks.handles("message_end"):
+        value = JsonObject({"message_id": message.message_id, "role": message.role, "content": message.text})
+        await hooks.run("message_end", session_id, value)
+
+
+async def may_compact(hooks: Hooks, session_id: SessionId, *, automatic: bool) -> Blocked | None:
+    """Before the conversation is summarised."""
+    return await _may(hooks, "session_before_compact", session_id, JsonObject({"automatic": automatic}))
+
+
+async def may_change_tree(hooks: Hooks, session_id: SessionId, what: str, message_id: str) -> Blocked | None:
+    """Before another branch of the conversation is shown, or a message is said differently."""
+    value = JsonObject({"action": what, "message_id": message_id})
+    return await _may(hooks, "session_before_tree", session_id, value)
+
+
+async def may_run_user_command(hooks: Hooks, session_id: SessionId, command: str) -> Blocked | None:
+    """Before a command that the user typed is run."""
+    return await _may(hooks, "user_bash", session_id, JsonObject({"command": command}))
+
+
+async def _may(hooks: Hooks, hook: HookName, session_id: SessionId, value: JsonObject) -> Blocked | None:
+    if not hooks.handles(hook):
+        return None
+    answer = await hooks.run(hook, session_id, value)
+    return answer if isinstance(answer, Blocked) else None
+
+
+def _text(answer: JsonObject, key: str, otherwise: str) -> str:
+    text = answer.get(key)
+    return text if isinstance(text, str) else otherwise

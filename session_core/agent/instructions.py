@@ -1,0 +1,179 @@
+"""What people wrote for agents: `AGENTS.md` files of the user, of the project, and of folders inside of it.
+
+A project's files are a stranger's words until the user trusts the folder: before that they are not read, and people are
+told that they are there. Nothing in them is expanded or included. It all blocks: call it in a worker thread.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import attrs
+
+from session_core.confine.contents import WorkspaceRefused
+from session_core.confine.workspace import Workspace
+
+FILE_NAME: Final = "AGENTS.md"
+MAX_INSTRUCTION_BYTES: Final = 32_000
+"""Of one file; longer ones are cut with a remark, for every model call pays for them."""
+MAX_INSTRUCTIONS: Final = 16
+"""Files at a time: more folders than that do not nest in real projects."""
+MAX_ALL_INSTRUCTION_CHARS: Final = 100_000
+"""Of all files together."""
+
+InstructionSource = Literal["user", "project"]
+
+
+@attrs.frozen(kw_only=True)
+class Instruction:
+    """The text of one file; `path` is for model and people."""
+
+    path: str
+    text: str
+    source: InstructionSource
+
+
+@attrs.frozen(kw_only=True)
+class Instructions:
+    """What was found, the most general first, so that the nearest has the last word; `remarks` are for people."""
+
+    texts: tuple[Instruction, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def collect_instructions(
+    folder: str, *, trusted: bool, user_file: str | None = None, home: str | None = None
+) -> Instructions:
+    """Collect what applies to all work in a folder.
+
+    Args:
+        folder: The folder that the session works in, absolute.
+        trusted: Whether the user trusts it; if not, only the user's own file is read.
+        user_file: The user's own file; left out, `.agents/AGENTS.md` in `home`.
+        home: The user's home directory, where the search upwards ends.
+    """
+    home = os.path.realpath(home or os.path.expanduser("~"))  # noqa: PTH111 - unlike Path.home, it never fails
+    found: list[Instruction] = []
+    remarks: list[str] = []
+    user_file = user_file or os.path.join(home, ".agents", FILE_NAME)  # noqa: PTH118
+    real = os.path.realpath(user_file)  # people keep such files elsewhere and link to them
+    _add(found, remarks, _read(os.path.dirname(real), os.path.basename(real)), user_file, "user")  # noqa: PTH119, PTH120
+    top = project_root(folder, home=home)
+    below = _folders_between(top, os.path.realpath(folder))
+    if trusted:
+        for inner in below:
+            path = os.path.join(inner, FILE_NAME)  # noqa: PTH118
+            _add(found, remarks, _read(top, path), os.path.join(top, path), "project")  # noqa: PTH118
+    elif any(_is_there(top, os.path.join(inner, FILE_NAME)) for inner in below):  # noqa: PTH118
+        remarks.append(f"the {FILE_NAME} of this project is not used, because the folder is not trusted")
+    return _bounded(found, remarks)
+
+
+def nested_instructions(root: str, path: str, *, trusted: bool) -> Instructions:
+    """Collect what applies to one file: the instructions in the folders below `root` down to that of `path`.
+
+    `root` is the folder whose own instructions the model has got already. A path that leads out of it has none.
+    """
+    if not trusted:
+        return Instructions()
+    try:
+        relative = Workspace(root).locate(path).relative
+    except WorkspaceRefused:
+        return Instructions()
+    found: list[Instruction] = []
+    remarks: list[str] = []
+    names = relative.split("/")[:-1]
+    for depth in range(1, len(names) + 1):
+        inner = "/".join([*names[:depth], FILE_NAME])
+        _add(found, remarks, _read(root, inner), os.path.join(root, inner), "project")  # noqa: PTH118
+    return _bounded(found, remarks)
+
+
+def project_root(folder: str, *, home: str) -> str:
+    """Return where a project begins: the nearest folder upwards with a `.git`, or else the highest one below `home`.
+
+    A folder above is only believed if it is ours and closed to others: in a shared place such as /tmp, anybody could
+    have put a `.git` and instructions there.
+    """
+    here = os.path.realpath(folder)
+    home = os.path.realpath(home)
+    candidate = here
+    top = here
+    while True:
+        if os.path.lexists(os.path.join(candidate, ".git")):  # noqa: PTH118
+            return candidate
+        above = os.path.dirname(candidate)  # noqa: PTH120
+        if above in {candidate, home} or not _is_ours(above):
+            return top if _beneath(here, home) else here
+        candidate = above
+        top = candidate
+
+
+def _folders_between(top: str, folder: str) -> list[str]:
+    """The folders from the project's root down to this one, relative to the root."""
+    relative = os.path.relpath(folder, top)
+    names = [] if relative == "." else relative.split("/")
+    return [os.path.join(*names[:depth]) if depth else "" for depth in range(len(names) + 1)]  # noqa: PTH118
+
+
+def _read(root: str, path: str) -> tuple[str, bool] | None:
+    """The text of a file beneath a folder, and whether it was cut; nothing if it cannot be had."""
+    try:
+        content = Workspace(root, read_only=True).read(path, max_bytes=MAX_INSTRUCTION_BYTES)
+    except (WorkspaceRefused, OSError):
+        return None
+    text = content.data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\0", "")
+    return text.strip(), content.truncated
+
+
+def _add(
+    found: list[Instruction],
+    remarks: list[str],
+    read: tuple[str, bool] | None,
+    path: str,
+    source: InstructionSource,
+) -> None:
+    if read is None or not read[0]:
+        return
+    text, cut = read
+    if cut:
+        text += f"\n[cut here: the file has more than {MAX_INSTRUCTION_BYTES:,} bytes]"
+        remarks.append(f"{path} is longer than {MAX_INSTRUCTION_BYTES:,} bytes; the rest of it is not used")
+    found.append(Instruction(path=path, text=text, source=source))
+
+
+def _bounded(found: list[Instruction], remarks: list[str]) -> Instructions:
+    kept = list(_fitting(found))
+    if len(kept) < len(found):
+        left_out = ", ".join(each.path for each in found[len(kept) :][:MAX_INSTRUCTIONS])
+        remarks.append(f"too many instructions, these are not used: {left_out}")
+    return Instructions(texts=tuple(kept), remarks=tuple(remarks))
+
+
+def _fitting(found: list[Instruction]) -> Iterator[Instruction]:
+    room = MAX_ALL_INSTRUCTION_CHARS
+    for each in found[:MAX_INSTRUCTIONS]:
+        room -= len(each.text)
+        if room < 0:
+            return
+        yield each
+
+
+def _is_there(root: str, path: str) -> bool:
+    try:
+        return Workspace(root).stat(path) is not None
+    except (WorkspaceRefused, OSError):
+        return False
+
+
+def _is_ours(folder: str) -> bool:
+    try:
+        found = os.stat(folder)  # noqa: PTH116
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and not found.st_mode & stat.S_IWOTH
+
+
+def _beneath(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")

@@ -1,0 +1,194 @@
+"""Asking a model once: with retries, with room made in its context, and with what it has used counted.
+
+Rules:
+1. A call that fails in a way worth another try is tried again after a wait; what it had streamed is withdrawn first,
+   so that no text ever appears twice.
+2. A conversation that a model finds too long is asked about again, shortened; before that, old tool results are cut so
+   that it fits what is known of the model.
+3. Settings are read anew for each call: a change takes effect at the next one.
+"""
+
+import random
+from collections.abc import Mapping
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.agent.answer import AnswerInProgress, clean_text
+from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, without_images
+from session_core.agent.hooks import Hooks, on_context, on_request
+from session_core.ids import CallId, MessageId, new_id
+from session_core.providers.base import RETRYABLE, ModelFailed, ModelFinished, ModelRequest, Provider
+from session_core.providers.catalogue import ModelInfo, cost_micros
+from session_core.session.desk import TurnDesk
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import InterruptedPart, Message, Usage
+from session_core.vocabulary.tools import ToolSpec
+
+FIRST_RETRY_MS = 500
+LONGEST_RETRY_MS = 60_000
+
+
+@attrs.frozen(kw_only=True)
+class Answered:
+    """A whole answer, recorded in the conversation."""
+
+    message: Message
+    finished: ModelFinished
+    unreadable: frozenset[CallId] = frozenset()
+
+
+@attrs.frozen(kw_only=True)
+class Models:
+    """The models of a service: who answers for a name, and what is known of it."""
+
+    providers: Mapping[str, Provider]
+    infos: Mapping[str, ModelInfo] = attrs.field(factory=dict)
+
+    def priced(self, model: str, usage: Usage) -> Usage:
+        """Add what a call has cost, where the price is known."""
+        info = self.infos.get(model)
+        return usage if info is None or usage.cost_micros else attrs.evolve(usage, cost_micros=cost_micros(info, usage))
+
+
+@attrs.frozen(kw_only=True)
+class ModelCall:
+    """What one call is about."""
+
+    desk: TurnDesk
+    models: Models
+    hooks: Hooks
+    system: str
+    tools: tuple[ToolSpec, ...] = ()
+    output_schema: JsonObject | None = None
+
+
+async def ask_model(call: ModelCall) -> Answered | ModelFailed:
+    """Ask the session's model about its conversation; the answer is recorded as it streams in.
+
+    Cancellation: what was streamed stays as a half-finished message, to be closed by whoever started the turn.
+    """
+    desk, attempt, shortened = call.desk, 1, 1
+    while True:
+        answer = await _ask_once(call, shortened)
+        if isinstance(answer, Answered):
+            return answer
+        if answer.kind == "context_too_long" and await _can_shorten(call, shortened):
+            shortened *= 2
+            withdraw(desk, answer.kind)
+            continue
+        if answer.kind not in RETRYABLE or attempt > limits.MAX_RETRIES:
+            message = shown(answer.message)
+            desk.record(ev.ModelCallFailed(kind=answer.kind, message=message, attempt=attempt, retry_at=None))
+            return answer
+        await _wait_to_retry(desk, answer, attempt)
+        attempt += 1
+
+
+_MOST_SHORTENED = 8  # a conversation is halved this often before it is given up as too long
+
+
+async def _can_shorten(call: ModelCall, shortened: int) -> bool:
+    """Tell whether asking with less would be another question at all."""
+    conversation = await call.desk.conversation()
+    info = call.models.infos.get(call.desk.state.settings.model)
+    chars = call.desk.conversation_chars
+    more = _fitted(conversation, info, shortened * 2, chars)
+    return shortened < _MOST_SHORTENED and more != _fitted(conversation, info, shortened, chars)
+
+
+async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed:
+    # A stop that came before costs no model call; nor does a tool that swallows its cancellation gain one.
+    await trio.lowlevel.checkpoint_if_cancelled()
+    desk = call.desk
+    session_id = desk.state.session_id
+    conversation = await on_context(call.hooks, session_id, await desk.conversation())
+    state = desk.state
+    model = state.settings.model
+    provider = call.models.providers.get(model)
+    if provider is None:
+        return ModelFailed(kind="refused", message=f"there is no model called {model!r} here")
+    info = call.models.infos.get(model)
+    request = ModelRequest(
+        model=model,
+        messages=_fitted(conversation, info, shortened, desk.conversation_chars),
+        tools=call.tools if info is None or info.tools else (),
+        system=call.system,
+        thinking=state.settings.thinking,
+        output_schema=call.output_schema,
+        cache_key=session_id,
+    )
+    request = await on_request(call.hooks, session_id, request)
+    answer = AnswerInProgress(
+        message_id=MessageId(new_id("msg")), parent_id=desk.state.head, turn_id=desk.turn_id, model=model
+    )
+    desk.record(
+        ev.MessageStarted(message_id=answer.message_id, parent_id=desk.state.head, turn_id=desk.turn_id, model=model)
+    )
+    async with provider.stream(request) as chunks:
+        async for chunk in chunks:
+            if isinstance(chunk, ModelFailed):
+                return chunk
+            if isinstance(chunk, ModelFinished):
+                usage = call.models.priced(model, chunk.usage)
+                return _complete(desk, answer, attrs.evolve(chunk, usage=usage))
+            if not answer.has_room_for(chunk):
+                return ModelFailed(kind="malformed", message="the model's answer does not end")
+            for event in answer.take(chunk):
+                desk.record(event)
+    return ModelFailed(kind="malformed", message="the model's answer ended without an end mark")
+
+
+def _fitted(messages: tuple[Message, ...], info: ModelInfo | None, shortened: int, chars: int) -> tuple[Message, ...]:
+    """Make a conversation of so many characters fit; one that does is not looked through, however long it is."""
+    if info is not None and not info.images:
+        messages = without_images(messages)
+    if info is not None:
+        room = max(info.context_tokens - info.max_output_tokens, info.context_tokens // 2) * CHARS_PER_TOKEN
+        messages = messages if chars <= room else fit(messages, room)
+    if shortened > 1:
+        messages = fit(messages, sum(map(cost_of, messages)) // shortened)
+    return messages
+
+
+def _complete(desk: TurnDesk, answer: AnswerInProgress, finished: ModelFinished) -> Answered | ModelFailed:
+    cut = finished.stop_reason == "max_tokens"
+    message = answer.message(usage=finished.usage, now=desk.now(), cut=cut)
+    if not message.parts:
+        return ModelFailed(kind="malformed", message="the model gave an empty answer")
+    if cut:
+        message = attrs.evolve(message, parts=(*message.parts, InterruptedPart(reason="max_tokens")))
+    desk.record(ev.MessageCompleted(message=message))
+    return Answered(message=message, finished=finished, unreadable=frozenset(answer.malformed))
+
+
+def withdraw(desk: TurnDesk, reason: str) -> None:
+    """Take back what a failed call had streamed."""
+    if desk.state.partial is not None:
+        desk.record(ev.MessageDiscarded(message_id=desk.state.partial.message_id, reason=reason))
+
+
+async def _wait_to_retry(desk: TurnDesk, failure: ModelFailed, attempt: int) -> None:
+    delay = retry_delay_ms(failure, attempt)
+    withdraw(desk, failure.kind)
+    desk.record(
+        ev.ModelCallFailed(
+            kind=failure.kind, message=shown(failure.message), attempt=attempt, retry_at=desk.now() + delay
+        )
+    )
+    await trio.sleep(delay / 1000)
+
+
+def retry_delay_ms(failure: ModelFailed, attempt: int) -> int:
+    """Return how long to wait: what the provider asked for, else ever longer, with jitter against stampedes."""
+    if failure.retry_after_ms is not None:
+        return min(max(0, failure.retry_after_ms), LONGEST_RETRY_MS)
+    longest = min(FIRST_RETRY_MS * 2 ** (attempt - 1), LONGEST_RETRY_MS)
+    return int(random.uniform(longest / 2, longest))  # noqa: S311 - jitter, not a secret
+
+
+def shown(message: str) -> str:
+    """Bound and clean an error message that comes from outside."""
+    return clean_text(message)[: limits.MAX_ERROR_CHARS]

@@ -1,0 +1,211 @@
+"""Find skills: folders with a `SKILL.md` in the project, in the user's `~/.agents/skills`, and those that come with us.
+
+A project's skill hides one of the user's with the same name, and both hide a built-in one; people are told. The head
+of a `SKILL.md` looks like YAML, but only `key: value` is understood, because no more is needed and a full parser of a
+stranger's file is a risk of its own.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from session_core.confine.contents import Entry, WorkspaceRefused
+from session_core.confine.workspace import Workspace
+from session_core.tools.skills import MAX_SKILL_BYTES, SKILL_FILE, Skill, SkillSource
+
+BUILT_IN_SKILLS: Final = str(Path(__file__).resolve().parents[1] / "skills")
+PROJECT_SKILLS: Final = ".agents/skills"
+
+MAX_SKILLS: Final = 100
+"""Of one place; each costs a line in every prompt."""
+MAX_SKILL_NAME_CHARS: Final = 64
+MAX_DESCRIPTION_CHARS: Final = 1_024
+MAX_CATALOGUE_CHARS: Final = 20_000
+"""The lines of all skills together in the prompt."""
+
+_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+_FENCE: Final = re.compile(r"-{3,}[ \t]*")
+_KEY: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?:[ \t]+(.*)|[ \t]*)")
+_PLACES: Final[dict[SkillSource, str]] = {"project": "the project", "user": "your own", "built_in": "the built-in"}
+
+
+@attrs.frozen(kw_only=True)
+class FoundSkills:
+    """The skills that can be used, by name, and for people what is wrong with others or hides them."""
+
+    skills: tuple[Skill, ...]
+    problems: tuple[str, ...] = ()
+
+
+class _BadHead(ValueError):
+    """What is wrong with the head of a `SKILL.md`, in words."""
+
+
+def discover_skills(
+    project: str | None,
+    *,
+    trusted: bool,
+    user_folder: str | None = None,
+    built_in_folder: str | None = BUILT_IN_SKILLS,
+) -> FoundSkills:
+    """Find all skills; it blocks.
+
+    Args:
+        project: The project's root folder, in whose `.agents/skills` to look.
+        trusted: Whether the user trusts the project; if not, its skills are not even read.
+        user_folder: Where the user's skills are; left out, `~/.agents/skills`.
+        built_in_folder: Where those that come with us are; none to leave them out.
+    """
+    found: dict[str, Skill] = {}
+    problems: list[str] = []
+    if user_folder is None:
+        user_folder = os.path.expanduser(f"~/{PROJECT_SKILLS}")  # noqa: PTH111 - unlike Path, it never fails
+    if project is not None and not trusted and _has_skills(project):
+        problems.append("the skills of this project are not used, because the folder is not trusted")
+    places: list[tuple[SkillSource, Iterator[Skill | str]]] = []
+    if project is not None and trusted:
+        places.append(("project", _skills_of_project(project)))
+    places.append(("user", _skills_in(user_folder, "user")))
+    if built_in_folder is not None:
+        places.append(("built_in", _skills_in(built_in_folder, "built_in")))
+    for source, skills in places:
+        for skill in skills:
+            if isinstance(skill, str):
+                problems.append(skill)
+            elif (other := found.get(skill.name)) is None:
+                found[skill.name] = skill
+            else:
+                problems.append(
+                    f"the skill {skill.name!r} of {_PLACES[other.source]} hides the one of {_PLACES[source]}"
+                )
+    return FoundSkills(skills=tuple(found[name] for name in sorted(found)), problems=tuple(problems))
+
+
+def skills_catalogue(skills: Sequence[Skill]) -> str:
+    """One line per skill for the prompt, the same bytes for the same skills; empty if there are none."""
+    lines: list[str] = []
+    room = MAX_CATALOGUE_CHARS
+    for number, skill in enumerate(skills):
+        line = f"- {skill.name}: {skill.description}"
+        room -= len(line) + 1
+        if room < 0:
+            lines.append(f"- [{len(skills) - number} more are not listed, there is no room]")
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def parse_head(text: str) -> dict[str, str]:
+    """Read the head of a `SKILL.md`: lines of `key: value` between two lines of dashes.
+
+    A value may stand in quotes, or be a block of indented lines after `>` or `|`. Indented lines after other keys are
+    passed over: they are meant for programs that know more.
+
+    Raises:
+        ValueError: It is not such a head; the message says why.
+    """
+    lines = text.removeprefix("\ufeff").splitlines()
+    if not lines or not _FENCE.fullmatch(lines[0]):
+        raise _BadHead("it does not begin with a line of ---")
+    values: dict[str, str] = {}
+    key: str | None = None
+    for number, line in enumerate(lines[1:], start=2):
+        if _FENCE.fullmatch(line):
+            return {name: _value(raw) for name, raw in values.items()}
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if line[0] in " \t" or line.startswith("- "):
+            if key is None:
+                raise _BadHead(f"line {number} belongs to nothing")
+            values[key] += "\n" + line.strip()
+            continue
+        match = _KEY.fullmatch(line)
+        if match is None:
+            raise _BadHead(f"line {number} is not of the form 'key: value'")
+        key = str(match[1])
+        if key in values:
+            raise _BadHead(f"line {number} says {key!r} a second time")
+        values[key] = (match[2] or "").strip()
+    raise _BadHead("the second line of --- is missing")
+
+
+def _value(raw: str) -> str:
+    first, *rest = raw.split("\n")
+    if first in {">", ">-", "|", "|-"}:
+        return " ".join(rest)
+    joined = " ".join([first, *rest]).strip()
+    for quote in ('"', "'"):
+        if joined.startswith(quote):
+            if len(joined) < 2 or not joined.endswith(quote):
+                raise _BadHead(f"a text begins with {quote} and does not end with it")
+            inner = joined[1:-1]
+            return inner.replace('\\"', '"').replace("\\\\", "\\") if quote == '"' else inner.replace("''", "'")
+    return joined
+
+
+def _has_skills(project: str) -> bool:
+    try:
+        return Workspace(project).stat(PROJECT_SKILLS) is not None
+    except (WorkspaceRefused, OSError):
+        return False
+
+
+def _skills_of_project(project: str) -> Iterator[Skill | str]:
+    """Everything is opened beneath the project, so that no link in it can show the model other files."""
+    workspace = Workspace(project, read_only=True)
+    for entry in _folders(workspace, PROJECT_SKILLS):
+        folder = f"{PROJECT_SKILLS}/{entry.name}"
+        yield _load(Skill(name=entry.name, description="", source="project", root=project, folder=folder))
+
+
+def _skills_in(place: str, source: SkillSource) -> Iterator[Skill | str]:
+    """The user's own folders may be links to wherever the user keeps them; inside of each, nothing leads out."""
+    for entry in _folders(Workspace(place, read_only=True), "."):
+        root = os.path.realpath(os.path.join(place, entry.name))  # noqa: PTH118
+        yield _load(Skill(name=entry.name, description="", source=source, root=root))
+
+
+def _folders(workspace: Workspace, path: str) -> list[Entry]:
+    try:
+        entries = list(workspace.scan(path, limit=10 * MAX_SKILLS))
+    except (WorkspaceRefused, OSError):
+        return []
+    kinds = {"folder", "link"}
+    return [each for each in entries if each.kind in kinds and not each.name.startswith(".")][:MAX_SKILLS]
+
+
+def _load(skill: Skill) -> Skill | str:
+    """Read the head of a skill; a text says what is wrong with it."""
+    shown = f"the skill in {_shown(skill)}"
+    if not _NAME.fullmatch(skill.name) or len(skill.name) > MAX_SKILL_NAME_CHARS:
+        return f"{shown} is not used: a name has small letters and digits with single dashes between, at most 64"
+    try:
+        content = Workspace(skill.root, read_only=True).read(skill.path(SKILL_FILE), max_bytes=MAX_SKILL_BYTES)
+        if content.truncated:
+            return f"{shown} is not used: its {SKILL_FILE} has more than {MAX_SKILL_BYTES:,} bytes"
+        head = parse_head(content.data.decode("utf-8"))
+    except FileNotFoundError:
+        return f"{shown} is not used: it has no {SKILL_FILE}"
+    except UnicodeDecodeError:
+        return f"{shown} is not used: its {SKILL_FILE} is not a text in UTF-8"
+    except _BadHead as error:
+        return f"{shown} is not used: {error}"
+    except (WorkspaceRefused, OSError) as error:
+        return f"{shown} is not used: {getattr(error, 'strerror', None) or error}"
+    description = " ".join(head.get("description", "").split())
+    if head.get("name") != skill.name:
+        return f"{shown} is not used: its {SKILL_FILE} must say 'name: {skill.name}', like the folder"
+    if not description or not description.isprintable() or len(description) > MAX_DESCRIPTION_CHARS:
+        return (
+            f"{shown} is not used: 'description' must be a plain text of at most {MAX_DESCRIPTION_CHARS:,} characters"
+        )
+    return attrs.evolve(skill, description=description)
+
+
+def _shown(skill: Skill) -> str:
+    where = skill.folder if skill.source == "project" else skill.root
+    return where if where.isprintable() else ascii(where)

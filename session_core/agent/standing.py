@@ -1,0 +1,73 @@
+"""Calls that people have allowed for good: each one exactly as it was shown, by its fingerprint, kept in the home."""
+
+import json
+import logging
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import trio
+
+log = logging.getLogger(__name__)
+
+MAX_STANDING = 1_000
+"""More could not be looked through by anybody; the oldest are forgotten."""
+
+
+class StandingGrants(Collection[str]):
+    """Fingerprints of calls that need no further yes; without a file they last as long as the service.
+
+    A file that cannot be read grants nothing, and is written anew with the next grant.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._entries: dict[str, dict[str, str]] = {}
+        self._writing = trio.Lock()
+        if file is not None:
+            self._entries = _read(file)
+
+    def __contains__(self, fingerprint: object) -> bool:
+        return fingerprint in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    async def add(self, fingerprint: str, *, tool: str, summary: str) -> None:
+        """Allow a call for good. One that cannot be written down is allowed as long as the service runs."""
+        self._entries[fingerprint] = {"tool": tool, "summary": summary}
+        while len(self._entries) > MAX_STANDING:
+            del self._entries[next(iter(self._entries))]
+        async with self._writing:
+            try:
+                await trio.to_thread.run_sync(self._write, dict(self._entries))
+            except OSError as error:
+                log.warning("the grant could not be written down: %s", error)
+
+    def _write(self, entries: dict[str, dict[str, str]]) -> None:
+        if self._file is None:
+            return
+        fresh = self._file.with_name(f"{self._file.name}.{os.getpid()}.new")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"version": 1, "allowed": entries}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._file)
+
+
+def _read(file: Path) -> dict[str, dict[str, str]]:
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))["allowed"]
+        return {
+            str(fingerprint): {"tool": str(entry["tool"]), "summary": str(entry["summary"])}
+            for fingerprint, entry in kept.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        log.warning("what was allowed for good cannot be read, so everything is asked for: %s", error)
+        return {}

@@ -1,0 +1,79 @@
+"""What tools say, while they run and at their end: checked, cleaned and cut, as tools come from outside."""
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.agent.answer import clean_text
+from session_core.ids import CallId
+from session_core.session.desk import TurnDesk
+from session_core.tools.base import CallPreview, ToolOutput
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.checks import check_for, is_base64
+from session_core.vocabulary.messages import ToolCallPart, ToolResultPart, ToolStatus
+from session_core.wire.codec import encode
+
+
+@attrs.frozen
+class Reporter:
+    """Shows a running tool's output; what comes after its result is of no interest any more."""
+
+    desk: TurnDesk
+    call_id: CallId
+
+    def __call__(self, text: str) -> None:
+        if not trio.lowlevel.in_trio_task():
+            msg = "report was called from another thread: use trio.from_thread.run_sync(context.report, text) there"
+            raise RuntimeError(msg)
+        live = next((tool for tool in self.desk.state.tools if tool.call_id == self.call_id), None)
+        if text and live is not None and live.result is None:
+            self.desk.record(
+                ev.ToolOutputDelta(call_id=self.call_id, text=clean_text(text[-limits.MAX_LIVE_OUTPUT_CHARS :]))
+            )
+
+
+def check_output(output: ToolOutput) -> None:
+    """Refuse what could not be sent to anybody; tools come from outside and are not all type-checked."""
+    if not check_for(ToolOutput)(output):
+        msg = "it did not return a ToolOutput"
+        raise TypeError(msg)
+    if not all(is_base64(image.data) for image in output.images):
+        msg = "an image is not base64 text"
+        raise ValueError(msg)
+    if sum(len(image.data) for image in output.images) > limits.MAX_MESSAGE_CHARS:
+        msg = f"its images have more than {limits.MAX_MESSAGE_CHARS:,} characters together"
+        raise ValueError(msg)
+    if output.details is not None and len(encode(output.details)) > limits.MAX_MESSAGE_CHARS:
+        msg = f"its details have more than {limits.MAX_MESSAGE_CHARS:,} bytes"
+        raise ValueError(msg)
+
+
+def check_preview(preview: CallPreview) -> None:
+    """Refuse what is none."""
+    if not check_for(CallPreview)(preview):
+        msg = "it did not return a CallPreview"
+        raise TypeError(msg)
+
+
+def result_of(call: ToolCallPart, status: ToolStatus, text: str, output: ToolOutput | None = None) -> ToolResultPart:
+    """Make the result of a call."""
+    return ToolResultPart(
+        call_id=call.call_id,
+        name=call.name,
+        status=status,
+        text=bounded(text),
+        images=output.images if output else (),
+        details=output.details if output else None,
+    )
+
+
+_REMARK_CHARS = 100  # room for the remark below, so that what was cut once is not cut again
+
+
+def bounded(text: str) -> str:
+    """Clean a text, and cut a long one in the middle, keeping its beginning and its end."""
+    text = clean_text(text)
+    if len(text) <= limits.MAX_TOOL_OUTPUT_CHARS:
+        return text
+    half = (limits.MAX_TOOL_OUTPUT_CHARS - _REMARK_CHARS) // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

@@ -1,0 +1,162 @@
+"""What a driver of turns is: view in, actions out.
+
+Rules:
+1. Pure and synchronous: the same view gives the same actions. A driver keeps nothing between two calls; what it has to
+   remember about a turn it puts into `Remember`, and finds in the next view as `memory`.
+2. The last action of a reply, and only the last, leads on: `AskModel`, `RunTools`, `Checkpoint` or `Finish`.
+   The interpreter performs them in order and comes back with what became of the last one.
+3. Tool calls are answered before anything else is said: while the newest answer has calls without results, a driver
+   runs them or gives the turn up.
+4. Limits, stops, retries and storage are the interpreter's business: a driver cannot get around them.
+"""
+
+from typing import Literal, Protocol, get_args
+
+import attrs
+
+from session_core import limits
+from session_core.ids import CallId
+from session_core.providers.base import ModelFailed, StopReason
+from session_core.vocabulary.frozen import JsonObject, JsonValue
+from session_core.vocabulary.messages import Message
+from session_core.wire.strict_json import find_fault
+
+CheckpointKind = Literal["after_work", "before_completion"]
+"""Between two steps messages that steer are read; before the end of the turn those that follow up, too."""
+FinishStatus = Literal["completed", "failed", "limit_reached"]
+
+
+# --- what a driver sees -----------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class DriverView:
+    """A turn as its driver sees it.
+
+    Attributes:
+        step: How many model calls the turn has had.
+        answer: The model's newest answer in this turn.
+        stop_reason: Why that answer ended.
+        unreadable: Tool calls in it whose arguments were not a JSON object.
+        results: The newest message of tool results.
+        output_schema: The shape that the turn's answer must have, if any.
+        memory: What the driver has asked to remember.
+    """
+
+    step: int = 0
+    answer: Message | None = None
+    stop_reason: StopReason = "end"
+    unreadable: frozenset[CallId] = frozenset()
+    results: Message | None = None
+    output_schema: JsonObject | None = None
+    memory: JsonValue = None
+
+
+# --- what a driver can ask for ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class AskModel:
+    """Ask the model; comes back as `on_answer` or `on_failure`."""
+
+    with_tools: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class RunTools:
+    """Run the tool calls of the newest answer; comes back as `on_results`."""
+
+
+@attrs.frozen(kw_only=True)
+class Checkpoint:
+    """Let people and extensions have their say; comes back as `on_checkpoint`."""
+
+    kind: CheckpointKind
+
+
+@attrs.frozen(kw_only=True)
+class Finish:
+    """End the turn; `output` is its result when it was asked for JSON."""
+
+    status: FinishStatus = "completed"
+    error: str | None = None
+    output: JsonValue = None
+
+
+@attrs.frozen(kw_only=True)
+class Tell:
+    """Add a message for the model, in the user's place, such as what was wrong with its answer."""
+
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Remember:
+    """Keep something for the next view."""
+
+    memory: JsonValue
+
+
+LeadingOn = AskModel | RunTools | Checkpoint | Finish
+Action = LeadingOn | Tell | Remember
+Actions = tuple[Action, ...]
+Decided = tuple[tuple[Tell | Remember, ...], LeadingOn]
+"""Actions that keep rule 2: what is done at once, and what leads on."""
+
+
+class Driver(Protocol):
+    """Decides what happens next in a turn."""
+
+    def on_start(self, view: DriverView) -> Actions:
+        """The turn begins; the user's message is in the conversation."""
+        ...
+
+    def on_answer(self, view: DriverView) -> Actions:
+        """The model has answered: `view.answer`."""
+        ...
+
+    def on_failure(self, view: DriverView, failure: ModelFailed) -> Actions:
+        """The model could not be asked, and trying again did not help."""
+        ...
+
+    def on_results(self, view: DriverView) -> Actions:
+        """All tool calls have their results: `view.results`."""
+        ...
+
+    def on_checkpoint(self, view: DriverView, kind: CheckpointKind, *, more: bool) -> Actions:
+        """Whether there is `more` to answer: messages that have come meanwhile."""
+        ...
+
+
+class DriverFault(Exception):
+    """A driver broke its contract; the turn fails and says so."""
+
+
+def checked_actions(actions: object) -> Decided:
+    """Split a driver's reply into what is done at once and what leads on; raises `DriverFault` if it is none."""
+    if not isinstance(actions, tuple) or not actions or not isinstance(actions[-1], LeadingOn):
+        raise DriverFault("the driver did not say how the turn goes on")
+    *first, last = actions
+    for action in first:
+        if not isinstance(action, Tell | Remember):
+            raise DriverFault("the driver asked for two things at once")
+        if isinstance(action, Tell) and not _is_text(action.text):
+            raise DriverFault("the driver wants the model told, and does not say what")
+    if isinstance(last, Checkpoint) and last.kind not in get_args(CheckpointKind):
+        raise DriverFault(f"the driver named a checkpoint that there is not: {last.kind!r}")
+    if isinstance(last, Finish):
+        _check_finish(last)
+    return tuple(first), last
+
+
+def _is_text(given: object) -> bool:
+    return isinstance(given, str) and not given.isspace() and given != ""
+
+
+def _check_finish(finish: Finish) -> None:
+    if finish.status not in get_args(FinishStatus):
+        raise DriverFault(f"the driver named an end that there is not: {finish.status!r}")
+    if finish.error is not None and not _is_text(finish.error):
+        raise DriverFault("the driver gave an error that says nothing")
+    if (fault := find_fault(finish.output, limits.MAX_OPEN_JSON_DEPTH)) is not None:
+        raise DriverFault(f"the driver gave a result that nobody could be sent: {fault.reason}")

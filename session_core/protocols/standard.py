@@ -1,0 +1,88 @@
+"""Native tool calling: the model calls tools by the means of its own interface, until it answers without one."""
+
+from session_core import limits
+from session_core.errors import ProtocolError
+from session_core.protocols.driver import (
+    Actions,
+    AskModel,
+    Checkpoint,
+    CheckpointKind,
+    DriverView,
+    Finish,
+    Remember,
+    RunTools,
+    Tell,
+)
+from session_core.providers.base import ModelFailed
+from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json
+from session_core.wire.json_schema import fault_in
+from session_core.wire.strict_json import find_fault, parse
+
+MOST_REPAIRS = 2
+"""How often a model may try again to give JSON of the right shape."""
+
+
+class NativeToolDriver:
+    """Asks, runs the tools that were called, asks again; what comes without a tool call is the answer."""
+
+    def on_start(self, view: DriverView) -> Actions:
+        """Ask at once."""
+        return (AskModel(),)
+
+    def on_answer(self, view: DriverView) -> Actions:
+        """Run the tools, or see whether this is the end."""
+        if view.stop_reason == "refused":  # a call in it was perhaps not written to its end
+            return (Finish(status="failed", error="refused: the model declined to answer"),)
+        if view.answer is not None and view.answer.tool_calls:
+            return (RunTools(),)
+        if view.stop_reason == "max_tokens":
+            return (Finish(status="limit_reached", error="the answer was cut off: it reached the longest allowed"),)
+        if view.output_schema is None:
+            return (Checkpoint(kind="before_completion"),)
+        return _structured(view, view.output_schema)
+
+    def on_failure(self, view: DriverView, failure: ModelFailed) -> Actions:
+        """Give up."""
+        return (Finish(status="failed", error=f"{failure.kind}: {failure.message}"),)
+
+    def on_results(self, view: DriverView) -> Actions:
+        """Let people steer before the model goes on."""
+        return (Checkpoint(kind="after_work"),)
+
+    def on_checkpoint(self, view: DriverView, kind: CheckpointKind, *, more: bool) -> Actions:
+        """Go on after work, or when there is more to answer; else this was the end."""
+        if kind == "after_work" or more:
+            return (AskModel(),)
+        if view.output_schema is None:
+            return (Finish(),)
+        output, fault = _read(view, view.output_schema)
+        return (Finish(output=output),) if fault is None else _repair(view, fault)
+
+
+def _structured(view: DriverView, schema: JsonObject) -> Actions:
+    _, fault = _read(view, schema)
+    return (Checkpoint(kind="before_completion"),) if fault is None else _repair(view, fault)
+
+
+def _repair(view: DriverView, fault: str) -> Actions:
+    repairs = view.memory if isinstance(view.memory, int) else 0
+    if repairs >= MOST_REPAIRS:
+        return (Finish(status="failed", error=f"the answer is not JSON of the shape that was asked for: {fault}"),)
+    told = f"Your answer must be JSON of the given shape and nothing else. {fault} Give the whole answer again."
+    return (Remember(memory=repairs + 1), Tell(text=told), AskModel())
+
+
+def _read(view: DriverView, schema: JsonObject) -> tuple[JsonValue, str | None]:
+    """Read the answer as JSON, also out of a fenced block, in which models like to wrap it; or say what is wrong."""
+    text = view.answer.text.strip() if view.answer is not None else ""
+    if text.startswith("```") and text.endswith("```"):
+        text = text.removeprefix("```").removesuffix("```").strip()
+        text = text.removeprefix("json").strip()
+    try:
+        plain = parse(text)
+    except ProtocolError as error:
+        return None, f"It cannot be read: {error.message}."
+    if (deep := find_fault(plain, limits.MAX_OPEN_JSON_DEPTH)) is not None:
+        return None, f"It cannot be read: {deep.reason}."
+    answer = freeze_json(plain)
+    return answer, fault_in(schema, answer)
