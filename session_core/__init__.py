@@ -12,6 +12,28 @@ from typing import TYPE_CHECKING
 from session_core._version import __version__
 
 if TYPE_CHECKING:
+    from session_core.agent.hooks import Blocked as Blocked
+    from session_core.agent.hooks import Hooks as Hooks
+    from session_core.agent.standing import StandingGrants as StandingGrants
+    from session_core.agent.turn import ToolSource as ToolSource
+    from session_core.checkpoints.store import CheckpointStore as CheckpointStore
+    from session_core.config.load import load_config as load_config
+    from session_core.config.load import project_file_of as project_file_of
+    from session_core.config.load import read_settings as read_settings
+    from session_core.config.load import trusted_project as trusted_project
+    from session_core.config.problems import ConfigInvalid as ConfigInvalid
+    from session_core.config.problems import ConfigProblem as ConfigProblem
+    from session_core.config.rules import PermissionRule as PermissionRule
+    from session_core.config.showing import ShownSetting as ShownSetting
+    from session_core.config.showing import shown_settings as shown_settings
+    from session_core.config.values import Config as Config
+    from session_core.config.watch import ConfigChange as ConfigChange
+    from session_core.config.watch import ConfigWatcher as ConfigWatcher
+    from session_core.confine.trust import Fingerprint as Fingerprint
+    from session_core.confine.trust import TooMuchToTrust as TooMuchToTrust
+    from session_core.confine.trust import TrustStore as TrustStore
+    from session_core.confine.trust import fingerprint as fingerprint
+    from session_core.confine.workspace import Workspace as Workspace
     from session_core.errors import Conflict as Conflict
     from session_core.errors import CursorRefused as CursorRefused
     from session_core.errors import Forbidden as Forbidden
@@ -42,6 +64,11 @@ if TYPE_CHECKING:
     from session_core.ids import TurnId as TurnId
     from session_core.ids import WakeupId as WakeupId
     from session_core.ids import new_session_id as new_session_id
+    from session_core.mcp.client import McpServers as McpServers
+    from session_core.mcp.content import ServerStatus as ServerStatus
+    from session_core.protocols.driver import Driver as Driver
+    from session_core.protocols.driver import DriverView as DriverView
+    from session_core.protocols.standard import NativeToolDriver as NativeToolDriver
     from session_core.providers.base import ModelFailed as ModelFailed
     from session_core.providers.base import ModelFinished as ModelFinished
     from session_core.providers.base import ModelRequest as ModelRequest
@@ -51,13 +78,29 @@ if TYPE_CHECKING:
     from session_core.providers.base import ThinkingChunk as ThinkingChunk
     from session_core.providers.base import ToolCallChunk as ToolCallChunk
     from session_core.providers.base import ToolCallOpened as ToolCallOpened
+    from session_core.providers.catalogue import ModelInfo as ModelInfo
+    from session_core.providers.catalogue import Prices as Prices
+    from session_core.providers.catalogue import cost_micros as cost_micros
+    from session_core.providers.catalogue import find_model as find_model
+    from session_core.providers.choose import ModelChoice as ModelChoice
+    from session_core.providers.choose import PickedModel as PickedModel
+    from session_core.providers.choose import available_models as available_models
+    from session_core.providers.choose import chosen_model as chosen_model
+    from session_core.providers.choose import default_model as default_model
+    from session_core.providers.choose import make_provider as make_provider
+    from session_core.providers.choose import probe_ollama as probe_ollama
     from session_core.providers.demo import DemoProvider as DemoProvider
     from session_core.service.config import ServiceConfig as ServiceConfig
     from session_core.service.feed import Feed as Feed
+    from session_core.service.reloading import follow_config as follow_config
     from session_core.service.service import AttachedClient as AttachedClient
     from session_core.service.service import ServiceStatistics as ServiceStatistics
     from session_core.service.service import SessionService as SessionService
     from session_core.service.service import open_session_service as open_session_service
+    from session_core.service.setup import Place as Place
+    from session_core.service.setup import Setup as Setup
+    from session_core.service.setup import open_setup as open_setup
+    from session_core.service.setup import surroundings as surroundings
     from session_core.session.fleet import FleetState as FleetState
     from session_core.session.state import SessionState as SessionState
     from session_core.session.state import apply as apply
@@ -71,9 +114,7 @@ if TYPE_CHECKING:
     from session_core.storage.home_lock import Holder as Holder
     from session_core.storage.home_lock import lock_holder as lock_holder
     from session_core.storage.memory import MemoryStore as MemoryStore
-    from session_core.storage.settings import HomeSettings as HomeSettings
     from session_core.storage.settings import Retention as Retention
-    from session_core.storage.settings import read_settings as read_settings
     from session_core.storage.sqlite import SqliteStore as SqliteStore
     from session_core.storage.sqlite_reader import SqliteReader as SqliteReader
     from session_core.stream.event_stream import EventStream as EventStream
@@ -83,10 +124,14 @@ if TYPE_CHECKING:
     from session_core.stream.follower import Resync as Resync
     from session_core.stream.follower import Snapshot as Snapshot
     from session_core.stream.subscription import Subscription as Subscription
+    from session_core.tools.base import CallPreview as CallPreview
+    from session_core.tools.base import TaskRequest as TaskRequest
     from session_core.tools.base import Tool as Tool
     from session_core.tools.base import ToolContext as ToolContext
     from session_core.tools.base import ToolFailed as ToolFailed
+    from session_core.tools.base import ToolHost as ToolHost
     from session_core.tools.base import ToolOutput as ToolOutput
+    from session_core.tools.files import coding_file_tools as coding_file_tools
     from session_core.upkeep.exchange import ImportReport as ImportReport
     from session_core.upkeep.exchange import export_session as export_session
     from session_core.upkeep.exchange import import_session as import_session
@@ -113,6 +158,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.frozen import JsonValue as JsonValue
     from session_core.vocabulary.frozen import Rope as Rope
     from session_core.vocabulary.frozen import Vector as Vector
+    from session_core.vocabulary.messages import FilePart as FilePart
     from session_core.vocabulary.messages import ImagePart as ImagePart
     from session_core.vocabulary.messages import InterruptedPart as InterruptedPart
     from session_core.vocabulary.messages import LiveTool as LiveTool
@@ -135,11 +181,15 @@ if TYPE_CHECKING:
     from session_core.vocabulary.sessions import DeliverAs as DeliverAs
     from session_core.vocabulary.sessions import Dialog as Dialog
     from session_core.vocabulary.sessions import PermissionTier as PermissionTier
+    from session_core.vocabulary.sessions import PlanItem as PlanItem
     from session_core.vocabulary.sessions import QueueItem as QueueItem
     from session_core.vocabulary.sessions import SandboxPolicy as SandboxPolicy
     from session_core.vocabulary.sessions import Settings as Settings
     from session_core.vocabulary.sessions import StopScope as StopScope
+    from session_core.vocabulary.sessions import Thinking as Thinking
+    from session_core.vocabulary.sessions import TurnLimits as TurnLimits
     from session_core.vocabulary.sessions import TurnOutcome as TurnOutcome
+    from session_core.vocabulary.sessions import UsageLine as UsageLine
     from session_core.vocabulary.sessions import Wakeup as Wakeup
     from session_core.vocabulary.snapshots import Bookmark as Bookmark
     from session_core.vocabulary.snapshots import ServiceSnapshot as ServiceSnapshot
@@ -156,25 +206,40 @@ _HOME = {
     "apply": "session_core.session.state",
     "Approval": "session_core.vocabulary.sessions",
     "AttachedClient": "session_core.service.service",
+    "available_models": "session_core.providers.choose",
     "backup_store": "session_core.upkeep.store_files",
     "BackupReport": "session_core.upkeep.store_files",
+    "Blocked": "session_core.agent.hooks",
     "Bookmark": "session_core.vocabulary.snapshots",
     "CallId": "session_core.ids",
+    "CallPreview": "session_core.tools.base",
+    "CheckpointStore": "session_core.checkpoints.store",
+    "chosen_model": "session_core.providers.choose",
     "ClientId": "session_core.ids",
+    "coding_file_tools": "session_core.tools.files",
     "Command": "session_core.vocabulary.session_commands",
     "CommandRequest": "session_core.vocabulary.commands",
     "commands": "session_core.vocabulary",
     "compact_store": "session_core.upkeep.store_files",
     "CompactReport": "session_core.upkeep.store_files",
+    "Config": "session_core.config.values",
+    "ConfigChange": "session_core.config.watch",
+    "ConfigInvalid": "session_core.config.problems",
+    "ConfigProblem": "session_core.config.problems",
+    "ConfigWatcher": "session_core.config.watch",
     "Conflict": "session_core.errors",
+    "cost_micros": "session_core.providers.catalogue",
     "Cursor": "session_core.ids",
     "CursorRefused": "session_core.errors",
     "Decision": "session_core.vocabulary.sessions",
     "decode": "session_core.wire.codec",
     "default_home": "session_core.storage.home",
+    "default_model": "session_core.providers.choose",
     "DeliverAs": "session_core.vocabulary.sessions",
     "DemoProvider": "session_core.providers.demo",
     "Dialog": "session_core.vocabulary.sessions",
+    "Driver": "session_core.protocols.driver",
+    "DriverView": "session_core.protocols.driver",
     "Effect": "session_core.vocabulary.tools",
     "encode": "session_core.wire.codec",
     "encode_event": "session_core.wire.codec",
@@ -185,13 +250,18 @@ _HOME = {
     "export_session": "session_core.upkeep.exchange",
     "Feed": "session_core.service.feed",
     "FeedItem": "session_core.stream.follower",
+    "FilePart": "session_core.vocabulary.messages",
+    "find_model": "session_core.providers.catalogue",
     "Finding": "session_core.upkeep.finding",
+    "fingerprint": "session_core.confine.trust",
+    "Fingerprint": "session_core.confine.trust",
     "FleetState": "session_core.session.fleet",
     "fold": "session_core.session.state",
+    "follow_config": "session_core.service.reloading",
     "Follower": "session_core.stream.follower",
     "Forbidden": "session_core.errors",
     "Holder": "session_core.storage.home_lock",
-    "HomeSettings": "session_core.storage.settings",
+    "Hooks": "session_core.agent.hooks",
     "ImagePart": "session_core.vocabulary.messages",
     "import_session": "session_core.upkeep.exchange",
     "ImportReport": "session_core.upkeep.exchange",
@@ -202,42 +272,57 @@ _HOME = {
     "JsonValue": "session_core.vocabulary.frozen",
     "Lagged": "session_core.errors",
     "LiveTool": "session_core.vocabulary.messages",
+    "load_config": "session_core.config.load",
     "LOCAL_CLIENT": "session_core.ids",
     "lock_holder": "session_core.storage.home_lock",
+    "make_provider": "session_core.providers.choose",
+    "McpServers": "session_core.mcp.client",
     "MemoryStore": "session_core.storage.memory",
     "Message": "session_core.vocabulary.messages",
     "MessageId": "session_core.ids",
+    "ModelChoice": "session_core.providers.choose",
     "ModelFailed": "session_core.providers.base",
     "ModelFinished": "session_core.providers.base",
+    "ModelInfo": "session_core.providers.catalogue",
     "ModelRequest": "session_core.providers.base",
+    "NativeToolDriver": "session_core.protocols.standard",
     "new_session_id": "session_core.ids",
     "newest_leaf": "session_core.session.tree",
     "NoStore": "session_core.errors",
     "NotFound": "session_core.errors",
     "open_session_service": "session_core.service.service",
+    "open_setup": "session_core.service.setup",
     "Overloaded": "session_core.errors",
     "Part": "session_core.vocabulary.messages",
     "PartialMessage": "session_core.vocabulary.messages",
     "PartialPart": "session_core.vocabulary.messages",
+    "PermissionRule": "session_core.config.rules",
     "PermissionTier": "session_core.vocabulary.sessions",
+    "PickedModel": "session_core.providers.choose",
+    "Place": "session_core.service.setup",
+    "PlanItem": "session_core.vocabulary.sessions",
+    "Prices": "session_core.providers.catalogue",
+    "probe_ollama": "session_core.providers.choose",
+    "project_file_of": "session_core.config.load",
     "ProtocolError": "session_core.errors",
     "Provider": "session_core.providers.base",
     "ProviderEvent": "session_core.providers.base",
     "QueueItem": "session_core.vocabulary.sessions",
     "QueueItemId": "session_core.ids",
-    "read_settings": "session_core.storage.settings",
+    "read_settings": "session_core.config.load",
     "ReadOnly": "session_core.errors",
     "rebuild_store": "session_core.upkeep.rebuild",
     "RebuildReport": "session_core.upkeep.rebuild",
     "replies": "session_core.vocabulary",
     "RequestId": "session_core.ids",
-    "Resync": "session_core.stream.follower",
     "restore_store": "session_core.upkeep.store_files",
     "RestoreReport": "session_core.upkeep.store_files",
+    "Resync": "session_core.stream.follower",
     "Retention": "session_core.storage.settings",
     "Rope": "session_core.vocabulary.frozen",
     "SandboxPolicy": "session_core.vocabulary.sessions",
     "SearchHit": "session_core.vocabulary.replies",
+    "ServerStatus": "session_core.mcp.content",
     "ServiceClosed": "session_core.errors",
     "ServiceConfig": "session_core.service.config",
     "ServiceSnapshot": "session_core.vocabulary.snapshots",
@@ -252,10 +337,14 @@ _HOME = {
     "SessionStore": "session_core.storage.base",
     "SessionSummary": "session_core.vocabulary.snapshots",
     "Settings": "session_core.vocabulary.sessions",
+    "Setup": "session_core.service.setup",
+    "shown_settings": "session_core.config.showing",
+    "ShownSetting": "session_core.config.showing",
     "siblings": "session_core.session.tree",
     "Snapshot": "session_core.stream.follower",
     "SqliteReader": "session_core.storage.sqlite_reader",
     "SqliteStore": "session_core.storage.sqlite",
+    "StandingGrants": "session_core.agent.standing",
     "StopOutcome": "session_core.vocabulary.replies",
     "StopScope": "session_core.vocabulary.sessions",
     "StorageFailed": "session_core.errors",
@@ -268,8 +357,11 @@ _HOME = {
     "StoreUnusable": "session_core.errors",
     "StreamStatistics": "session_core.stream.event_stream",
     "Subscription": "session_core.stream.subscription",
+    "surroundings": "session_core.service.setup",
+    "TaskRequest": "session_core.tools.base",
     "TextChunk": "session_core.providers.base",
     "TextPart": "session_core.vocabulary.messages",
+    "Thinking": "session_core.vocabulary.sessions",
     "ThinkingChunk": "session_core.providers.base",
     "ThinkingPart": "session_core.vocabulary.messages",
     "Tool": "session_core.tools.base",
@@ -278,18 +370,26 @@ _HOME = {
     "ToolCallPart": "session_core.vocabulary.messages",
     "ToolContext": "session_core.tools.base",
     "ToolFailed": "session_core.tools.base",
+    "ToolHost": "session_core.tools.base",
     "ToolOutput": "session_core.tools.base",
     "ToolResultPart": "session_core.vocabulary.messages",
+    "ToolSource": "session_core.agent.turn",
     "ToolSpec": "session_core.vocabulary.tools",
+    "TooMuchToTrust": "session_core.confine.trust",
+    "trusted_project": "session_core.config.load",
+    "TrustStore": "session_core.confine.trust",
     "TurnId": "session_core.ids",
+    "TurnLimits": "session_core.vocabulary.sessions",
     "TurnOutcome": "session_core.vocabulary.sessions",
     "Unavailable": "session_core.errors",
     "Usage": "session_core.vocabulary.messages",
+    "UsageLine": "session_core.vocabulary.sessions",
     "Vector": "session_core.vocabulary.frozen",
     "verify_store": "session_core.upkeep.verify",
     "VerifyReport": "session_core.upkeep.finding",
     "Wakeup": "session_core.vocabulary.sessions",
     "WakeupId": "session_core.ids",
+    "Workspace": "session_core.confine.workspace",
 }
 _MODULES_OF = "session_core.vocabulary"  # whose modules are public as a whole: sc.commands, sc.events, sc.replies
 
@@ -299,12 +399,20 @@ __all__ = [
     "Approval",
     "AttachedClient",
     "BackupReport",
+    "Blocked",
     "Bookmark",
     "CallId",
+    "CallPreview",
+    "CheckpointStore",
     "ClientId",
     "Command",
     "CommandRequest",
     "CompactReport",
+    "Config",
+    "ConfigChange",
+    "ConfigInvalid",
+    "ConfigProblem",
+    "ConfigWatcher",
     "Conflict",
     "Cursor",
     "CursorRefused",
@@ -312,18 +420,22 @@ __all__ = [
     "DeliverAs",
     "DemoProvider",
     "Dialog",
+    "Driver",
+    "DriverView",
     "Effect",
     "Epoch",
     "Event",
     "EventStream",
     "Feed",
     "FeedItem",
+    "FilePart",
     "Finding",
+    "Fingerprint",
     "FleetState",
     "Follower",
     "Forbidden",
     "Holder",
-    "HomeSettings",
+    "Hooks",
     "ImagePart",
     "ImportReport",
     "InternalError",
@@ -333,19 +445,28 @@ __all__ = [
     "JsonValue",
     "Lagged",
     "LiveTool",
+    "McpServers",
     "MemoryStore",
     "Message",
     "MessageId",
+    "ModelChoice",
     "ModelFailed",
     "ModelFinished",
+    "ModelInfo",
     "ModelRequest",
+    "NativeToolDriver",
     "NoStore",
     "NotFound",
     "Overloaded",
     "Part",
     "PartialMessage",
     "PartialPart",
+    "PermissionRule",
     "PermissionTier",
+    "PickedModel",
+    "Place",
+    "PlanItem",
+    "Prices",
     "ProtocolError",
     "Provider",
     "ProviderEvent",
@@ -360,6 +481,7 @@ __all__ = [
     "Rope",
     "SandboxPolicy",
     "SearchHit",
+    "ServerStatus",
     "ServiceClosed",
     "ServiceConfig",
     "ServiceSnapshot",
@@ -374,9 +496,12 @@ __all__ = [
     "SessionStore",
     "SessionSummary",
     "Settings",
+    "Setup",
+    "ShownSetting",
     "Snapshot",
     "SqliteReader",
     "SqliteStore",
+    "StandingGrants",
     "StopOutcome",
     "StopScope",
     "StorageFailed",
@@ -388,50 +513,75 @@ __all__ = [
     "StoredSession",
     "StreamStatistics",
     "Subscription",
+    "TaskRequest",
     "TextChunk",
     "TextPart",
+    "Thinking",
     "ThinkingChunk",
     "ThinkingPart",
+    "TooMuchToTrust",
     "Tool",
     "ToolCallChunk",
     "ToolCallOpened",
     "ToolCallPart",
     "ToolContext",
     "ToolFailed",
+    "ToolHost",
     "ToolOutput",
     "ToolResultPart",
+    "ToolSource",
     "ToolSpec",
+    "TrustStore",
     "TurnId",
+    "TurnLimits",
     "TurnOutcome",
     "Unavailable",
     "Usage",
+    "UsageLine",
     "Vector",
     "VerifyReport",
     "Wakeup",
     "WakeupId",
+    "Workspace",
     "__version__",
     "apply",
+    "available_models",
     "backup_store",
+    "chosen_model",
+    "coding_file_tools",
     "commands",
     "compact_store",
+    "cost_micros",
     "decode",
     "default_home",
+    "default_model",
     "encode",
     "encode_event",
     "events",
     "export_session",
+    "find_model",
+    "fingerprint",
     "fold",
+    "follow_config",
     "import_session",
+    "load_config",
     "lock_holder",
+    "make_provider",
     "new_session_id",
     "newest_leaf",
     "open_session_service",
+    "open_setup",
+    "probe_ollama",
+    "project_file_of",
     "read_settings",
     "rebuild_store",
     "replies",
     "restore_store",
+    "shown_settings",
     "siblings",
     "store_statistics",
+    "surroundings",
+    "trusted_project",
     "verify_store",
 ]
 

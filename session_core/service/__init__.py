@@ -3,6 +3,12 @@
 - `service`: `SessionService` and `open_session_service`, the way in
 - `config`: `ServiceConfig`, where everything has a default
 - `core`: what handlers work with: sessions, starting and ending turns
+- `other_work`: summaries and undos, which are no turns
+- `tool_host`: what a turn does for its tools: files kept for an undo, child sessions
+- `family`: which sessions work for which
+- `before`: what extensions may do to a command before it is sent
+- `setup`: a whole coding agent out of a home and a folder
+- `reloading`: `follow_config`, which takes changes of the configuration over while the service runs
 - `mailbox`: the bounded queue of commands and the actor that drains it
 - `acknowledging`: replies that wait for the disk
 - `residents`: which sessions are in memory, and how they leave and come back

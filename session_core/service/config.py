@@ -1,26 +1,32 @@
 """How a service is set up. Everything has a default that works offline with nothing configured."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
 from session_core import limits
+from session_core.agent.compaction import Compactor as Compactor
+from session_core.agent.hooks import NO_HOOKS, Hooks
+from session_core.agent.standing import StandingGrants
+from session_core.agent.turn import COMPACT_AT, MakePrompt, ToolSource
+from session_core.checkpoints.store import CheckpointStore
+from session_core.config.rules import PermissionRule
 from session_core.errors import InvalidInput
 from session_core.ids import now_ms
+from session_core.protocols.driver import Driver
+from session_core.protocols.standard import NativeToolDriver
 from session_core.providers.base import Provider
+from session_core.providers.catalogue import ModelInfo
 from session_core.providers.demo import DemoProvider
 from session_core.storage.base import SessionStore
 from session_core.storage.settings import Retention
 from session_core.storage.sqlite import SqliteStore
+from session_core.tools.background import BackgroundJobs
 from session_core.tools.base import Tool
 from session_core.tools.files import file_tools
-from session_core.vocabulary.messages import Message
-from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy
+from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Thinking, TurnLimits
 from session_core.vocabulary.tools import ToolSpec
-
-Compactor = Callable[[tuple[Message, ...]], Awaitable[str]]
-"""Turns a conversation into a summary of it."""
 
 SYSTEM_PROMPT = "You are a careful assistant that works in the user's project. Use the tools you are given."
 
@@ -50,9 +56,22 @@ class ServiceConfig:
         cwd: Working directory of new sessions.
         permission_tier: Which tools need a person's yes in new sessions.
         sandbox: Confinement of tools in new sessions.
-        compactor: Makes summaries for `compact_context`; without one that command is unavailable.
+        compactor: Makes summaries; by default the session's own model does.
+        compact_at: How full a model's context may be before its conversation is summarised.
+        model_infos: What is known of the models: context, prices, abilities.
+        tool_sources: Tools that come and go while the service runs.
+        thinking: How much the models of new sessions reason beforehand.
+        turn_limits: What one turn of a new session may use.
+        rules: What people have said about single tools, paths and commands; `LiveRules` may change meanwhile.
+        hooks: Extensions that take part in turns.
+        driver: How the model acts within a turn; native tool calling by default.
+        checkpoints: Where files are kept before they are changed; without it nothing can be undone.
+        standing: Calls that people have allowed for good.
+        jobs: Commands that run on in the background; a stop of a whole session ends its own.
+        hidden: Places that no tool may touch, such as the service's own home.
+        outputs: A folder for tool output that is too long for a result.
         store: Where sessions are kept: by default in the home (`$SESSION_CORE_HOME`, or the platform's place for data).
-        system_prompt: What every model is told first.
+        system_prompt: What every model is told first, or a function that makes it.
         stream_capacity: Events kept for readers of all sessions.
         session_stream_capacity: Events kept for readers of one session.
         mailbox_capacity: Commands that may wait; one more is refused.
@@ -67,7 +86,20 @@ class ServiceConfig:
     models: Mapping[str, Provider] = attrs.field(factory=_demo_models)
     default_model: str | None = None
     tools: tuple[Tool, ...] = attrs.field(factory=file_tools)
-    system_prompt: str = SYSTEM_PROMPT
+    tool_sources: tuple[ToolSource, ...] = ()
+    system_prompt: str | MakePrompt = SYSTEM_PROMPT
+    model_infos: Mapping[str, ModelInfo] = attrs.field(factory=dict)
+    thinking: Thinking = "off"
+    turn_limits: TurnLimits = attrs.field(factory=TurnLimits)
+    rules: Sequence[PermissionRule] = ()
+    hooks: Hooks = NO_HOOKS
+    driver: Driver = attrs.field(factory=NativeToolDriver)
+    checkpoints: CheckpointStore | None = None
+    standing: StandingGrants = attrs.field(factory=StandingGrants)
+    jobs: BackgroundJobs | None = None
+    outputs: str | None = None
+    hidden: tuple[str, ...] = ()
+    compact_at: float = COMPACT_AT
     cwd: str = attrs.field(factory=os.getcwd)
     permission_tier: PermissionTier = "ask_writes"
     sandbox: SandboxPolicy = attrs.field(factory=SandboxPolicy)
@@ -98,6 +130,9 @@ class ServiceConfig:
             raise InvalidInput(msg, field="default_model")
         if not self.cwd.startswith("/"):
             msg = f"cwd must be an absolute path, not {self.cwd!r}"
+            raise InvalidInput(msg, field="cwd")
+        if any("\ud800" <= each <= "\udfff" for each in self.cwd):
+            msg = f"cwd is {self.cwd!r}, a name that is not text in UTF-8; sessions cannot work there"
             raise InvalidInput(msg, field="cwd")
         for name, provider in self.models.items():
             if not callable(getattr(provider, "stream", None)):

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
+import attrs
+
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import ClientId, MessageId, QueueItemId, TurnId, new_id
 from session_core.vocabulary.checks import check_for, is_base64
-from session_core.vocabulary.messages import ImagePart, Message, TextPart, UserPart
-from session_core.vocabulary.sessions import DeliverAs, QueueItem, SandboxPolicy
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import FilePart, ImagePart, Message, TextPart, UserPart
+from session_core.vocabulary.sessions import DeliverAs, QueueItem, SandboxPolicy, TurnLimits
+from session_core.wire.json_schema import fault_of_schema
 
 
 def checked_text(text: str, field: str = "text", *, longest: int = limits.MAX_TEXT_CHARS) -> str:
@@ -75,8 +79,41 @@ def checked_sandbox(policy: SandboxPolicy) -> SandboxPolicy:
     return policy
 
 
-def user_parts(text: str, images: Sequence[ImagePart]) -> tuple[UserPart, ...]:
-    """Return the parts of a user message: a text, images, or both."""
+def checked_limits(bounds: TurnLimits) -> TurnLimits:
+    """Return limits that are all above nothing."""
+    for field in attrs.fields(TurnLimits):
+        given = getattr(bounds, field.name)
+        if given is not None and not 1 <= given <= limits.MAX_INTEGER:
+            msg = f"limits: {field.name} must be at least 1"
+            raise InvalidInput(msg, field="limits")
+    return bounds
+
+
+def checked_schema(schema: JsonObject | None) -> JsonObject | None:
+    """Return a JSON schema that can be used."""
+    if schema is None:
+        return None
+    if (fault := fault_of_schema(schema)) is not None:
+        msg = f"output_schema is not a JSON schema that can be used: {fault}"
+        raise InvalidInput(msg, field="output_schema")
+    return schema
+
+
+def _checked_files(files: Sequence[FilePart]) -> None:
+    if len(files) >= limits.MAX_PARTS_PER_MESSAGE:
+        msg = f"files: at most {limits.MAX_PARTS_PER_MESSAGE - 1} per message"
+        raise InvalidInput(msg, field="files")
+    for file in files:
+        checked_text(file.name, "files", longest=limits.MAX_PATH_CHARS)
+        check_encodable(file.text, "files")
+    if sum(len(file.text) for file in files) > limits.MAX_TEXT_CHARS:
+        msg = f"files: at most {limits.MAX_TEXT_CHARS:,} characters together"
+        raise InvalidInput(msg, field="files")
+
+
+def user_parts(text: str, images: Sequence[ImagePart], files: Sequence[FilePart] = ()) -> tuple[UserPart, ...]:
+    """Return the parts of a user message: a text, images and files, or some of them."""
+    _checked_files(files)
     if len(images) >= limits.MAX_PARTS_PER_MESSAGE:
         msg = f"images: at most {limits.MAX_PARTS_PER_MESSAGE - 1} per message"
         raise InvalidInput(msg, field="images")
@@ -87,9 +124,9 @@ def user_parts(text: str, images: Sequence[ImagePart]) -> tuple[UserPart, ...]:
     if sum(len(image.data) for image in images) > limits.MAX_MESSAGE_CHARS:
         msg = f"images: at most {limits.MAX_MESSAGE_CHARS:,} characters together"
         raise InvalidInput(msg, field="images")
-    if images and not text.strip():
-        return tuple(images)
-    return (*text_parts(checked_text(text)), *images)
+    if (images or files) and not text.strip():
+        return (*files, *images)
+    return (*text_parts(checked_text(text)), *files, *images)
 
 
 def text_parts(text: str) -> tuple[UserPart, ...]:

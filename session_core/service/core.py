@@ -15,15 +15,20 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.answer import clean_text
 from session_core.agent.faults import FOREIGN_FAULTS, passes_through
-from session_core.agent.turn import Agent, shown
-from session_core.errors import Conflict, NotFound, StorageFailed, StoreDamaged
-from session_core.ids import ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
+from session_core.agent.model_call import Models, shown
+from session_core.agent.tool_runner import ToolSetting
+from session_core.agent.turn import Agent
+from session_core.checkpoints.store import CheckpointStore
+from session_core.checkpoints.values import CheckpointFailed
+from session_core.errors import Conflict, NotFound, ReadOnly, StorageFailed, StoreDamaged
+from session_core.ids import CallId, ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
 from session_core.service.config import ServiceConfig
 from session_core.service.content import queue_item, text_parts, user_message
+from session_core.service.family import Family
 from session_core.service.mailbox import Mailbox
 from session_core.service.residents import Residents
+from session_core.service.tool_host import TurnHost, kept_as
 from session_core.service.wakeups import WakeupClock
 from session_core.session.desk import TurnDesk, message_from_queue
 from session_core.session.ledger import Ledger
@@ -34,7 +39,8 @@ from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import EventStream
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import Command, CommandRequest
-from session_core.vocabulary.messages import Message, UserPart
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import UserPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, TurnStatus
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
@@ -72,10 +78,24 @@ class ServiceCore:
         self.store = config.store
         self.residents = Residents(self.ledger, stay_ms=config.session_stay_ms, is_wanted=self._is_wanted)
         self.sessions = self.residents.sessions
+        self.family = Family(self.ledger.fleet, self.sessions)
         self.agent = Agent(
-            models=config.models,
+            models=Models(providers=config.models, infos=config.model_infos),
             tools={tool.spec.name: tool for tool in config.tools},
+            sources=config.tool_sources,
             system_prompt=config.system_prompt,
+            hooks=config.hooks,
+            setting=ToolSetting(
+                rules=config.rules,
+                hooks=config.hooks,
+                standing=config.standing,
+                outputs=config.outputs,
+                hidden=config.hidden,
+                make_host=self._make_host,
+            ),
+            driver=config.driver,
+            compactor=config.compactor,
+            compact_at=config.compact_at,
         )
         self.wakeups = WakeupClock(config.now, self._wake_up)
         self._mailbox: Mailbox | None = None
@@ -95,7 +115,11 @@ class ServiceCore:
         return self._mailbox.waiting() if self._mailbox is not None else iter(())
 
     def _is_wanted(self, session_id: SessionId) -> bool:
-        return any(getattr(request.command, "session_id", None) == session_id for request in self.waiting_commands())
+        """Whether a command waits for a session, or something runs for it that a stop must find."""
+        jobs = self.config.jobs.list(session_id) if self.config.jobs is not None else ()
+        return any(job.state == "running" for job in jobs) or any(
+            getattr(request.command, "session_id", None) == session_id for request in self.waiting_commands()
+        )
 
     # --- the store ----------------------------------------------------------------------------------------------------
 
@@ -128,13 +152,23 @@ class ServiceCore:
         session = self.sessions.get(session_id)
         return session.snapshot() if session is not None else None
 
+    def refuse_if_unsaved(self) -> None:
+        """Refuse what could not be kept, for handlers that have waited since their command was let in."""
+        if self.store.failure is not None:
+            msg = f"the service is read-only: {self.store.failure.message}"
+            raise ReadOnly(msg)
+
     def storage_failed(self, failure: StorageFailed) -> None:
         """Interrupt whatever runs, as nothing it does can be kept, and tell everybody."""
         if not self.stream.closed:
             self.ledger.enter(None, ev.StorageStopped(reason=failure.message))
         for session in self.sessions.values():
-            if session.work is not None:
-                session.work.scope.cancel(reason="the store has failed")
+            session.interrupt("the store has failed")
+
+    @property
+    def ending(self) -> bool:
+        """Whether everything that runs is being interrupted, because the service closes or its store has failed."""
+        return self.nursery.cancel_scope.cancel_called or self.store.failure is not None
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
@@ -158,18 +192,6 @@ class ServiceCore:
             raise Conflict(msg, field="session_id")
         return session
 
-    def subtree(self, session_id: SessionId) -> Iterator[Session]:
-        """The child sessions of a session, their children, and so on, as far as anything can happen in them."""
-        children: dict[SessionId | None, list[SessionId]] = {}
-        for summary in self.ledger.fleet.sessions.values():
-            children.setdefault(summary.parent_id, []).append(summary.session_id)
-        found = children.pop(session_id, [])
-        while found:
-            child = found.pop()
-            if child in self.sessions:
-                yield self.sessions[child]
-            found += children.pop(child, ())
-
     def add_session(self, session_id: SessionId, created: ev.SessionCreated, by: ClientId | None) -> Session:
         """Bring a session into being."""
         session = Session(SessionState(session_id=session_id), self.ledger)
@@ -185,6 +207,30 @@ class ServiceCore:
         session.record(ev.SessionDeleted(), by)
         self.residents.remove(session_id)
         self.store.forget(session_id)
+        if self.config.jobs is not None:
+            self.nursery.start_soon(self.config.jobs.stop_session, session_id)
+        if self.config.checkpoints is not None:
+            self.nursery.start_soon(self._forget_files, self.config.checkpoints, session_id)
+
+    @staticmethod
+    async def _forget_files(checkpoints: CheckpointStore, session_id: SessionId) -> None:
+        try:
+            with trio.CancelScope(shield=True):  # a deletion is not left half done when the service ends
+                await trio.to_thread.run_sync(checkpoints.forget, session_id)
+        except CheckpointFailed as failure:
+            log.warning("%s", failure.message)
+
+    def _make_host(self, desk: TurnDesk, call_id: CallId) -> TurnHost:
+        session = self.sessions[desk.state.session_id]
+        foremost = self.family.foremost(session)
+        turn = foremost.work or desk.work
+        return TurnHost(
+            core=self,
+            session=session,
+            work=desk.work,
+            call_id=call_id,
+            kept_for=(foremost.state.session_id, kept_as(turn.turn_id, session.state.settings.cwd)),
+        )
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -196,6 +242,7 @@ class ServiceCore:
         *,
         after: MessageId | None = None,
         branch: bool = False,
+        output_schema: JsonObject | None = None,
     ) -> tuple[TurnId, MessageId | None]:
         """Start a turn in a session at rest.
 
@@ -205,7 +252,7 @@ class ServiceCore:
         work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
         if session.state.archived:
             session.record(ev.SessionRestored(), by)  # nothing runs out of sight
-        session.record(ev.TurnStarted(turn_id=work.turn_id), by)
+        session.record(ev.TurnStarted(turn_id=work.turn_id, output_schema=output_schema), by)
         if not branch:
             self._deliver_queue(session, work.turn_id)
         message_id = None
@@ -244,7 +291,7 @@ class ServiceCore:
         error: str | None = None
         try:
             with work.scope:
-                await self.agent.run_turn(self._desk(session, work))
+                await self.agent.run_turn(self.desk(session, work))
         except StorageFailed:
             log.warning("turn %s was interrupted: nothing can be saved any more", work.turn_id)
         except StoreDamaged as damage:
@@ -256,13 +303,19 @@ class ServiceCore:
             error = shown(f"internal error: {type(bug).__name__}: {bug}")
         finally:
             if session.work is work:
-                session.close_work(self._status_after(work, error), error=error)
-            self._after(session, work)
+                session.close_work(self.status_after(work, error), error=error)
+            self.after_work(session, work)
 
-    def _desk(self, session: Session, work: Work) -> TurnDesk:
-        return TurnDesk(session, work, approval_timeout_ms=self.config.approval_timeout_ms)
+    def desk(self, session: Session, work: Work) -> TurnDesk:
+        """Give a piece of work its view of the session."""
+        return TurnDesk(
+            session,
+            work,
+            approval_timeout_ms=self.config.approval_timeout_ms,
+            asks_at=lambda: self.family.foremost(session),
+        )
 
-    def _after(self, session: Session, work: Work) -> None:
+    def after_work(self, session: Session, work: Work) -> None:
         """Do what was put off until the work had ended, in the same step."""
         for call in work.on_end:
             call()
@@ -272,48 +325,13 @@ class ServiceCore:
             self.start_turn(session, None)
 
     @staticmethod
-    def _status_after(work: Work, error: str | None) -> TurnStatus:
+    def status_after(work: Work, error: str | None) -> TurnStatus:
+        """Say how work has ended that did not come to its own end."""
         if work.stop_requested:
             return "stopped"
         return "failed" if error else "interrupted"
 
-    def start_compaction(self, session: Session, by: ClientId | None) -> None:
-        """Start summarising the conversation of a session at rest."""
-        work = Work(kind="compaction", turn_id=TurnId(new_id("turn")))
-        session.record(ev.CompactionStarted(), by)
-        session.work = work
-        self.nursery.start_soon(self._run_compaction, session, work, name="compaction")
-
-    async def _run_compaction(self, session: Session, work: Work) -> None:
-        summary: str | None = None
-        error: str | None = None
-        try:
-            with work.scope:
-                assert self.config.compactor is not None
-                conversation = await self._desk(session, work).conversation()
-                made = await self.config.compactor(conversation)
-                summary = clean_text(made)[: limits.MAX_TEXT_CHARS]
-        except FOREIGN_FAULTS as failure:
-            if passes_through(failure):
-                raise
-            log.exception("compaction failed")
-            error = shown(f"the summary could not be made: {type(failure).__name__}: {failure}")
-        finally:
-            if work.stop_requested:
-                session.close_requests("stopped")
-            if summary is None or work.stop_requested:
-                session.record(ev.CompactionFinished(status=self._status_after(work, error), error=error))
-            else:
-                message = self._summary_message(session, summary)
-                session.record(ev.CompactionFinished(status="completed", summary=message))
-            if not work.stop_requested and any(item.deliver_as != "next_turn" for item in session.state.queue):
-                work.restart = True  # with what was sent meanwhile: nothing else would deliver it
-            self._after(session, work)
-
-    @staticmethod
-    def _summary_message(session: Session, summary: str) -> Message:
-        message = user_message(text_parts(summary), session.state.head, None, session.now())
-        return attrs.evolve(message, role="summary")
+    # --- wake-ups -----------------------------------------------------------------------------------------------------
 
     def cancel_wakeup(self, session: Session, wakeup_id: WakeupId, by: ClientId | None) -> None:
         """Take a wake-up back."""

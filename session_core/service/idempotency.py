@@ -9,6 +9,7 @@ import trio
 from session_core import limits
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import ClientId
+from session_core.service.before import SeenRequest
 from session_core.service.content import check_encodable
 from session_core.service.core import Later
 from session_core.storage.base import StoredReply
@@ -52,6 +53,10 @@ class RememberedReplies:
             raise Conflict(msg, field="idempotency_key")
         return reply
 
+    def knows(self, client_id: ClientId, key: str | None) -> bool:
+        """Tell whether a command with this key was sent before."""
+        return key is not None and (client_id, key) in self._replies
+
     def settle(self, request: CommandRequest, reply: object) -> object:
         """Return the reply of a command that took time: the first one to be had, for everybody who sent its key."""
         if request.idempotency_key is None:
@@ -62,6 +67,12 @@ class RememberedReplies:
             return known
         self._put(request, fingerprint, reply)
         return reply
+
+    def forget(self, request: CommandRequest) -> None:
+        """Let a command that took time and failed be tried again with its key."""
+        key = (request.client_id, request.idempotency_key or "")
+        if isinstance(self._replies.get(key, (b"", None))[1], Later):
+            del self._replies[key]
 
     def remember(self, request: CommandRequest, reply: object) -> object:
         """Keep a reply, if it has a key; the oldest goes when there are too many. Returns what to answer with."""
@@ -109,4 +120,5 @@ class _Once:
 
 def _fingerprint(request: CommandRequest) -> bytes:
     """Tell commands apart without keeping them: a prompt may be a megabyte long."""
-    return blake2b(repr(request.command).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    command = request.sent if isinstance(request, SeenRequest) else request.command
+    return blake2b(repr(command).encode("utf-8", "surrogatepass"), digest_size=16).digest()

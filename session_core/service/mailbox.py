@@ -81,8 +81,13 @@ class Mailbox:
         self._performed = 0
         self._refused = 0
 
-    async def call(self, request: CommandRequest) -> object:
-        """Put a command into the mailbox and wait for its reply."""
+    def take_number(self) -> int:
+        """Return the next place in the order of all calls, for a command that will come later."""
+        self.last_number += 1
+        return self.last_number
+
+    async def call(self, request: CommandRequest, number: int | None = None) -> object:
+        """Put a command into the mailbox and wait for its reply; `number` is its place, if it has taken one."""
         if self._closed:
             await trio.lowlevel.checkpoint()
             msg = "the service is closed"
@@ -93,22 +98,21 @@ class Mailbox:
             msg = f"{self._capacity} commands are waiting already; try again in a moment"
             raise Overloaded(msg)
         if self._actor_parked and not self._caller_runs:
-            return await self._run_at_once(request)
-        self.last_number += 1
-        entry = Entry(request, self.last_number, trio.lowlevel.current_task())
+            return await self._run_at_once(request, number)
+        entry = Entry(request, number or self.take_number(), trio.lowlevel.current_task())
         self._entries.append(entry)
         if self._actor_parked and self._actor is not None:
             self._actor_parked = False
             trio.lowlevel.reschedule(self._actor)
         return await trio.lowlevel.wait_task_rescheduled(entry.abandon)
 
-    async def _run_at_once(self, request: CommandRequest) -> object:
+    async def _run_at_once(self, request: CommandRequest, number: int | None) -> object:
         await trio.lowlevel.checkpoint_if_cancelled()
-        self.last_number += 1
+        number = number or self.take_number()
         self._performed += 1
         self._caller_runs = True
         try:
-            return self._perform(request, self.last_number)
+            return self._perform(request, number)
         finally:
             await trio.lowlevel.cancel_shielded_checkpoint()
             self._caller_runs = False

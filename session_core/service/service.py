@@ -1,7 +1,7 @@
 """`SessionService`: the way in. Commands go through the mailbox in order, stop and answers go beside it."""
 
 import logging
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, cast
 
@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.agent.hooks import NO_HOOKS
 from session_core.errors import (
     Conflict,
     Forbidden,
@@ -22,6 +23,7 @@ from session_core.errors import (
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
 from session_core.service import retention
 from session_core.service.acknowledging import Acknowledger, Durable
+from session_core.service.before import SeenRequest, ask_hooks
 from session_core.service.config import ServiceConfig
 from session_core.service.content import checked_client_id
 from session_core.service.core import Caller, Later, ServiceCore
@@ -84,30 +86,40 @@ class SessionService(SessionMethods):
             raise InvalidInput(msg, field="command")
         if client_id != LOCAL_CLIENT and client_id not in self._clients:
             checked_client_id(client_id)
-        request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
         self._refuse_if_closed()
+        request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
+        number: int | None = None
+        if self._core.config.hooks is not NO_HOOKS and not self._replies.knows(client_id, idempotency_key):
+            self._refuse_observer(request)
+            number = self._mailbox.take_number()  # its place in the order is that of its sending
+            seen = await ask_hooks(self._core.config.hooks, command)
+            request = SeenRequest(command=seen, sent=command, client_id=client_id, idempotency_key=idempotency_key)
         session_id: SessionId | None = getattr(command, "session_id", None)
         if session_id is None or session_id in self._core.sessions:
-            return cast("R", await self._run(request))
+            return cast("R", await self._run(request, number))
         # Even what cannot be read any more can be deleted; it is gone again if the deletion was refused.
         await self._core.residents.bring(session_id, even_damaged=isinstance(command, DeleteSession))
         try:
-            return cast("R", await self._run(request))
+            return cast("R", await self._run(request, number))
         finally:
             self._core.residents.drop_if_damaged(session_id)
 
-    async def _run(self, request: CommandRequest) -> object:
+    async def _run(self, request: CommandRequest, number: int | None) -> object:
         command = request.command
         if command.lane == "beside":
             reply = self._perform(request, self._mailbox.last_number)
             if not isinstance(reply, Later):
                 await trio.lowlevel.cancel_shielded_checkpoint()
         else:
-            reply = await self._mailbox.call(request)
+            reply = await self._mailbox.call(request, number)
         if isinstance(reply, Durable):
             return reply.reply
         if isinstance(reply, Later):
-            reply = self._replies.settle(request, await self._wait(reply, command))
+            try:
+                reply = self._replies.settle(request, await self._wait(reply, command))
+            except SessionCoreError:
+                self._replies.forget(request)
+                raise
         if not command.reads_only or _tells_of_success(reply):
             await self._until_durable()
         return reply
@@ -150,9 +162,7 @@ class SessionService(SessionMethods):
     def _perform(self, request: CommandRequest, number: int) -> object:
         """Run one command now; synchronous, so that nothing can come in between."""
         command = request.command
-        if not command.reads_only and self._is_observer(request.client_id):
-            msg = f"client {request.client_id!r} is an observer: it may watch but not act"
-            raise Forbidden(msg)
+        self._refuse_observer(request)
         remembered = self._replies.recall(request)
         if remembered is not None:
             return remembered
@@ -222,6 +232,16 @@ class SessionService(SessionMethods):
             if session_id not in self._core.ledger.fleet.sessions or session_id in self._core.sessions:
                 self._core.session(session_id)
 
+    def change_defaults(self, change: Callable[[ServiceConfig], ServiceConfig]) -> None:
+        """Let sessions that are created from now on start with other settings; those that are there keep theirs.
+
+        Raises:
+            InvalidInput: The service cannot work with them; nothing has changed.
+        """
+        config = change(self._core.config)
+        config.check()
+        self._core.config = config
+
     def statistics(self) -> ServiceStatistics:
         """Return the counts of this moment."""
         core = self._core
@@ -259,9 +279,11 @@ class SessionService(SessionMethods):
     def _clients(self) -> dict[ClientId, ClientPresence]:
         return self._core.ledger.fleet.clients
 
-    def _is_observer(self, client_id: ClientId) -> bool:
-        presence = self._clients.get(client_id)
-        return presence is not None and presence.role == "observer"
+    def _refuse_observer(self, request: CommandRequest) -> None:
+        presence = self._clients.get(request.client_id)
+        if not request.command.reads_only and presence is not None and presence.role == "observer":
+            msg = f"client {request.client_id!r} is an observer: it may watch but not act"
+            raise Forbidden(msg)
 
     def _refuse_if_closed(self) -> None:
         if self._core.stream.closed:

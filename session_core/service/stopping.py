@@ -3,8 +3,9 @@
 Rules:
 1. A stop acts in the step in which it is called: the flag (the reason) is set and the scope (the force) cancelled
    before anything is awaited, whatever waits in the mailbox.
-2. It acts on the session that was named, with `subtree` and `session` also on its child sessions, and on nobody else.
-   `session` also cancels wake-ups.
+2. It acts on the session that was named and the helpers its turn waits for, with `subtree` and `session` on all its
+   child sessions, and on nobody else.
+   `session` also cancels wake-ups and ends commands in the background.
 3. Messages already sent but not yet handled when the stop comes do not start anything: they wait in the queue.
 4. The outcome tells the truth: what ended, what survived, and whether something has not let go in time.
 """
@@ -35,17 +36,23 @@ class _Stop:
         self._command = command
         self._patience_ms = core.config.stop_patience_ms
         self._session = core.session(command.session_id)
-        self._children = list(core.subtree(command.session_id))
-        self._targets = [self._session] if command.scope == "turn" else [self._session, *self._children]
+        self._children = list(core.family.subtree(command.session_id))
+        below = core.family.helpers(self._session) if command.scope == "turn" else self._children
+        self._targets = [self._session, *below]
+        self._jobs = core.config.jobs
         self._before = [work for target in self._targets for work in _running(target)]
         self._works = [target.work for target in self._targets if target.work is not None]
         self._withheld = _withhold(core, self._targets)
         self._returned = _return_queue(self._targets, command, caller)
         for target in self._targets:
+            for elsewhere, approval in core.family.asked_for(target):
+                elsewhere.resolve_approval(approval.request_id, "deny", "stopped", caller.client_id)
             if not target.request_stop(command.scope, caller.client_id):
                 target.close_requests("stopped", caller.client_id)
             if command.scope == "session":
-                self._before += _wakeups(target)
+                self._before += [*_wakeups(target), *self._jobs_of(target)]
+                if self._jobs is not None:
+                    self._jobs.cancel_session(target.state.session_id)
                 for wakeup in target.state.wakeups:
                     core.cancel_wakeup(target, wakeup.wakeup_id, caller.client_id)
 
@@ -55,9 +62,16 @@ class _Stop:
         with trio.move_on_after(self._patience_ms / 1000):
             for work in self._works:
                 await work.ended.wait()
-        still_there = {each for target in self._targets for each in (*_running(target), *_wakeups(target))}
+            if self._command.scope == "session" and self._jobs is not None:
+                for target in self._targets:
+                    await self._jobs.stop_session(target.state.session_id)
+        still_there = {
+            each for target in self._targets for each in (*_running(target), *_wakeups(target), *self._jobs_of(target))
+        }
         ended = tuple(each for each in self._before if each not in still_there)
-        stuck = any(not work.ended.is_set() for work in self._works)
+        stuck = any(not work.ended.is_set() for work in self._works) or (
+            self._command.scope == "session" and any(map(self._jobs_of, self._targets))
+        )
         return r.StopOutcome(
             session_id=self._command.session_id,
             scope=self._command.scope,
@@ -70,13 +84,21 @@ class _Stop:
             cursor=self._session.cursor,
         )
 
+    def _jobs_of(self, session: Session) -> list[StoppedWork]:
+        if self._jobs is None:
+            return []
+        session_id = session.state.session_id
+        running = [job for job in self._jobs.list(session_id) if job.state == "running"]
+        return [_entry("job", session_id, job.job_id) for job in running]
+
     def _survivors(self, still_there: set[StoppedWork]) -> Iterator[StoppedWork]:
         """What is alive although it belongs to the session: by the chosen scope, or because it has not let go."""
         yield from (each for each in self._before if each in still_there)
         if self._command.scope != "session":
-            yield from (each for target in self._targets for each in _wakeups(target))
+            yield from (each for target in self._targets for each in (*_wakeups(target), *self._jobs_of(target)))
         if self._command.scope == "turn":
-            yield from (each for child in self._children for each in _running(child))
+            others = (child for child in self._children if child not in self._targets)
+            yield from (each for child in others for each in _running(child))
 
 
 def _withhold(core: ServiceCore, targets: list[Session]) -> int:

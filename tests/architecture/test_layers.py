@@ -17,7 +17,7 @@ TESTING = "testing"
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "ids", "limits", "_version", "vocabulary"}),
     frozenset({"wire", "stream", "storage", "providers", "tools", "confine"}),
-    frozenset({"session", "sep", "mcp", "protocols"}),
+    frozenset({"session", "sep", "mcp", "protocols", "config", "checkpoints"}),
     frozenset({"agent", "upkeep"}),
     frozenset({"service"}),
     frozenset({DOOR}),
@@ -31,6 +31,9 @@ NEIGHBOURS: dict[tuple[str, str], str] = {
     ("vocabulary", "limits"): "the bounds of a value are checked where it is made",
     ("storage", "wire"): "the journal holds events as they go over the wire",
     ("storage", "stream"): "deltas kept for a crash are merged as for a slow reader",
+    ("confine", "storage"): "what is trusted is kept in the home, by the rules of all files there",
+    ("tools", "wire"): "arguments are checked against a schema where every schema from outside is compiled",
+    ("tools", "confine"): "tools touch files and start programs only within the confinement",
     ("stream", "wire"): "an event is encoded once and the bytes are shared by all who read it",
 }
 

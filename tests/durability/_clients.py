@@ -228,7 +228,7 @@ class RandomClient:
         return random.choice(commands)
 
 
-TIERS: Sequence[PermissionTier] = ("bypass", "bypass", "ask_writes", "ask_all")
+TIERS: Sequence[PermissionTier] = ("full", "full", "ask_writes", "ask_all")
 DELIVERIES: Sequence[DeliverAs] = ("follow_up", "follow_up", "steer", "next_turn")
 KEYED = (
     c.CreateSession,

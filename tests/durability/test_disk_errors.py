@@ -39,7 +39,7 @@ def config_on(home: Path, disk: FaultyDisk) -> ServiceConfig:
         models={"quick": provider},
         tools=(ScriptedTool("change", effects=("write",)),),
         cwd="/",
-        permission_tier="bypass",
+        permission_tier="full",
         store=SqliteStore(home, connect=on_disk(disk)),
     )
 

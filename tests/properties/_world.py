@@ -221,7 +221,7 @@ class Actor:
         elif choice == 1:
             await self.service.switch_model(session, ("m", "other")[self.said % 2])
         else:
-            await self.service.change_permission_tier(session, "bypass" if choice == 2 else "ask_all")
+            await self.service.change_permission_tier(session, "full" if choice == 2 else "ask_all")
 
     async def rest(self, session: SessionId, choice: int) -> None:
         """What is allowed at rest: resume, dismiss, clear, compact."""

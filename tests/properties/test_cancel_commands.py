@@ -141,13 +141,14 @@ CASES: dict[str, Callable[[World], Command[Any]]] = {
     "WaitForTurn": lambda w: c.WaitForTurn(session_id=w.busy, turn_id=w.turn),
     "ClearContext": lambda w: c.ClearContext(session_id=w.idle),
     "CompactContext": lambda w: c.CompactContext(session_id=w.idle),
+    "RestoreToMessage": lambda w: c.RestoreToMessage(session_id=w.idle),
     "ListQueue": lambda w: c.ListQueue(session_id=w.idle),
     "EditQueueItem": lambda w: c.EditQueueItem(session_id=w.idle, item_id=w.items[0], text="other"),
     "ReorderQueue": lambda w: c.ReorderQueue(session_id=w.idle, item_ids=w.items[::-1]),
     "RemoveQueueItem": lambda w: c.RemoveQueueItem(session_id=w.idle, item_id=w.items[0]),
     "TakeQueue": lambda w: c.TakeQueue(session_id=w.idle),
     "SwitchModel": lambda w: c.SwitchModel(session_id=w.idle, model="other"),
-    "ChangePermissionTier": lambda w: c.ChangePermissionTier(session_id=w.idle, tier="bypass"),
+    "ChangePermissionTier": lambda w: c.ChangePermissionTier(session_id=w.idle, tier="full"),
     "ChangeSandboxPolicy": lambda w: c.ChangeSandboxPolicy(session_id=w.idle, policy=SandboxPolicy(network=True)),
     "ChangeWorkingDirectory": lambda w: c.ChangeWorkingDirectory(session_id=w.idle, cwd="/tmp"),
     "OpenDialog": lambda w: c.OpenDialog(session_id=w.idle, kind="input", title="well?", timeout_ms=500),
@@ -183,7 +184,7 @@ async def settle(world: World) -> None:
 
 async def still_works(service: SessionService) -> None:
     """A new session does what a new session does."""
-    session = (await service.create_session(permission_tier="bypass")).session_id
+    session = (await service.create_session(permission_tier="full")).session_id
     await service.send_user_message(session, "are you there?")
     assert (await service.wait_for_turn(session)).outcome.status == "completed"
     await service.delete_session(session)

@@ -191,7 +191,7 @@ async def close_at(step: int, moment: Moment) -> tuple[bool, SessionState]:
     left: list[SessionState] = []
     with scope, at_step(of_the_turn, step, scope.cancel, moment=moment) as counter:
         async with open_checked_service(world_config(provider=provider)) as service:
-            session_id = (await service.create_session(permission_tier="bypass")).session_id
+            session_id = (await service.create_session(permission_tier="full")).session_id
             left.append(service._core.sessions[session_id].state)
             await start(service, session_id, provider, with_queue=step > 1)
             await trio.sleep(60)

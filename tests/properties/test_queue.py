@@ -149,7 +149,7 @@ class Story:
 
 async def play(service: SessionService, plans: list[list[Doing]]) -> Story:
     """Let the clients do what they plan, and wait until everything lies still."""
-    session_id = (await service.create_session(permission_tier="bypass")).session_id
+    session_id = (await service.create_session(permission_tier="full")).session_id
     clients = [Client(service, session_id, number) for number in range(len(plans))]
     async with service.subscribe(session_id) as events:
         async with trio.open_nursery() as nursery:

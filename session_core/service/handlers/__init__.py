@@ -3,6 +3,7 @@
 - `sessions`: create, list, load, rename, archive, restore, delete, fork
 - `history`: read and search older messages
 - `messages`: send, start, edit, switch branch, resume, dismiss, wait, clear, compact
+- `restoring`: go back to an earlier message, with the files
 - `queue`: list, edit, reorder, remove, take
 - `settings`: model, permission tier, sandbox policy, working directory
 - `requests`: dialogs, answers, wake-ups
@@ -12,12 +13,13 @@ or a `Later` when the reply takes time. Refusals are typed errors; anything else
 """
 
 from session_core.service.core import Handlers
-from session_core.service.handlers import history, messages, queue, requests, sessions, settings
+from session_core.service.handlers import history, messages, queue, requests, restoring, sessions, settings
 
 HANDLERS: Handlers = {
     **sessions.HANDLERS,
     **history.HANDLERS,
     **messages.HANDLERS,
+    **restoring.HANDLERS,
     **queue.HANDLERS,
     **settings.HANDLERS,
     **requests.HANDLERS,

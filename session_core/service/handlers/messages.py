@@ -1,11 +1,12 @@
 """Messages and turns: send, start, edit, switch branch, resume, dismiss, wait, clear, compact."""
 
 from session_core import limits
-from session_core.errors import Conflict, NotFound, Unavailable
+from session_core.errors import Conflict, NotFound
 from session_core.ids import MessageId
-from session_core.service.content import user_parts
+from session_core.service.content import checked_schema, user_parts
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
 from session_core.service.handlers.history import bring_back, left_memory, old_path
+from session_core.service.other_work import start_compaction
 from session_core.session.session import Session
 from session_core.session.tree import newest_leaf
 from session_core.vocabulary import commands as c
@@ -16,11 +17,16 @@ from session_core.vocabulary.sessions import DeliverAs
 
 
 def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.SendUserMessageReply:
-    parts = user_parts(command.text, command.images)
+    parts = user_parts(command.text, command.images, command.files)
+    schema = checked_schema(command.output_schema)
     session = core.session(command.session_id)
     if session.work is not None or command.deliver_as == "next_turn" or overtaken(session, caller):
+        if schema is not None:
+            msg = "a message with output_schema starts a turn of its own, so the session must be at rest"
+            raise Conflict(msg, field="output_schema")
         return _queue(core, session, parts, command.deliver_as, caller)
-    return _started(core, session, parts, caller)
+    turn_id, message_id = core.start_turn(session, caller.client_id, parts, output_schema=schema)
+    return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
 
 
 def overtaken(session: Session, caller: Caller) -> bool:
@@ -38,15 +44,8 @@ def _queue(
     return r.SendUserMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
 
 
-def _started(
-    core: ServiceCore, session: Session, parts: tuple[UserPart, ...], caller: Caller
-) -> r.SendUserMessageReply:
-    turn_id, message_id = core.start_turn(session, caller.client_id, parts)
-    return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
-
-
 def start_if_idle(core: ServiceCore, command: c.StartTurnIfIdle, caller: Caller) -> r.StartTurnReply:
-    parts = user_parts(command.text, command.images)
+    parts = user_parts(command.text, command.images, command.files)
     session = core.session(command.session_id)
     if session.work is not None or overtaken(session, caller):
         return r.StartTurnReply(started=False, cursor=session.cursor)
@@ -55,7 +54,7 @@ def start_if_idle(core: ServiceCore, command: c.StartTurnIfIdle, caller: Caller)
 
 
 def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUserMessageReply | Later:
-    parts = user_parts(command.text, command.images)
+    parts = user_parts(command.text, command.images, command.files)
     session = core.session_at_rest(command.session_id, "edit a message")
     if not left_memory(session, command.message_id):
         return _edited(core, command, parts, caller, (_message(session, command.message_id),))
@@ -63,6 +62,7 @@ def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUse
     async def old() -> r.SendUserMessageReply:
         path = await old_path(session, command.message_id)
         await core.residents.bring(command.session_id)
+        core.refuse_if_unsaved()
         return _edited(core, command, parts, caller, path)
 
     return Later(old)
@@ -112,6 +112,7 @@ async def _switch_to_old_branch(core: ServiceCore, command: c.SwitchBranch, call
     leaf = await core.store.newest_leaf(command.session_id, command.message_id)
     path = await old_path(session, leaf or command.message_id)
     await core.residents.bring(command.session_id)
+    core.refuse_if_unsaved()
     session = core.session_at_rest(command.session_id, "switch the branch")
     if leaf is not None and not left_memory(session, leaf):
         session.record(ev.BranchSwitched(head=leaf), caller.client_id)
@@ -169,14 +170,11 @@ def clear(core: ServiceCore, command: c.ClearContext, caller: Caller) -> r.Ackno
 
 def compact(core: ServiceCore, command: c.CompactContext, caller: Caller) -> r.Acknowledged:
     session = core.session_at_rest(command.session_id, "compact the conversation")
-    if core.config.compactor is None:
-        msg = "this service was set up without a compactor, which makes the summaries"
-        raise Unavailable(msg)
     if not session.state.transcript:
         msg = "there is nothing to compact: the conversation is empty"
         raise Conflict(msg, field="session_id")
     _refuse_if_overtaken(session, caller)
-    core.start_compaction(session, caller.client_id)
+    start_compaction(core, session, caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
 

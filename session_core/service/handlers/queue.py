@@ -8,6 +8,7 @@ from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
+from session_core.vocabulary.messages import FilePart
 from session_core.vocabulary.sessions import QueueItem
 
 
@@ -20,7 +21,8 @@ def edit(core: ServiceCore, command: c.EditQueueItem, caller: Caller) -> r.Ackno
     parts = user_parts(command.text, command.images)
     session = core.session(command.session_id)
     item = _item(session, command.item_id)
-    session.record(ev.QueueItemEdited(item_id=item.item_id, parts=parts), caller.client_id)
+    files = (part for part in item.parts if isinstance(part, FilePart))  # the command cannot name them, so they stay
+    session.record(ev.QueueItemEdited(item_id=item.item_id, parts=(*parts, *files)), caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
 

@@ -79,7 +79,14 @@ def answer_dialog(core: ServiceCore, command: c.AnswerDialog, caller: Caller) ->
 
 def answer_approval(core: ServiceCore, command: c.AnswerApproval, caller: Caller) -> r.AnswerReply:
     session = core.session(command.session_id)
-    accepted = session.resolve_approval(command.request_id, command.decision, "answered", caller.client_id)
+    message = checked_text(command.message, "message", longest=limits.MAX_ERROR_CHARS) if command.message else ""
+    approval = next((each for each in session.state.approvals if each.request_id == command.request_id), None)
+    if approval is not None and command.fingerprint not in (None, approval.fingerprint):
+        msg = "this answer is to something else than what is asked: look at the approval again"
+        raise Conflict(msg, field="fingerprint")
+    accepted = session.resolve_approval(
+        command.request_id, command.decision, "answered", caller.client_id, message=message
+    )
     resolved = _resolved(session, command.request_id)
     decision = resolved.resolution.decision if isinstance(resolved.resolution, ev.ApprovalResolved) else None
     return r.AnswerReply(

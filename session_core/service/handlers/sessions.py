@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from session_core import limits
 from session_core.errors import NotFound
 from session_core.ids import new_session_id
-from session_core.service.content import check_limit, checked_name, checked_path, checked_sandbox
+from session_core.service.content import check_limit, checked_limits, checked_name, checked_path, checked_sandbox
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
 from session_core.service.handlers.history import bring_back, left_memory, old_path
 from session_core.session.desk import missing_before
@@ -24,6 +24,8 @@ def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.Cre
         cwd=config.cwd if command.cwd is None else checked_path(command.cwd),
         permission_tier=command.permission_tier or config.permission_tier,
         sandbox=checked_sandbox(command.sandbox or config.sandbox),
+        thinking=command.thinking or config.thinking,
+        limits=checked_limits(command.limits or config.turn_limits),
     )
     parent = core.sessions.get(command.parent_id) if command.parent_id is not None else None
     if command.parent_id is not None and (
@@ -100,7 +102,7 @@ def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Ack
     session = core.session(command.session_id, even_damaged=True)
     session.closing = True  # from here on no other command finds it
     session.close_requests("stopped", caller.client_id)
-    for child in core.subtree(command.session_id):
+    for child in core.family.subtree(command.session_id):
         child.request_stop("session", caller.client_id)  # nothing could stop it through this session any more
     work = session.work
     if work is None:
@@ -132,6 +134,7 @@ def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateS
     async def older() -> r.CreateSessionReply:
         path = await old_path(origin, missing, "at_message_id")
         await core.residents.bring(command.session_id)
+        core.refuse_if_unsaved()
         return _forked(core, command, caller, path + recent)
 
     return Later(older)

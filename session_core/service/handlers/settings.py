@@ -10,7 +10,8 @@ from session_core.vocabulary import replies as r
 
 def switch_model(core: ServiceCore, command: c.SwitchModel, caller: Caller) -> r.SwitchModelReply:
     session = core.session(command.session_id)
-    session.record(ev.ModelSwitched(model=known_model(core, command.model)), caller.client_id)
+    switched = ev.ModelSwitched(model=known_model(core, command.model), thinking=command.thinking)
+    session.record(switched, caller.client_id)
     return r.SwitchModelReply(effective="now" if session.work is None else "next_model_call", cursor=session.cursor)
 
 

@@ -1,6 +1,6 @@
 """What tests of a whole service share: a config with a scripted model, and a look at everything that was recorded."""
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -68,6 +68,15 @@ def actor_held(service: SessionService) -> Generator[None]:
     mailbox._actor_parked = False
     yield
     trio.lowlevel.reschedule(mailbox._actor)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Let others work until something holds that no event tells of, such as what a thread or a process has done."""
+    with trio.fail_after(60):
+        while True:
+            if holds():
+                return
+            await trio.lowlevel.checkpoint()
 
 
 async def new_session(service: SessionService, **settings: Any) -> SessionId:

@@ -5,12 +5,17 @@ from contextlib import suppress
 import pytest
 import trio
 
+from session_core import limits
 from session_core.errors import Overloaded, ReadOnly, StorageFailed
+from session_core.ids import MessageId, SessionId
 from session_core.service.service import open_session_service
 from session_core.storage.memory import MemoryStore
 from session_core.testing.scripted import Forever, Hang, ScriptedTool, text, tool_call
 from session_core.vocabulary import events as ev
+from session_core.vocabulary.commands import Command, EditMessage, SwitchBranch
 from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.messages import Message
+from session_core.vocabulary.session_commands import ForkSession
 from tests.session_core.service._helpers import new_session, say, scripted
 
 
@@ -245,6 +250,51 @@ async def test_a_caller_that_gives_up_does_not_hurt_the_others() -> None:
             assert [] == replies
             store.decided.set()
         assert (2, 3) == (len(replies), (await service.list_sessions()).total)
+
+
+class HeldReads(FailingStore):
+    """A store whose reads of old messages wait for the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading, self.go_on = trio.Event(), trio.Event()
+
+    async def load_path(self, session_id: SessionId, message_id: MessageId, *, max_chars: int) -> tuple[Message, ...]:
+        self.reading.set()
+        await self.go_on.wait()
+        return await super().load_path(session_id, message_id, max_chars=max_chars)
+
+
+@pytest.mark.parametrize("what", ["edit_message", "switch_branch", "fork_session"])
+async def test_what_waits_for_an_old_message_is_refused_too(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command let in before the disk failed, which then read an old message, is refused and changes nothing."""
+    monkeypatch.setattr(limits, "WINDOW_MESSAGES", 4)
+    store = HeldReads()
+    async with open_session_service(scripted(*(text("one") for _ in range(4)), store=store)) as service:
+        session_id = await new_session(service)
+        for _ in range(4):
+            await say(service, session_id)
+        oldest = (await service.load_messages(session_id, before=1)).messages[0].message_id
+        before = await service.load_session(session_id)
+        commands: dict[str, Command[object]] = {
+            "edit_message": EditMessage(session_id=session_id, message_id=oldest, text="other"),
+            "switch_branch": SwitchBranch(session_id=session_id, message_id=oldest),
+            "fork_session": ForkSession(session_id=session_id, at_message_id=oldest),
+        }
+        assert before.earlier
+
+        async def attempt() -> None:
+            with pytest.raises(ReadOnly, match="the disk is full"):
+                await service.execute(commands[what])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(attempt)
+            await store.reading.wait()
+            store.fail()
+            store.go_on.set()
+        after = await service.load_session(session_id)
+        assert (before.messages, before.head, before.sseq) == (after.messages, after.head, after.sseq)
+        assert (1, 0) == (service.statistics().sessions, service.statistics().running)
 
 
 async def test_replies_due_when_the_service_closes_are_given() -> None:

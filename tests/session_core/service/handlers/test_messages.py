@@ -253,11 +253,11 @@ async def test_settings_during_a_run_take_effect_at_the_next_call() -> None:
         await service.send_user_message(session_id, "go")
         await first.waiting("gate")
         assert "next_model_call" == (await service.switch_model(session_id, "two")).effective
-        await service.change_permission_tier(session_id, "bypass")
+        await service.change_permission_tier(session_id, "full")
         await service.change_working_directory(session_id, "/tmp")
         first.release("gate")
         outcome = (await service.wait_for_turn(session_id)).outcome
         snapshot = await service.load_session(session_id)
         assert ("from the other", "two") == (outcome.final_text, snapshot.transcript[-1].model)
         settings = snapshot.settings
-        assert ("two", "bypass", "/tmp") == (settings.model, settings.permission_tier, settings.cwd)
+        assert ("two", "full", "/tmp") == (settings.model, settings.permission_tier, settings.cwd)

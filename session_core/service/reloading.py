@@ -1,0 +1,120 @@
+"""Following the configuration while a service runs: what can be taken over is, the rest is told.
+
+Permission rules count from the next tool call on, in every session. The model, the tier, the sandbox, thinking and
+limits are those of sessions created from then on. A file that cannot be used changes nothing.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from session_core.config.load import load_config, trusted_project
+from session_core.config.problems import ConfigInvalid, ConfigProblem
+from session_core.config.rules import LiveRules, PermissionRule
+from session_core.config.toml_files import CONFIG_FILE, PROJECT_FOLDER
+from session_core.config.values import Config
+from session_core.config.watch import LOOK_EVERY_S, ConfigChange, ConfigWatcher
+from session_core.errors import InvalidInput
+from session_core.providers.choose import default_model
+from session_core.service.config import ServiceConfig
+from session_core.service.service import SessionService
+from session_core.service.setup import Setup
+
+log = logging.getLogger(__name__)
+
+_TRUST_FILE: Final = "trust.json"
+_KEPT: Final = (
+    "the files of this folder are not the ones that were trusted; "
+    "its settings stay as they were until it is trusted again, or the program is started anew"
+)
+
+
+def log_change(change: ConfigChange) -> None:
+    """Write a change into the log."""
+    for problem in change.problems:
+        log.warning("the changed configuration is not used: %s", problem.sentence)
+    if change.changed:
+        log.info("the configuration was changed: %s", ", ".join(change.changed))
+    if change.needs_restart:
+        log.warning("this takes effect only after a restart: %s", ", ".join(change.needs_restart))
+
+
+async def follow_config(
+    setup: Setup,
+    service: SessionService,
+    *,
+    every_s: float = LOOK_EVERY_S,
+    tell: Callable[[ConfigChange], None] = log_change,
+) -> None:
+    """Take over changes of the configuration until cancelled.
+
+    Args:
+        setup: What the service was opened with.
+        service: The service.
+        every_s: How often to look.
+        tell: Gets each change after it was taken over, and what is wrong with those that were not.
+    """
+    load = _Loading(setup)
+    place = setup.place
+    files = (
+        place.home / CONFIG_FILE,
+        Path(place.folder, PROJECT_FOLDER, CONFIG_FILE),
+        place.home / _TRUST_FILE,
+    )
+    async for change in ConfigWatcher(load, files, setup.settings, every_s=every_s):
+        tell(change if change.config is None else await _take_over(setup, service, change, change.config))
+
+
+class _Loading:
+    """Reads the configuration again, and does not let a project's settings fall away unnoticed."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._last = setup.settings
+
+    def __call__(self) -> Config:
+        place = self._setup.place
+        folder = Path(place.folder)
+        trust = trusted_project(place.home, folder)
+        if trust is None and any(source.layer == "project" for source in self._last.sources.values()):
+            # They only make things stricter: whoever changes a file must not be able to shake them off.
+            raise ConfigInvalid([ConfigProblem(place=place.folder, what=_KEPT)])
+        self._last = load_config(place.home, folder, place.environ, self._setup.flags, trust=trust)
+        return self._last
+
+
+async def _take_over(setup: Setup, service: SessionService, change: ConfigChange, config: Config) -> ConfigChange:
+    rules = setup.service.rules
+    assert isinstance(rules, LiveRules)  # `open_setup` made it
+    rules.replace((*config.permissions, *_for_disabled(config)))
+    model: str | None = None
+    if "model" in change.changed:
+        try:
+            model = (await default_model(config, setup.place.environ)).name
+        except InvalidInput as refused:
+            problem = ConfigProblem(place=str(config.source("model")), key="model", what=refused.message)
+            change = attrs.evolve(change, problems=(*change.problems, problem))
+        if model not in setup.service.models:
+            model = None
+            change = attrs.evolve(change, needs_restart=("model", *change.needs_restart))
+
+    def with_defaults(now: ServiceConfig) -> ServiceConfig:
+        return attrs.evolve(
+            now,
+            default_model=model if model in now.models else now.default_model,
+            permission_tier=config.permission_tier,
+            sandbox=config.sandbox,
+            thinking=config.thinking,
+            turn_limits=config.limits,
+        )
+
+    service.change_defaults(with_defaults)
+    return change
+
+
+def _for_disabled(config: Config) -> Iterator[PermissionRule]:
+    """Refuse tools that are on offer still, since the models have been told of them."""
+    return (PermissionRule(decision="deny", tool=name) for name in config.disabled_tools)
