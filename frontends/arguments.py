@@ -14,6 +14,10 @@ from frontends import help_texts
 
 PROGRAM = "session-core"
 _WIDTH = 79
+TIERS = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
+THINKING = ("off", "low", "medium", "high")
+_LONGEST_SECONDS = 7 * 24 * 3600
+_MOST_DOLLARS = 100_000
 
 
 class UsageError(Exception):
@@ -77,8 +81,10 @@ def parser() -> Parser:
     _add_run(commands)
     _add_reading(commands)
     _add_changing(commands)
+    _add_undo(commands)
     _add_transfer(commands)
     _add_store(commands)
+    _add_settings(commands)
     demo = _add(
         commands,
         "demo",
@@ -124,13 +130,27 @@ def _add_run(commands: _Commands) -> None:
     )
     which.add_argument("--no-save", action="store_true", help="keep nothing on disk")
     run.add_argument("--cwd", metavar="DIR", help="the directory to work in (default: this one, or the session's)")
-    run.add_argument("--model", metavar="NAME", help="the model that answers (default: demo, which works offline)")
+    run.add_argument("--model", metavar="NAME", help="the model that answers (see: session-core models)")
+    run.add_argument("--thinking", choices=THINKING, metavar="HOW", help=f"how much it reasons: {', '.join(THINKING)}")
     run.add_argument(
         "--permissions",
-        choices=["ask_all", "ask_writes", "ask_outward", "bypass"],
+        type=lambda typed: typed.replace("-", "_"),
+        choices=TIERS,
         metavar="TIER",
-        help="which tools need a yes: ask_all, ask_writes (default), ask_outward, bypass",
+        help="which tool calls need a yes: ask-all, ask-writes (default), auto-edit, full (none), or read-only",
     )
+    run.add_argument("--max-steps", metavar="N", type=_count, help="end the turn after so many model calls")
+    run.add_argument("--max-cost", metavar="DOLLARS", type=_micros, help="end the turn when it has cost so much")
+    run.add_argument("--max-time", metavar="SECONDS", type=_milliseconds, help="end the turn after so long")
+    run.add_argument(
+        "--file",
+        metavar="PATH",
+        dest="files",
+        action="append",
+        default=[],
+        help="attach a text or an image; repeatable",
+    )
+    run.add_argument("--output-schema", metavar="FILE", help="a JSON schema: the answer is JSON of that shape")
     run.add_argument("--yes", action="store_true", help="allow every tool call that needs a yes, each one once")
     run.add_argument("--quiet", action="store_true", help="print only the final text")
     run.add_argument("--json", action="store_true", help="print a snapshot and then every event, one JSON per line")
@@ -193,6 +213,25 @@ def _add_changing(commands: _Commands) -> None:
     )
     fork.add_argument("session", metavar="ID", help="the session")
     fork.add_argument("--name", metavar="NAME", help="the name of the new session")
+
+
+def _add_undo(commands: _Commands) -> None:
+    undo = _add(
+        commands,
+        "undo",
+        "go back to before a message, with the files",
+        "Go back to the moment before your last message, or an earlier one: the conversation, and the files that the "
+        "agent has changed since. What came after stays in the tree of the session.",
+        help_texts.UNDO,
+    )
+    undo.add_argument(
+        "session", metavar="ID", nargs="?", help="the session (default: the last used one of this directory)"
+    )
+    undo.add_argument("--to", metavar="MESSAGE", help="the beginning of that message, or of its id")
+    what = undo.add_mutually_exclusive_group()
+    what.add_argument("--files-only", action="store_true", help="leave the conversation as it is")
+    what.add_argument("--conversation-only", action="store_true", help="leave the files as they are")
+    undo.add_argument("--force", action="store_true", help="also files that somebody else has changed since")
 
 
 def _add_transfer(commands: _Commands) -> None:
@@ -258,7 +297,71 @@ def _add_store(commands: _Commands) -> None:
     restore.add_argument("file", metavar="FILE", help="what backup has written; it stays as it is")
 
 
+def _add_settings(commands: _Commands) -> None:
+    config = _add(
+        commands,
+        "config",
+        "what is set, where it came from, and what is wrong with it",
+        "Look at the configuration: your own file, the project's, variables. Keys are never shown.",
+        help_texts.CONFIG,
+        keeps=False,
+    )
+    tasks = config.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
+    show = _add(tasks, "show", "every setting, its value and where it came from", "Show what is in force.")
+    check = _add(
+        tasks,
+        "check",
+        "say everything that is wrong",
+        "Check your file and the project's, trusted or not. Exit code 1 means that something is wrong.",
+    )
+    path = _add(tasks, "path", "where your own file is", "Print where your own file is, whether it is there or not.")
+    models = _add(commands, "models", "list the models", "List the models that can be used here.", help_texts.MODELS)
+    models.add_argument("--all", action="store_true", help="those without a key too, and what to do about it")
+    mcp = _add(
+        commands,
+        "mcp",
+        "list the MCP servers, and what is wrong with them",
+        "Start the MCP servers, wait a moment, and show how they are doing. Exit code 1 means that one cannot be used.",
+        help_texts.MCP,
+    )
+    trust = _add(
+        commands,
+        "trust",
+        "let the files of a project steer the agent",
+        "Show which files of a folder would steer the agent, and trust them as they are now. Asks first.",
+        help_texts.TRUST,
+    )
+    trust.add_argument("directory", metavar="DIR", nargs="?", help="the folder (default: this one)")
+    instead = trust.add_mutually_exclusive_group()
+    instead.add_argument("--list", action="store_true", help="only show the files, and whether they are trusted")
+    instead.add_argument("--remove", action="store_true", help="do not trust the folder any more")
+    instead.add_argument("--yes", action="store_true", help="do not ask")
+    for each in (show, check, path, models, mcp):
+        each.add_argument("--cwd", metavar="DIR", help="the directory to work in (default: this one)")
+        each.add_argument("--json", action="store_true", help="for scripts: JSON, one object per line")
+
+
 def _count(typed: str) -> int:
     if not (typed.isascii() and typed.isdigit() and int(typed) > 0):
         raise argparse.ArgumentTypeError(f"{typed!r} is not a number from 1 on")
     return int(typed)
+
+
+def _micros(typed: str) -> int:
+    try:
+        amount = float(typed.removeprefix("$"))
+    except ValueError:
+        amount = 0
+    if not 0 < amount <= _MOST_DOLLARS:
+        raise argparse.ArgumentTypeError(f"{typed!r} is not an amount of dollars above 0")
+    return max(1, round(amount * 1_000_000))
+
+
+def _milliseconds(typed: str) -> int:
+    try:
+        seconds = float(typed)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{typed!r} is not a number of seconds from above 0 to {_LONGEST_SECONDS}")
+    return max(1, round(seconds * 1000))

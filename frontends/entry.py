@@ -57,21 +57,33 @@ def _run(chosen: argparse.Namespace) -> int:
         raise UsageError("--json and --quiet exclude each other")
     if chosen.prompt is None and not goes_on:
         raise UsageError(f"the following arguments are required: prompt (see: {PROGRAM} run --help)")
+    if chosen.prompt is None and (chosen.files or chosen.output_schema is not None):
+        raise UsageError("--file and --output-schema go along with a prompt, and there is none")
+    bounds = {"steps": chosen.max_steps, "cost_micros": chosen.max_cost, "time_ms": chosen.max_time}
+    if goes_on and any(bound is not None for bound in bounds.values()):
+        raise UsageError("--max-steps, --max-cost and --max-time are for new sessions; this one has its own limits")
     prompt = _prompt(chosen.prompt) if chosen.prompt is not None else None
+    from frontends.cli.attachments import attach, read_schema
     from frontends.cli.conversation import Manners
     from frontends.cli.run import RunOptions
     from frontends.cli.run import main as run
 
+    schema = read_schema(chosen.output_schema) if chosen.output_schema is not None else None
     return run(
         RunOptions(
             prompt=prompt,
             cwd=cwd,
-            home=None if chosen.no_save else _home(chosen),
+            home=_home(chosen),
+            keeps=not chosen.no_save,
             session=chosen.session,
             go_on=chosen.go_on,
             model=chosen.model,
             permissions=chosen.permissions,
-            manners=Manners(json=chosen.json, quiet=chosen.quiet, yes=chosen.yes),
+            thinking=chosen.thinking,
+            limits=sc.TurnLimits(**bounds),
+            attached=attach(chosen.files),
+            output_schema=schema,
+            manners=Manners(json=chosen.json, quiet=chosen.quiet, yes=chosen.yes, structured=schema is not None),
         )
     )
 
@@ -111,6 +123,22 @@ def _change(chosen: argparse.Namespace) -> int:
             return changing.fork(home, chosen.session, chosen.name)
 
 
+def _undo(chosen: argparse.Namespace) -> int:
+    from frontends.stored.undo import UndoOptions, undo
+
+    return undo(
+        UndoOptions(
+            home=_home(chosen),
+            directory=str(Path.cwd()),
+            session=chosen.session,
+            to=chosen.to,
+            files=not chosen.conversation_only,
+            conversation=not chosen.files_only,
+            force=chosen.force,
+        )
+    )
+
+
 def _transfer(chosen: argparse.Namespace) -> int:
     from frontends.stored import transfer
 
@@ -138,6 +166,36 @@ def _store(chosen: argparse.Namespace) -> int:
             return upkeep.restore(home, chosen.file)
 
 
+def _config(chosen: argparse.Namespace) -> int:
+    from frontends.settings import configuration
+
+    tasks = {"show": configuration.show, "check": configuration.check, "path": configuration.show_path}
+    return tasks[chosen.task](_home(chosen), _workspace(chosen), as_json=chosen.json)
+
+
+def _models(chosen: argparse.Namespace) -> int:
+    from frontends.settings.models import list_models
+
+    return list_models(_home(chosen), _workspace(chosen), everything=chosen.all, as_json=chosen.json)
+
+
+def _mcp(chosen: argparse.Namespace) -> int:
+    from frontends.settings.servers import list_servers
+
+    return list_servers(_home(chosen), _workspace(chosen), as_json=chosen.json)
+
+
+def _trust(chosen: argparse.Namespace) -> int:
+    from frontends.settings import trusting
+
+    folder = Path(_directory(chosen.directory, "DIR")) if chosen.directory is not None else Path.cwd()
+    if chosen.list:
+        return trusting.show(_home(chosen), folder)
+    if chosen.remove:
+        return trusting.remove(_home(chosen), folder)
+    return trusting.trust(_home(chosen), folder, yes=chosen.yes)
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "sessions": _sessions,
@@ -147,9 +205,14 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "restore": _change,
     "delete": _change,
     "fork": _change,
+    "undo": _undo,
     "export": _transfer,
     "import": _transfer,
     "store": _store,
+    "config": _config,
+    "models": _models,
+    "mcp": _mcp,
+    "trust": _trust,
     "demo": _demo,
 }
 
@@ -160,15 +223,19 @@ def _home(chosen: argparse.Namespace) -> Path:
     return home_of(chosen.home)
 
 
-def _directory(given: str) -> str:
+def _workspace(chosen: argparse.Namespace) -> Path:
+    return Path(_directory(chosen.cwd)) if chosen.cwd is not None else Path.cwd()
+
+
+def _directory(given: str, option: str = "--cwd") -> str:
     path = Path(given).absolute()
     try:
         if not path.is_dir():
             raise UsageError(
-                f"--cwd: {given!r} is not a directory" if path.exists() else f"--cwd: there is no {given!r}"
+                f"{option}: {given!r} is not a directory" if path.exists() else f"{option}: there is no {given!r}"
             )
     except ValueError:
-        raise UsageError(f"--cwd: {given!r} cannot be a path") from None
+        raise UsageError(f"{option}: {given!r} cannot be a path") from None
     return str(path)
 
 
@@ -211,7 +278,8 @@ def _report(error: BaseException) -> int:
         _complain(str(cause), *cause.details)
         return EXIT_USAGE
     if isinstance(cause, sc.SessionCoreError):
-        _complain(cause.message, *([_BESIDE] if cause.code == "store_in_use" else []))
+        details: tuple[str, ...] = getattr(cause, "details", ())
+        _complain(cause.message, *details, *([_BESIDE] if cause.code == "store_in_use" else []))
         return EXIT_USAGE if cause.code in {"invalid_input", "not_found"} else EXIT_FAILED
     from frontends.console.output import OutputFailed
 

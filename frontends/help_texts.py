@@ -8,6 +8,8 @@ examples:
   git diff | session-core run -             take the prompt from stdin
   session-core sessions --search parser     find what was said in any session
   session-core show 7k2f                    read a conversation again
+  session-core undo                         take the last turn back, files too
+  session-core trust                        let this project steer the agent
 
 An ID is a session's exact name, or at least 4 characters of the beginning or
 the end of its id. Sessions are kept in --home DIR, else in
@@ -20,15 +22,24 @@ exit codes:
 RUN = """\
 examples:
   session-core run "list the files"
+  session-core run --model sonnet --thinking high "why does the test fail?"
+  session-core run --permissions auto-edit "fix the parser"
   session-core run --cwd docs "read stop.md"        work in another directory
   session-core run --session 7k2f "now in German"   go on with a session
   session-core run --continue                       finish an interrupted turn
+  session-core run --file error.log --file shot.png "what happened here?"
+  session-core run --max-steps 20 --max-cost 0.50 --max-time 600 "..."
+  session-core run --quiet --output-schema shape.json "list the bugs" | jq
   session-core run --no-save --quiet "count to 3"   keep nothing but the answer
   session-core run --json "hello" | head -1         events as lines of JSON
 
 Stdout carries the answer and nothing else; thoughts, tool calls and the
 outcome go to stderr. What a model or a tool says is made harmless before it is
 printed; --json gives it unchanged.
+
+A tool call that needs a yes is shown before it runs: the command, or the
+change of a file. Answer y (once), s (for this session), a (always exactly
+this), n, or type what the model should do instead.
 
 Ctrl-C stops the turn and keeps the partial answer; a second Ctrl-C leaves at
 once.
@@ -98,4 +109,54 @@ examples:
 
 verify, stats and backup work while another session-core is running; the others
 wait up to 2 seconds for it to end.
+"""
+CONFIG = """\
+examples:
+  session-core config show            what is in force, and where it came from
+  session-core config check           everything that is wrong, with its line
+  $EDITOR "$(session-core config path)"
+
+Later ones win: defaults, config.toml in the home, .session-core/config.toml in
+the project (only if the folder is trusted, and only to make things stricter),
+variables such as SESSION_CORE_MODEL, flags.
+"""
+MODELS = """\
+examples:
+  session-core models                    those that can be used now
+  session-core models --all              all that are known, and what they need
+  session-core run --model sonnet "hi"   by an alias
+  session-core run --model ollama/qwen3 "hi"
+
+A key is taken from ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or
+as your config.toml says. Prices are dollars per million tokens.
+"""
+MCP = """\
+examples:
+  session-core mcp                       each server, its state, its tools
+  session-core mcp --json                for scripts
+  session-core mcp --cwd ../project      with the servers of that project
+
+Servers are listed in mcp.json in the home, and in a project's mcp.json, which
+counts only if the folder is trusted (see: session-core trust --help).
+"""
+TRUST = """\
+examples:
+  session-core trust                     show the files here, and ask
+  session-core trust ../project --yes    without asking
+  session-core trust --list              only look
+  session-core trust --remove            take it back
+
+A project can bring instructions (AGENTS.md), settings, skills and MCP servers.
+They are used only if you have trusted exactly these files: one changed byte,
+and they are not used until you look again.
+"""
+UNDO = """\
+examples:
+  session-core undo                      before the last message, files too
+  session-core undo 7k2f --to "fix the"  before the message that begins so
+  session-core undo --files-only         keep the conversation
+  session-core undo --conversation-only  keep the files
+
+A file that somebody else has changed since is left alone and named; --force
+brings it back all the same. Exit code 1 means that a file was left alone.
 """

@@ -1,24 +1,42 @@
 """Answering approvals: by asking a person, by `--yes`, or by saying no where nobody can be asked."""
 
-from typing import Literal
-
 import attrs
 
 import session_core as sc
 
-Decision = Literal["allow_once", "allow_session", "deny"]
-
-_WORDS: dict[str, Decision] = {
+_WORDS: dict[str, sc.Decision] = {
     "y": "allow_once",
     "yes": "allow_once",
-    "a": "allow_session",
-    "always": "allow_session",
+    "s": "allow_session",
+    "session": "allow_session",
+    "a": "allow_always",
+    "always": "allow_always",
+    "": "deny",
+    "n": "deny",
+    "no": "deny",
 }
+_WHOLE = {"v", "view"}
 
 
-def decision_of(answer: str) -> Decision:
-    """Read a typed answer; whatever is not clearly a yes is a no."""
-    return _WORDS.get(answer.strip().lower(), "deny")
+@attrs.frozen(kw_only=True)
+class Answer:
+    """What a person said: a decision, with what the model should know about it, or the wish to see everything."""
+
+    decision: sc.Decision = "deny"
+    message: str = ""
+    wants_all: bool = False
+
+
+def answer_of(typed: str, *, cut: bool = False) -> Answer:
+    """Read a typed answer; whatever is not clearly a yes is a no, and what it says goes to the model.
+
+    With `cut` something was left out of what was shown, and may be asked for.
+    """
+    said = typed.strip()
+    if cut and said.lower() in _WHOLE:
+        return Answer(wants_all=True)
+    decision = _WORDS.get(said.lower())
+    return Answer(message=said) if decision is None else Answer(decision=decision)
 
 
 @attrs.define

@@ -1,5 +1,6 @@
 """One turn of a session as a person at the command line has it: reading, showing, consent, stopping."""
 
+import json
 import signal
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -9,11 +10,12 @@ import trio
 
 import session_core as sc
 from frontends.cli import wording
-from frontends.cli.consent import Consent, decision_of
+from frontends.cli.asking import helper_of, question
+from frontends.cli.consent import Answer, Consent, answer_of
 from frontends.cli.view import Target, View, ends_line
 from frontends.console.output import Output, OutputFailed, ReaderLeft
 from frontends.console.sanitise import one_line, sanitise
-from frontends.console.streams import Streams, read_answer
+from frontends.console.streams import Streams, forget_typed, read_answer
 
 EXIT_OK, EXIT_FAILED, EXIT_SIGNAL = 0, 1, 128
 LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -21,16 +23,22 @@ LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 @attrs.frozen(kw_only=True)
 class Manners:
-    """How to show a turn and whom to ask."""
+    """How to show a turn and whom to ask; with `structured` the answer is JSON of a given shape."""
 
     json: bool = False
     quiet: bool = False
     yes: bool = False
+    structured: bool = False
 
     @property
     def narrated(self) -> bool:
         """Whether a person watches."""
         return not (self.json or self.quiet)
+
+
+def output_text(output: sc.JsonValue, *, pretty: bool) -> str:
+    """Return an answer that is JSON as text which says the same everywhere and steers no terminal."""
+    return json.dumps(output, default=dict, indent=2 if pretty else None)
 
 
 def _json_line(item: sc.FeedItem) -> bytes:
@@ -60,6 +68,7 @@ class Conversation:
             streams.err.style,
             shared=self._shared,
             live=streams.err.style.colours,
+            answer="err" if manners.structured else "out",  # then stdout is for the JSON at the end
         )
         self._writing = trio.Lock()
         self._line_open = False  # whether what stderr shows last is a line without its end
@@ -132,7 +141,9 @@ class Conversation:
         """Say how it ended."""
         answer = self.state.message(outcome.final_message_id)
         self._view.finish()
-        if self._manners.quiet and answer is not None and answer.text and not self._manners.json:
+        if self._manners.structured and not self._manners.json and outcome.status == "completed":
+            await self._streams.out.write(output_text(outcome.output, pretty=self._streams.out.tty) + "\n")
+        elif self._manners.quiet and answer is not None and answer.text:
             await self._streams.out.write(sanitise(answer.text).rstrip("\n") + "\n")
         if not self._manners.quiet or outcome.status != "completed":
             self._view.line(wording.outcome_line(self._streams.err.style, outcome, answer))
@@ -167,22 +178,39 @@ class Conversation:
         for approval in self._consent.new_approvals(self.state):
             if self._manners.yes:
                 self._view.line(wording.approval_allowed(style, approval))
-                await self._service.answer_approval(self.state.session_id, approval.request_id, "allow_once")
+                await self._reply(approval, Answer(decision="allow_once"))
             elif self._streams.keyboard is None:
                 self._view.line(wording.approval_denied(style, approval))
-                await self._service.answer_approval(self.state.session_id, approval.request_id, "deny")
+                await self._reply(approval, Answer(decision="deny"))
             else:
                 self._nursery.start_soon(self._ask, approval, self._streams.keyboard)
 
+    async def _reply(self, approval: sc.Approval, answer: Answer) -> None:
+        await self._service.answer_approval(
+            self.state.session_id,
+            approval.request_id,
+            answer.decision,
+            fingerprint=approval.fingerprint,
+            message=answer.message,
+        )
+
     async def _ask(self, approval: sc.Approval, keyboard: int) -> None:
-        with trio.CancelScope() as question:
-            self._questions[approval.request_id] = question
+        with trio.CancelScope() as waiting:
+            self._questions[approval.request_id] = waiting
             async with self._asking:
-                self._view.question(wording.approval_question(self._streams.err.style, approval))
-                await self._flush()
-                decision = decision_of(await read_answer(keyboard))
-                self._view.answered()
-                await self._service.answer_approval(self.state.session_id, approval.request_id, decision)
+                answer = await self._answer(approval, keyboard, whole=False)
+                if answer.wants_all:
+                    answer = await self._answer(approval, keyboard, whole=True)
+                await self._reply(approval, answer)
+
+    async def _answer(self, approval: sc.Approval, keyboard: int, *, whole: bool) -> Answer:
+        asked = question(self._streams.err.style, approval, helper_of(self.state, approval), whole=whole)
+        forget_typed(keyboard)
+        self._view.question(asked.text)
+        await self._flush()
+        typed = await read_answer(keyboard)
+        self._view.answered()
+        return answer_of(typed, cut=asked.cut)
 
     def _withdraw_questions(self) -> None:
         """Ask no longer what was answered elsewhere, timed out or stopped."""

@@ -12,13 +12,14 @@ import trio
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.cli import wording
+from frontends.cli.agent import Wanted, open_agent, remark_lines
+from frontends.cli.attachments import Attached
 from frontends.cli.conversation import LEAVING_SIGNALS, Conversation, Manners
 from frontends.console.figures import place
 from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
 from frontends.stored.home import how_to_go_on, list_kept, to_type
 from frontends.stored.listing import newest_first
-from frontends.stored.patience import PatientStore
 from frontends.stored.which import find, short_id
 
 _PLACE_CHARS = 200
@@ -32,20 +33,29 @@ class RunOptions:
     Attributes:
         prompt: What to say; None goes on with a turn that did not come to its end.
         cwd: An absolute path of a directory; None is where the session works, or this directory for a new one.
-        home: Where sessions are kept; None keeps nothing.
+        home: Where settings are, and the sessions; None is for those who bring a service of their own.
+        keeps: Whether anything is kept in the home.
         session: What was typed to name a session to go on with.
         go_on: Whether to go on with the last used session of this directory.
-        model, permissions: Settings of the session, if they are to differ from what they are.
+        model, permissions, thinking: Settings of the session, if they are to differ from what they are.
+        limits: What one turn of a new session may use.
+        attached: What goes along with the prompt.
+        output_schema: The shape of the answer, if it is to be JSON.
         manners: How to show it.
     """
 
     prompt: str | None
     cwd: str | None = None
     home: Path | None = None
+    keeps: bool = True
     session: str | None = None
     go_on: bool = False
     model: str | None = None
     permissions: sc.PermissionTier | None = None
+    thinking: sc.Thinking | None = None
+    limits: sc.TurnLimits = attrs.field(factory=sc.TurnLimits)
+    attached: Attached = attrs.field(factory=Attached)
+    output_schema: sc.JsonObject | None = None
     manners: Manners = attrs.field(factory=Manners)
 
 
@@ -64,25 +74,31 @@ def main(options: RunOptions) -> int:
 
 async def _run(options: RunOptions, streams: Streams) -> int:
     known = await _continued(options)
-    config = await trio.to_thread.run_sync(service_config, options, known)
-    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
-        async with sc.open_session_service(config) as service:
-            model = options.model or (known.summary.model if known is not None else config.model)
-            if isinstance(config.models.get(model), sc.DemoProvider) and not options.manners.quiet:
-                await streams.err.write(wording.demo_notice(streams.err.style, model) + "\n")
-            return await converse(service, options, streams, signals, known)
+    async with open_agent(wanted(options, known), progress=options.manners.narrated) as agent:
+        chosen = options if options.model is None else attrs.evolve(options, model=agent.model)  # not its alias
+        style = streams.err.style
+        if agent.is_demo and not options.manners.quiet:
+            await streams.err.write(wording.demo_notice(style, agent.model) + "\n")
+        if options.manners.narrated:
+            await streams.err.write(remark_lines(style, agent.remarks))
+        with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
+            async with sc.open_session_service(agent.service) as service:
+                return await converse(service, chosen, streams, signals, known)
 
 
-def service_config(options: RunOptions, known: Continued | None) -> sc.ServiceConfig:
-    """Set up a service for one turn, by the settings of the home."""
-    cwd = options.cwd or str(Path.cwd())
-    if options.home is None:
-        return sc.ServiceConfig(cwd=cwd, store=sc.MemoryStore())
-    retention = sc.Retention()
-    # An archived session may be due to be deleted: not now that somebody wants to go on with it.
-    if options.home.is_dir() and not (known is not None and known.summary.archived):
-        retention = sc.read_settings(options.home).retention
-    return sc.ServiceConfig(cwd=cwd, store=PatientStore(options.home), retention=retention)
+def wanted(options: RunOptions, known: Continued | None) -> Wanted:
+    """Return what the agent has to be."""
+    assert options.home is not None, "the settings are there"
+    folder = options.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
+    return Wanted(
+        home=options.home,
+        folder=folder,
+        keeps=options.keeps,
+        model=options.model,
+        continued=known.summary if known is not None else None,
+        limits=options.limits,
+        sees=bool(options.attached.images),
+    )
 
 
 async def _continued(options: RunOptions) -> Continued | None:
@@ -139,7 +155,7 @@ async def converse(
                 await talk.say(streams.err.style.dim(f"{known.short} now works in {where}."))
         nursery.start_soon(talk.mind_signals, signals)
         try:
-            if await _say(service, session_id, options.prompt) or not talk.stopped:
+            if await _say(service, session_id, options, is_new=known is None) or not talk.stopped:
                 if known is not None and known.summary.archived and options.manners.narrated:
                     await talk.say(streams.err.style.dim(f"{known.short} was archived; it is back in the list."))
                 while talk.outcome is None:
@@ -151,7 +167,7 @@ async def converse(
             with trio.move_on_after(_LAST_WORDS, shield=True):
                 await talk.break_off()
             raise
-        if options.home is not None and options.manners.narrated:
+        if options.home is not None and options.keeps and options.manners.narrated:
             short = short_id(session_id, (await service.load_service()).sessions)
             await talk.say(streams.err.style.dim(how_to_go_on(short, options.home)))
         nursery.cancel_scope.cancel(reason="the turn is over")
@@ -168,11 +184,12 @@ async def _begin(service: sc.SessionService, options: RunOptions, known: Continu
             cwd=options.cwd,
             model=options.model,
             permission_tier=options.permissions,
+            thinking=options.thinking,
         )
         return created.session_id
-    session_id = known.summary.session_id
-    if options.model is not None and options.model != known.summary.model:
-        await service.switch_model(session_id, options.model)
+    session_id, model = known.summary.session_id, options.model or known.summary.model
+    if model != known.summary.model or options.thinking is not None:
+        await service.switch_model(session_id, model, thinking=options.thinking)
     if options.cwd is not None and options.cwd != known.summary.cwd:
         await service.change_working_directory(session_id, options.cwd)
     if options.permissions is not None:
@@ -180,11 +197,25 @@ async def _begin(service: sc.SessionService, options: RunOptions, known: Continu
     return session_id
 
 
-async def _say(service: sc.SessionService, session_id: sc.SessionId, prompt: str | None) -> bool:
+async def _say(service: sc.SessionService, session_id: sc.SessionId, options: RunOptions, *, is_new: bool) -> bool:
     """Send the prompt, or go on without one; returns whether a turn was started."""
-    if prompt is None:
+    if options.prompt is None:
         return (await service.resume_session(session_id)).started
-    return (await service.send_user_message(session_id, prompt)).disposition == "started"
+    refused: sc.InvalidInput | None = None
+    try:
+        sent = await service.send_user_message(
+            session_id,
+            options.prompt,
+            images=options.attached.images,
+            files=options.attached.files,
+            output_schema=options.output_schema,
+        )
+        return sent.disposition == "started"
+    except sc.InvalidInput as error:
+        refused = error
+    if is_new:  # it would stay behind empty
+        await service.delete_session(session_id)
+    raise refused
 
 
 def _name(prompt: str) -> str | None:

@@ -14,17 +14,20 @@ import attrs
 
 import session_core as sc
 from frontends.cli import wording
+from frontends.cli.asking import helper_name
 from frontends.console.sanitise import Sanitiser
 from frontends.console.style import Style, counted
 
 Target = Literal["out", "err"]
 Piece = tuple[Target, str]
 ERASE_LINE = "\r\x1b[K"
+_PLAN_TOOL = "plan"
 
 _STATUS = {
     "starting": "starting…",
     "waiting_for_model": "waiting for the model…",
     "running_tools": "running tools…",
+    "compacting": "summing the conversation up…",
     "stopping": "stopping…",
 }
 
@@ -39,11 +42,12 @@ class _Line:
 class View:
     """Collects pieces while it is fed snapshots and events of one session; `take` hands them out."""
 
-    def __init__(self, out: Style, err: Style, *, shared: bool, live: bool) -> None:
+    def __init__(self, out: Style, err: Style, *, shared: bool, live: bool, answer: Target = "out") -> None:
         self._styles: dict[Target, Style] = {"out": out, "err": err}
         err_line = _Line()
         self._lines: dict[Target, _Line] = {"out": err_line if shared else _Line(), "err": err_line}
         self._live = live
+        self._answer: Target = answer
         self._pieces: list[Piece] = []
         self._status = False
         self._seen: dict[sc.MessageId, int] = {}  # characters of text and thinking taken from each answer
@@ -52,6 +56,8 @@ class View:
         self._sanitiser = Sanitiser()
         self._results: set[sc.CallId] = set()
         self._arguments: dict[sc.CallId, sc.JsonObject] = {}
+        self._children: dict[sc.CallId, sc.SessionId] = {}
+        self._plan: tuple[sc.PlanItem, ...] = ()
 
     def take(self) -> list[Piece]:
         """Return the pieces that were collected, in order, and forget them."""
@@ -66,6 +72,7 @@ class View:
             self._finished.add(message.message_id)
             self._seen[message.message_id] = sum(len(text) for _, text in _spoken(message))
             self._results.update(part.call_id for part in message.parts if isinstance(part, sc.ToolResultPart))
+        self._plan = snapshot.plan
 
     def event(self, envelope: sc.SessionEvent) -> None:
         """Show one event."""
@@ -83,6 +90,16 @@ class View:
                 self._withdraw(message_id)
             case sc.events.ToolCallFinished(result=result):
                 self._result(result)
+            case sc.events.ToolCallStarted(call_id=call_id, arguments=arguments):
+                self._arguments[call_id] = arguments
+            case sc.events.TaskStarted(call_id=call_id, child_id=child_id):
+                self._task(call_id, child_id)
+            case sc.events.PlanChanged(plan=plan):
+                self._show_plan(plan)
+            case sc.events.CompactionFinished():
+                self.line(wording.compacted_line(self._styles["err"], event))
+            case sc.events.FilesRestored():
+                self.line(wording.restored_line(self._styles["err"], event))
             case sc.events.ModelCallFailed(retry_at=int()):
                 self.line(wording.retry_line(self._styles["err"], event, envelope.at))
             case sc.events.ActivityChanged(activity=activity):
@@ -103,8 +120,11 @@ class View:
             self._message(message)
         for tool in snapshot.tools:
             self._arguments[tool.call_id] = tool.arguments
+            if tool.child_id is not None:
+                self._task(tool.call_id, tool.child_id)
             if tool.result is not None:
                 self._result(tool.result)
+        self._show_plan(snapshot.plan)
         if partial is not None:
             self._rest(partial.message_id, [(part.kind, str(part.text)) for part in partial.parts])
 
@@ -138,22 +158,25 @@ class View:
             style = self._styles["err"]
             self._write("err", style.dim(f"{style.symbol('✻')} "))
         elif kind == "text":
-            self._fresh("out")
+            self._fresh(self._answer)
 
     def _say(self, text: str) -> None:
         clean = self._sanitiser.feed(text)
         if self._kind == "thinking":
             self._write("err", self._styles["err"].dim(clean))
         elif self._kind == "text":
-            self._write("out", clean)
+            self._write(self._answer, clean)
 
     def _message(self, message: sc.Message) -> None:
         """Show what is still missing of a finished message."""
+        new = message.message_id not in self._finished
         self._finished.add(message.message_id)
         for call in message.tool_calls:
             self._arguments[call.call_id] = call.arguments
         if message.role == "assistant":
             self._rest(message.message_id, _spoken(message))
+            if new and sc.InterruptedPart(reason="max_tokens") in message.parts:
+                self.line(wording.cut_short(self._styles["err"], "max_tokens"))
         for part in message.parts:
             if isinstance(part, sc.ToolResultPart):
                 self._result(part)
@@ -176,9 +199,31 @@ class View:
             self.line(self._styles["err"].yellow("(this answer was withdrawn: the model call failed)"))
 
     def _result(self, result: sc.ToolResultPart) -> None:
-        if result.call_id not in self._results:
-            self._results.add(result.call_id)
-            self.line(wording.tool_line(self._styles["err"], result, self._arguments.get(result.call_id)))
+        if result.call_id in self._results:
+            return
+        self._results.add(result.call_id)
+        arguments = self._arguments.get(result.call_id)
+        if result.call_id in self._children:
+            self.line(wording.helper_line(self._styles["err"], self._helper(result.call_id), result))
+        elif result.name != _PLAN_TOOL or result.status != "success":  # the plan itself was shown
+            self.line(wording.tool_line(self._styles["err"], result, arguments))
+
+    def _task(self, call_id: sc.CallId, child_id: sc.SessionId) -> None:
+        if call_id not in self._children:
+            self._children[call_id] = child_id
+            style = self._styles["err"]
+            begun = f"{style.cyan(self._helper(call_id))} {style.dim('has begun')}"
+            self.line(f"{style.yellow(style.symbol('●'))} {begun}")
+
+    def _helper(self, call_id: sc.CallId) -> str:
+        arguments = self._arguments.get(call_id)
+        return helper_name(self._children[call_id], None if arguments is None else arguments.get("title"))
+
+    def _show_plan(self, plan: tuple[sc.PlanItem, ...]) -> None:
+        if plan != self._plan:
+            self._plan = plan
+            for line in wording.plan_lines(self._styles["err"], plan):
+                self.line(line)
 
     # --- lines --------------------------------------------------------------------------------------------------------
 

@@ -1,18 +1,22 @@
 """The lines about the work: tools, failures, approvals, outcomes. Pure functions of what happened."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import session_core as sc
-from frontends.console.figures import ago
+from frontends.console.figures import ago, dollars
 from frontends.console.sanitise import one_line
 from frontends.console.style import Style, counted, duration
 
 _TOOL_SYMBOLS = {"success": "✓", "denied": "■", "cancelled": "■", "interrupted": "■"}
-_NAME_CHARS = 40
+NAME_CHARS = 40
 _ARGUMENT_CHARS = 60
 _RESULT_CHARS = 60
 _ERROR_CHARS = 400
+_PLAN_CHARS = 100
+_PLAN_LINES = 12
+_PLAN_SYMBOLS = {"done": "✓", "in_progress": "●", "pending": "·"}
+_TOO_LONG = "the model had said as much as it may in one answer"
 
 
 def demo_notice(style: Style, model: str) -> str:
@@ -23,7 +27,7 @@ def demo_notice(style: Style, model: str) -> str:
 def continuing(style: Style, state: sc.SessionState, short: str, *, used_at: int, now: int) -> str:
     """Say which session goes on, and what became of its last turn if that did not end well."""
     messages = counted(state.earlier + len(state.messages), "message")
-    name = one_line(state.name, _NAME_CHARS)
+    name = one_line(state.name, NAME_CHARS)
     said = style.dim(f'Going on with {short} "{name}": {messages}, last used {ago(used_at, now)}.')
     reason = one_line(state.activity.message or "no reason was given", _ERROR_CHARS)
     answer = state.message(state.head)
@@ -55,7 +59,7 @@ def _plain(value: object) -> object:
 def tool_line(style: Style, result: sc.ToolResultPart, arguments: Mapping[str, sc.JsonValue] | None) -> str:
     """Return the one line that tells what became of a tool call."""
     symbol = style.symbol(_TOOL_SYMBOLS.get(result.status, "✗"))
-    name = one_line(result.name, _NAME_CHARS)
+    name = one_line(result.name, NAME_CHARS)
     call = f"{style.cyan(name)}({arguments_line(arguments or {})})"
     return f"{_mark(style, result.status, symbol)} {call} {style.dim(f'{result.status}: {_gist(result)}')}"
 
@@ -80,15 +84,9 @@ def retry_line(style: Style, failed: sc.events.ModelCallFailed, at: int) -> str:
     return f"{style.yellow(style.symbol('↻'))} {said} ({one_line(failed.kind)}){wait}"
 
 
-def approval_question(style: Style, approval: sc.Approval) -> str:
-    """Ask whether a tool may run."""
-    call = f"{one_line(approval.tool_name, _NAME_CHARS)}({arguments_line(approval.arguments)})"
-    return f"{style.yellow('?')} Allow {style.bold(call)}? [y]es once, [a]lways in this session, [N]o: "
-
-
 def approval_denied(style: Style, approval: sc.Approval) -> str:
     """Say that a tool was denied because nobody could be asked."""
-    name = one_line(approval.tool_name, _NAME_CHARS)
+    name = one_line(approval.tool_name, NAME_CHARS)
     return (
         f"{style.yellow(style.symbol('■'))} {name} needs a yes and there is no terminal to ask on: denied. "
         "Use --yes to allow every tool call."
@@ -97,8 +95,64 @@ def approval_denied(style: Style, approval: sc.Approval) -> str:
 
 def approval_allowed(style: Style, approval: sc.Approval) -> str:
     """Say that a tool was allowed because of --yes."""
-    name = one_line(approval.tool_name, _NAME_CHARS)
+    name = one_line(approval.tool_name, NAME_CHARS)
     return f"{style.yellow(style.symbol('●'))} {name} is allowed this once, because of --yes."
+
+
+def plan_lines(style: Style, plan: Sequence[sc.PlanItem]) -> list[str]:
+    """Return a plan as a short checklist; of a long one, what is next."""
+    done = sum(item.status == "done" for item in plan)
+    if not plan:
+        return [style.dim("The plan is empty now.")]
+    lines = [f"Plan: {done} of {len(plan)} done"]
+    first = next((place for place, item in enumerate(plan) if item.status != "done"), 0)
+    start = max(0, min(first - 1, len(plan) - _PLAN_LINES))
+    shown = plan[start : start + _PLAN_LINES]
+    if start:
+        lines.append(style.dim(f"  ({counted(start, 'step')} before)"))
+    lines += [_plan_line(style, item) for item in shown]
+    if left := len(plan) - start - len(shown):
+        lines.append(style.dim(f"  (and {counted(left, 'more step')})"))
+    return lines
+
+
+def _plan_line(style: Style, item: sc.PlanItem) -> str:
+    mark, text = style.symbol(_PLAN_SYMBOLS[item.status]), one_line(item.text, _PLAN_CHARS)
+    if item.status == "done":
+        return f"  {style.green(mark)} {style.dim(text)}"
+    return f"  {style.yellow(mark)} {style.bold(text)}" if item.status == "in_progress" else f"  {mark} {text}"
+
+
+def helper_line(style: Style, helper: str, result: sc.ToolResultPart) -> str:
+    """Say how the work of a child session ended; `helper` is what it is called."""
+    symbol = style.symbol(_TOOL_SYMBOLS.get(result.status, "✗"))
+    return (
+        f"{_mark(style, result.status, symbol)} {style.cyan(helper)} {style.dim(f'{result.status}: {_gist(result)}')}"
+    )
+
+
+def compacted_line(style: Style, finished: sc.events.CompactionFinished) -> str:
+    """Say what became of an attempt to sum the conversation up."""
+    if finished.status == "completed":
+        return style.dim("The conversation was long: a summary of it goes on from here.")
+    reason = one_line(finished.error or finished.status, _ERROR_CHARS)
+    return f"{style.yellow(style.symbol('●'))} The conversation could not be summed up: {reason}"
+
+
+def restored_line(style: Style, event: sc.events.FilesRestored) -> str:
+    """Say that files were brought back."""
+    figures = [
+        f"{counted(len(paths), 'file')} {what}"
+        for paths, what in ((event.restored, "restored"), (event.removed, "removed"), (event.kept, "left alone"))
+        if paths
+    ]
+    return style.dim(f"Files were brought back: {', '.join(figures) or 'none had changed'}.")
+
+
+def cut_short(style: Style, reason: str) -> str:
+    """Say why an answer ends in the middle."""
+    said = _TOO_LONG if reason == "max_tokens" else one_line(reason)
+    return style.yellow(f"{style.symbol('■')} cut short: {said}")
 
 
 def outcome_line(style: Style, outcome: sc.TurnOutcome, answer: sc.Message | None) -> str:
@@ -133,7 +187,15 @@ def _figures(outcome: sc.TurnOutcome, separator: str) -> str:
     figures = [counted(outcome.steps, "step")]
     if outcome.tool_calls:
         figures.append(counted(outcome.tool_calls, "tool call"))
-    usage = outcome.usage
-    if usage != sc.Usage():  # a model that was stopped has not told
-        figures.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
-    return separator + separator.join(figures)
+    return separator + separator.join([*figures, *usage_figures(outcome.usage)])
+
+
+def usage_figures(usage: sc.Usage) -> list[str]:
+    """Say what a model has read, written and cost, as far as it has told: a model that was stopped has not."""
+    figures = []
+    if usage.tokens:
+        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+        figures.append(f"{usage.tokens - usage.output_tokens:,} tokens in{cached}, {usage.output_tokens:,} out")
+    if usage.cost_micros:
+        figures.append(dollars(usage.cost_micros))
+    return figures

@@ -49,3 +49,11 @@ def place(path: str, home: Path | None = None) -> str:
         return "/".join(("~", *Path(path).relative_to(home or Path.home()).parts))
     except (ValueError, RuntimeError):  # it lies elsewhere, or the user has none
         return path
+
+
+def dollars(micros: int) -> str:
+    """Say how much millionths of a dollar are: $0.0042, $1.25, or less than can be told."""
+    if 0 < micros < 100:
+        return "under $0.0001"
+    amount = micros / 1_000_000
+    return f"${amount:.4f}" if amount < 0.1 else f"${amount:,.2f}"

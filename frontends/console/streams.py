@@ -2,6 +2,8 @@
 
 import os
 import sys
+import termios
+from contextlib import suppress
 
 import attrs
 import trio
@@ -35,6 +37,12 @@ class Streams:
     async def remark(self, line: str) -> None:
         """Print a line on stderr; it is ready to be printed."""
         await self.err.write(f"{line}\n")
+
+
+def forget_typed(fd: int) -> None:
+    """Throw away what was typed before a question is shown: it cannot be an answer to it."""
+    with suppress(termios.error, OSError):  # a pipe, which nobody types on
+        termios.tcflush(fd, termios.TCIFLUSH)
 
 
 async def read_answer(fd: int) -> str:

@@ -6,6 +6,7 @@
 - `listing`, `transcript`: a list of sessions and a conversation as lines for a terminal; pure functions
 - `reading`: `sessions` and `show`, which work beside a running process
 - `changing`: `rename`, `archive`, `restore`, `delete`, `fork`
+- `undo`: `undo`
 - `transfer`: `export` and `import`
 - `upkeep`: `store verify`, `rebuild`, `compact`, `stats`, `backup`, `restore`
 

@@ -8,7 +8,7 @@ import attrs
 import session_core as sc
 from frontends.cli import wording
 from frontends.console.cells import cut
-from frontends.console.figures import ago, clock_time, place
+from frontends.console.figures import ago, clock_time, dollars, place
 from frontends.console.sanitise import one_line, sanitise
 from frontends.console.style import Style, counted
 from frontends.stored.listing import ACTIVITY_WORDS
@@ -40,6 +40,7 @@ def head_lines(setting: Setting, snapshot: sc.SessionSnapshot, short: str, *, ab
         counted(snapshot.earlier + len(snapshot.messages), "message"),
         ago(snapshot.updated_at, setting.now),
         one_line(snapshot.settings.model),
+        *([dollars(snapshot.usage.cost_micros)] if snapshot.usage.cost_micros else []),
         one_line(place(snapshot.settings.cwd), _NAME_CHARS),
     ]
     more = style.symbol("…")
@@ -91,7 +92,10 @@ def _body(style: Style, message: sc.Message, arguments: Arguments) -> list[str]:
             case sc.ImagePart():
                 lines.append(style.dim("(an image)"))
             case sc.InterruptedPart(reason=reason):
-                lines.append(style.yellow(f"{style.symbol('■')} cut short: {one_line(reason)}"))
+                lines.append(wording.cut_short(style, reason))
+            case sc.FilePart(name=name, text=text):
+                many = counted(len(text.splitlines()), "line")
+                lines.append(style.dim(f"(a file: {one_line(name, _NAME_CHARS)}, {many})"))
             case sc.ToolCallPart():
                 pass  # told by its result
     return lines
@@ -123,6 +127,8 @@ def tail_lines(setting: Setting, snapshot: sc.SessionSnapshot, *, abandoned: boo
     for approval in snapshot.approvals:
         said = f"{one_line(approval.tool_name)}({wording.arguments_line(approval.arguments)})"
         lines.append(f"{style.yellow('?')} {said} waits for a yes")
+    if any(item.status != "done" for item in snapshot.plan):
+        lines += ["", *wording.plan_lines(style, snapshot.plan)]
     for item in snapshot.queue:
         text = "".join(part.text for part in item.parts if isinstance(part, sc.TextPart))
         lines.append(style.dim(f"(waits to be said: {one_line(text, _QUEUE_CHARS)})"))

@@ -1,5 +1,6 @@
 """Every test has a home of its own, so that none ever sees or touches the sessions of whoever runs it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,3 +12,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "home"
     monkeypatch.setenv("SESSION_CORE_HOME", str(place))
     return place
+
+
+@pytest.fixture(autouse=True)
+def no_real_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the keys, the settings or a server with models of whoever runs it: the demo answers."""
+    for name in os.environ:
+        if name.endswith("_API_KEY") or (name.startswith("SESSION_CORE_") and name != "SESSION_CORE_HOME"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("SESSION_CORE_MODEL", "demo")

@@ -10,8 +10,9 @@ import trio.testing
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.cli import wording
+from frontends.cli.agent import open_agent
 from frontends.cli.conversation import Manners
-from frontends.cli.run import Continued, RunOptions, converse, last_used, service_config
+from frontends.cli.run import Continued, RunOptions, converse, last_used, wanted
 from frontends.console.streams import Streams
 from frontends.console.style import Style
 from session_core.testing import scripted
@@ -25,6 +26,11 @@ PLAIN = Style()
 @pytest.fixture
 def paper() -> Streams:
     return Streams(out=Paper(), err=Paper())
+
+
+def configure(home: Path, text: str) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text(text, encoding="utf-8")
 
 
 async def known(service: sc.SessionService) -> Continued:
@@ -56,12 +62,12 @@ async def test_settings_change_only_when_asked(paper: Streams, autojump_clock: t
         before = (await service.load_session(session_id)).settings
         await converse(service, RunOptions(prompt="one"), paper, NoSignals(), await known(service))
         same = (await service.load_session(session_id)).settings
-        changing = RunOptions(prompt="two", cwd="/", permissions="bypass", model="m")
+        changing = RunOptions(prompt="two", cwd="/", permissions="full", model="m")
         await converse(service, changing, paper, NoSignals(), await known(service))
         after = (await service.load_session(session_id)).settings
 
     assert before == same
-    assert ("/", "bypass", "m") == (after.cwd, after.permission_tier, after.model)
+    assert ("/", "full", "m") == (after.cwd, after.permission_tier, after.model)
 
 
 async def test_going_on_without_a_prompt(paper: Streams, autojump_clock: trio.testing.MockClock) -> None:
@@ -125,27 +131,30 @@ async def test_ctrl_c_before_a_turn_goes_on(paper: Streams, autojump_clock: trio
     assert 130 == code
 
 
-def test_settings_of_the_home(home: Path) -> None:
+async def test_settings_of_the_home(home: Path) -> None:
     """What the home says about old sessions is heeded, but not when an archived one is just being gone on with."""
-    home.mkdir()
-    (home / "config.toml").write_text("[retention]\ndelete_archived_after_days = 30\n", encoding="utf-8")
-    options = RunOptions(prompt="x", home=home)
-    away = Continued(summary=summary("ses_a", archived=True), short="a")
+    configure(home, "[retention]\ndelete_archived_after_days = 30\n")
     asked = sc.Retention(delete_archived_after_days=30)
 
-    assert asked == service_config(options, None).retention
-    assert asked == service_config(options, Continued(summary=summary("ses_a"), short="a")).retention
-    assert sc.Retention() == service_config(options, away).retention
+    async def retention(known: Continued | None) -> sc.Retention:
+        options = RunOptions(prompt="x", home=home, cwd="/")
+        async with open_agent(wanted(options, known), progress=False) as agent:
+            return agent.service.retention
+
+    assert asked == await retention(None)
+    assert asked == await retention(Continued(summary=summary("ses_a"), short="a"))
+    assert sc.Retention() == await retention(Continued(summary=summary("ses_a", archived=True), short="a"))
 
 
-def test_wrong_settings_are_named(home: Path) -> None:
+async def test_wrong_settings_are_named(home: Path) -> None:
     """A mistake in the settings is told before anything runs; a home that is not there yet has none."""
-    options = RunOptions(prompt="x", home=home)
-    assert sc.Retention() == service_config(options, None).retention
-    home.mkdir()
-    (home / "config.toml").write_text("[retention]\nfor_ever = 1\n", encoding="utf-8")
+    asked = wanted(RunOptions(prompt="x", home=home, cwd="/", keeps=False), None)
+    async with open_agent(asked, progress=False) as agent:
+        assert sc.Retention() == agent.service.retention
+    configure(home, "[retention]\nfor_ever = 1\n")
     with pytest.raises(sc.InvalidInput, match="for_ever"):
-        service_config(options, None)
+        async with open_agent(asked, progress=False):
+            pass
 
 
 def test_the_last_used_of_a_directory() -> None:

@@ -74,6 +74,8 @@ async def test_the_prompt_from_stdin() -> None:
         (("run", "--cwd", "pyproject.toml", "hi"), "--cwd: 'pyproject.toml' is not a directory"),
         (("run", "--json", "--quiet", "hi"), "--json and --quiet exclude each other"),
         (("run", "--permissions", "all", "hi"), "argument --permissions: invalid choice: 'all'"),
+        (("run", "--continue", "--file", "x"), "--file and --output-schema go along with a prompt"),
+        (("run", "--file", "no-such-file", "hi"), "--file: 'no-such-file' cannot be read: No such file or directory"),
     ],
 )
 async def test_wrong_usage(arguments: tuple[str, ...], sentence: str) -> None:
@@ -84,11 +86,15 @@ async def test_wrong_usage(arguments: tuple[str, ...], sentence: str) -> None:
     assert ended.err.startswith(f"session-core: {sentence}")
 
 
-async def test_an_unknown_model() -> None:
-    """A model that does not exist is named together with those that do, with exit code 2."""
-    assert Ended(2, "", "session-core: there is no model called 'gpt'; known models: demo\n") == await program(
-        "run", "--model", "gpt", "hi"
-    )
+async def test_an_unknown_model(home: Path) -> None:
+    """A model that does not exist, or has no key, is refused with what to do, and nothing is kept of the attempt."""
+    assert Ended(
+        2, "", "session-core: there is no model called 'gpt'; see: session-core models --all\n"
+    ) == await program("run", "--model", "gpt", "hi")
+    ended = await program("run", "--model", "opus", "hi")
+    assert (2, "") == (ended.code, ended.out)
+    assert ended.err.endswith("cannot be used: set ANTHROPIC_API_KEY\n")
+    assert not await trio.Path(home).exists()
 
 
 async def test_a_failed_turn() -> None:
@@ -179,7 +185,9 @@ async def test_help_and_version() -> None:
 
 
 COMMANDS = [
-    *("run", "sessions", "show", "rename", "archive", "restore", "delete", "fork", "export", "import", "store", "demo"),
+    *("run", "sessions", "show", "rename", "archive", "restore", "delete", "fork", "undo", "export", "import", "store"),
+    *("config", "models", "mcp", "trust", "demo"),
+    *(f"config {task}" for task in ("show", "check", "path")),
     *(f"store {task}" for task in ("verify", "rebuild", "compact", "stats", "backup")),
 ]
 
@@ -204,7 +212,7 @@ def test_help_for_every_command(command: str, capsys: pytest.CaptureFixture[str]
     assert 0 == code
     assert shown.startswith(f"usage: session-core {command} ")
     assert ("examples:" in shown) == (command != "demo" and " " not in command)
-    assert ("--home DIR" in shown) == (command not in {"demo", "store"})
+    assert ("--home DIR" in shown) == (command not in {"demo", "store", "config"})
 
 
 @pytest.mark.parametrize(
@@ -215,6 +223,15 @@ def test_help_for_every_command(command: str, capsys: pytest.CaptureFixture[str]
         (["show"], "the following arguments are required: ID"),
         (["show", "x", "--last", "2", "--all"], "argument --all: not allowed with argument --last"),
         (["run", "--no-save", "--continue", "x"], "argument --continue: not allowed with argument --no-save"),
+        (["run", "--thinking", "hard", "x"], "argument --thinking: invalid choice: 'hard'"),
+        (["run", "--max-steps", "0", "x"], "argument --max-steps: '0' is not a number from 1 on"),
+        (["run", "--max-cost", "nan", "x"], "argument --max-cost: 'nan' is not an amount of dollars above 0"),
+        (["run", "--max-time", "-3", "x"], "argument --max-time: '-3' is not a number of seconds"),
+        (["run", "--continue", "--max-steps", "3", "x"], "--max-steps, --max-cost and --max-time are for new sessions"),
+        (["run", "--output-schema", "/", "x"], "--output-schema: '/' cannot be read: Is a directory"),
+        (["undo", "--files-only", "--conversation-only"], "argument --conversation-only: not allowed with argument"),
+        (["trust", "--list", "--remove"], "argument --remove: not allowed with argument --list"),
+        (["trust", "/no/such/place"], "DIR: there is no '/no/such/place'"),
         (["archive"], "the following arguments are required: ID"),
         (["store", "polish"], "argument task: invalid choice: 'polish'"),
     ],

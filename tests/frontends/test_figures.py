@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from frontends.console.figures import ago, clock_time, local_time, place, size
+from frontends.console.figures import ago, clock_time, dollars, local_time, place, size
 from tests.frontends._kept import NOW
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -70,3 +70,10 @@ def test_sizes(count: int, said: str) -> None:
 def test_places(path: str, said: str) -> None:
     """What lies in the user's directory is written with a ~, and only that."""
     assert said == place(path, Path("/home/me"))
+
+
+def test_dollars() -> None:
+    """Small amounts keep the digits that matter, larger ones have two."""
+    said = [dollars(micros) for micros in (0, 7, 100, 4_200, 99_999, 250_000, 1_234_567_890)]
+
+    assert ["$0.0000", "under $0.0001", "$0.0001", "$0.0042", "$0.1000", "$0.25", "$1,234.57"] == said

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 import session_core as sc
-from frontends.cli.consent import decision_of
+from frontends.cli.consent import Answer, answer_of
 from frontends.cli.conversation import Manners
 from frontends.cli.run import RunOptions, converse
 from frontends.console.streams import Streams
@@ -86,29 +86,39 @@ async def test_consent_without_a_terminal(
     assert ("because of --yes" if yes else "there is no terminal to ask on: denied") in err
 
 
-@pytest.mark.parametrize(("typed", "calls"), [("y\n", 1), ("ALWAYS\n", 1), ("\n", 0), ("what?\n", 0)])
+@pytest.mark.parametrize(
+    ("typed", "calls"), [("y\n", 1), ("s\n", 1), ("ALWAYS\n", 1), ("\n", 0), ("use x=2 instead\n", 0)]
+)
 async def test_consent_by_keyboard(typed: str, calls: int) -> None:
-    """On a terminal the person is asked, and whatever is not clearly a yes is a no."""
+    """On a terminal the person is asked; whatever is not clearly a yes is a no, and what it says reaches the model."""
     tool = scripted.ScriptedTool("danger", effects=["write"])
     keyboard, hand = os.pipe()
     os.write(hand, typed.encode())
     streams = Streams(out=Paper(), err=Paper(), keyboard=keyboard)
-    async with open_checked_service(config(two_steps(), tool)) as service:
+    provider = two_steps()
+    async with open_checked_service(config(provider, tool)) as service:
         code = await converse(service, options(), streams, NoSignals())
     os.close(hand)
     os.close(keyboard)
 
+    (result,) = [part for part in provider.requests[-1].messages[-1].parts if isinstance(part, sc.ToolResultPart)]
     assert (0, calls) == (code, len(tool.calls))
-    assert "Allow danger(x=1)?" in written(streams)[1]
+    assert (
+        "Allow danger(x=1)?\n  asked for because it changes files\n  [y]es once, [s]ession (danger),"
+        in written(streams)[1]
+    )
+    assert ("The user says: use x=2 instead" in result.text) == typed.startswith("use")
 
 
 def test_typed_answers() -> None:
-    """Yes, always and no are understood in any case, and nothing else is a yes."""
-    words = ["y", " YES \n", "a", "always", "n", "", "yesterday"]
+    """The letters and their words are understood in any case; anything else is a no with a message."""
+    words = ["y", " YES \n", "s", "Session", "a", "always", "n", "no", "", "v"]
+    decisions = [answer_of(word).decision for word in words]
 
-    assert ["allow_once", "allow_once", "allow_session", "allow_session", "deny", "deny", "deny"] == [
-        decision_of(word) for word in words
-    ]
+    assert ["allow_once"] * 2 + ["allow_session"] * 2 + ["allow_always"] * 2 + ["deny"] * 4 == decisions
+    assert Answer(decision="deny", message="yes, but not in src") == answer_of(" yes, but not in src\n")
+    assert Answer(wants_all=True) == answer_of("v\n", cut=True)
+    assert Answer(message="v") == answer_of("v\n")
 
 
 async def test_a_stop_withdraws_a_question(autojump_clock: trio.testing.MockClock, interrupts: None) -> None:

@@ -4,26 +4,31 @@ import fcntl
 import os
 import re
 import struct
+import sys
 import termios
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import trio
 
+import session_core as sc
 from tests.frontends._kept import keep_sessions, kept_sessions
 from tests.frontends._program import PROGRAM, ROOT, environment
 
 ESCAPE = "\x1b["
 
 
-async def on_terminal(*arguments: str, typed: bytes = b"", after: str = "", **env: str) -> tuple[int, str]:
+async def on_terminal(
+    *arguments: str, typed: bytes = b"", after: str = "", command: Sequence[str] = PROGRAM, **env: str
+) -> tuple[int, str]:
     """Run it on a terminal of its own, typing something once a text has appeared; returns exit code and screen."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     screen = b""
     with trio.fail_after(60):
         process = await trio.lowlevel.open_process(
-            [*PROGRAM, *arguments],
+            [*command, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -67,11 +72,31 @@ async def test_no_color_is_respected() -> None:
 async def test_a_question_on_a_terminal() -> None:
     """A tool that needs a yes is asked for on the terminal, and the answer counts."""
     arguments = ("run", "--permissions", "ask_all", "list the files")
-    code, screen = await on_terminal(*arguments, typed=b"y\n", after="[N]o:", NO_COLOR="1")
+    code, screen = await on_terminal(*arguments, typed=b"y\n", after="instead:", NO_COLOR="1")
 
     assert 0 == code
-    assert '? Allow list_files(path=".")? [y]es once, [a]lways in this session, [N]o: y\n' in screen
+    assert (
+        '? Allow list_files(path=".")?\n  asked for because it reads\n  [y]es once, [s]ession (list_files), ' in screen
+    )
     assert "list_files found" in screen
+
+
+@pytest.mark.parametrize(("typed", "left"), [(b"y\n", "blue"), (b"make it green\n", "red")])
+async def test_a_change_is_shown_before_it_is_made(tmp_path: Path, typed: bytes, left: str) -> None:
+    """A change of a file is asked for with its diff, harmless to the terminal, and only a yes makes it."""
+    poem = tmp_path / "poem.txt"
+    poem.write_text("roses\nred\n", encoding="utf-8")
+    command = [sys.executable, "-m", "tests.frontends._scripted_program"]
+    code, screen = await on_terminal(str(tmp_path), typed=typed, after="instead:", command=command, NO_COLOR="1")
+
+    assert 0 == code
+    assert "? Allow edit: " in screen
+    assert "  asked for because it changes files\n" in screen
+    assert "  --- a/poem.txt\n  +++ b/poem.txt\n" in screen
+    assert "   roses\n  -red\n  +blue \n" in screen
+    assert "\x1b" not in screen
+    assert ("denied: This call was not allowed." in screen) == (left == "red")
+    assert poem.read_text(encoding="utf-8").startswith(f"roses\n{left}")
 
 
 async def test_a_list_on_a_terminal(home: Path) -> None:
@@ -95,6 +120,20 @@ async def test_deleting_asks_on_a_terminal(home: Path, typed: bytes, code: int, 
     assert f'? Delete {one[-4:]} "count to 1" for good? [y/N] ' in screen
     assert ("nothing was deleted" in screen) == bool(left)
     assert left == list(await kept_sessions(home))
+
+
+@pytest.mark.parametrize(("typed", "code"), [(b"y\n", 0), (b"\n", 1)])
+async def test_trusting_asks_on_a_terminal(home: Path, tmp_path: Path, typed: bytes, code: int) -> None:
+    """The files that would count are listed, and only a clear yes trusts them."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "AGENTS.md").write_text("Be brief.", encoding="utf-8")
+    ended, screen = await on_terminal("trust", str(folder), typed=typed, after="[y/N]", NO_COLOR="1")
+
+    assert code == ended
+    assert "  AGENTS.md\n" in screen
+    assert f"? Trust {folder} with 1 file as listed? [y/N] " in screen
+    assert (sc.trusted_project(home, folder) is not None) == (code == 0)
 
 
 async def test_the_panel_of_the_tour() -> None:

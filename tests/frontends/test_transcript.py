@@ -188,3 +188,23 @@ def test_the_outcome_if_it_matters(activity: str, status: str, lines: list[str])
     ended = snapshot(activity=sc.Activity(name=activity), last_outcome=outcome)  # type: ignore[arg-type]
 
     assert lines == tail_lines(SETTING, ended, abandoned=True)
+
+
+def test_attached_files_and_answers_cut_short() -> None:
+    """Files that went along with a message are named, and an answer that was too long says so."""
+    said = message(1, "user", sc.TextPart(text="look"), sc.FilePart(name="a\x1b[31m.log", text="x\ny\n"))
+    cut = message(2, "assistant", sc.TextPart(text="It"), sc.InterruptedPart(reason="max_tokens"))
+    lines = message_lines(SETTING, [said, cut], {})
+
+    assert "(a file: a.log, 2 lines)" in lines
+    assert "■ cut short: the model had said as much as it may in one answer" in lines
+
+
+def test_cost_and_plan() -> None:
+    """The head tells what a session has cost, and its end what is left of the plan."""
+    plan = (sc.PlanItem(text="look", status="done"), sc.PlanItem(text="fix"))
+    costly = snapshot(usage=sc.Usage(input_tokens=1, cost_micros=250_000), plan=plan)
+
+    assert " · demo · $0.25 · /srv" in head_lines(SETTING, costly, "7k2f", abandoned=False)[1]
+    assert ["", "Plan: 1 of 2 done", "  ✓ look", "  · fix"] == tail_lines(SETTING, costly, abandoned=False)
+    assert [] == tail_lines(SETTING, snapshot(plan=plan[:1]), abandoned=False), "nothing is left of this one"

@@ -267,3 +267,106 @@ def test_a_stop_before_the_first_word() -> None:
 def test_tool_results_in_one_line(status: str, text: str, line: str) -> None:
     """Failures, denials, empty and long results each fit one safe line."""
     assert line == wording.tool_line(PLAIN, result(status, text), None)
+
+
+STEPS = (sc.PlanItem(text="look", status="done"), sc.PlanItem(text="fix\x1b[31m it", status="in_progress"))
+CHILD = sc.SessionId("ses_0123456789abcdef")
+
+
+def test_a_plan_is_a_checklist() -> None:
+    """A change of the plan shows what is done, what is being done and what is left; the tool's own line is left out."""
+    done = sc.ToolResultPart(call_id=CALL, name="plan", status="success", text="the plan has 3 steps")
+    plan = (*STEPS, sc.PlanItem(text="tell"))
+    pieces = shown(view(), ev.PlanChanged(plan=plan), ev.ToolCallFinished(result=done), ev.PlanChanged(plan=plan))
+
+    assert {"out": "", "err": "Plan: 1 of 3 done\n  ✓ look\n  ● fix it\n  · tell\n"} == texts(pieces)
+
+
+def test_a_long_plan_is_cut() -> None:
+    """Of a long plan the part around what is next is shown, and how much is not."""
+    plan = [sc.PlanItem(text=f"step {number}", status="done" if number < 20 else "pending") for number in range(50)]
+    lines = wording.plan_lines(PLAIN, plan)
+
+    assert ("Plan: 20 of 50 done", "  (19 steps before)", "  ✓ step 19", "  · step 20") == tuple(lines[:4])
+    assert "  (and 19 more steps)" == lines[-1]
+
+
+def test_a_helper_from_its_beginning_to_its_end() -> None:
+    """A child session is named by its title and id when it begins, and again with what became of it."""
+    arguments = sc.JsonObject({"title": "count\x1b[31m words", "prompt": "..."})
+    ended = sc.ToolResultPart(call_id=CALL, name="task", status="success", text="There are 7.")
+    pieces = shown(
+        view(),
+        ev.ToolCallStarted(call_id=CALL, name="task", arguments=arguments),
+        ev.TaskStarted(call_id=CALL, child_id=CHILD),
+        ev.ToolCallFinished(result=ended),
+    )
+
+    called = 'helper 89abcdef "count words"'
+    assert {"out": "", "err": f"● {called} has begun\n✓ {called} success: There are 7.\n"} == texts(pieces)
+
+
+def test_a_helper_and_a_plan_after_a_lag() -> None:
+    """What a lag has swallowed of helpers and plans is made up for once."""
+    arguments = sc.JsonObject({"title": "count", "prompt": "..."})
+    events = (
+        ev.ToolCallStarted(call_id=CALL, name="task", arguments=arguments),
+        ev.TaskStarted(call_id=CALL, child_id=CHILD),
+        ev.PlanChanged(plan=STEPS),
+    )
+    screen = view()
+    for _ in range(2):
+        screen.catch_up(snapshot_of(*events), 3)
+    said = texts(screen.take())["err"]
+
+    assert (1, 1) == (said.count('● helper 89abcdef "count" has begun'), said.count("Plan: 1 of 2 done"))
+
+
+def test_summaries_and_restored_files_are_told() -> None:
+    """A summary that took the place of a conversation, one that failed, and files that came back are a line each."""
+    pieces = shown(
+        view(),
+        ev.CompactionFinished(status="completed"),
+        ev.CompactionFinished(status="failed", error="too\x1b[31m long"),
+        ev.FilesRestored(turn_ids=(TURN,), restored=("a", "b"), removed=("c",), kept=()),
+    )
+
+    assert [
+        "The conversation was long: a summary of it goes on from here.",
+        "● The conversation could not be summed up: too long",
+        "Files were brought back: 2 files restored, 1 file removed.",
+    ] == texts(pieces)["err"].splitlines()
+
+
+def test_an_answer_that_was_too_long() -> None:
+    """An answer that ends because the model may not say more is said to be cut short, once."""
+    cut = answer(sc.TextPart(text="and so"), sc.InterruptedPart(reason="max_tokens"))
+    screen = view()
+    pieces = shown(screen, ev.MessageCompleted(message=cut))
+    screen.catch_up(snapshot_of(ev.MessageAdded(message=cut)), 1)
+
+    assert "■ cut short: the model had said as much as it may in one answer\n" == texts(pieces)["err"]
+    assert "cut short" not in texts(screen.take())["err"]
+
+
+def test_an_answer_beside_stdout() -> None:
+    """Where stdout is for something else, the answer goes to stderr too."""
+    screen = View(PLAIN, PLAIN, shared=False, live=False, answer="err")
+
+    assert {"out": "", "err": "It is so."} == texts(shown(screen, *part("text", "It is so.")))
+
+
+@pytest.mark.parametrize(
+    ("usage", "said"),
+    [
+        (sc.Usage(), []),
+        (sc.Usage(input_tokens=1_200, output_tokens=30), ["1,200 tokens in, 30 out"]),
+        (
+            sc.Usage(input_tokens=200, cache_read_tokens=1_000, output_tokens=3, cost_micros=4_200),
+            ["1,200 tokens in (1,000 cached), 3 out", "$0.0042"],
+        ),
+    ],
+)
+def test_what_a_turn_has_used(usage: sc.Usage, said: list[str]) -> None:
+    """Tokens and cost are told where they are known."""
+    assert said == wording.usage_figures(usage)

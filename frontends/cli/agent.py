@@ -1,0 +1,144 @@
+"""The agent that `run` talks to: which model, which limits, and what people should know before it begins."""
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.console.progress import Progress
+from frontends.console.sanitise import one_line
+from frontends.console.style import Style
+from frontends.stored.patience import PatientStore
+
+MCP_PATIENCE_S = 10.0
+"""How long a turn waits for MCP servers that are still starting: its model would not learn of their tools later."""
+DEMO = "demo"
+_REMARK_CHARS = 400
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """What was asked of the agent.
+
+    Attributes:
+        home: Where settings are, and sessions too if it `keeps` any.
+        folder: Where it works.
+        model: A model by its name or an alias; None takes the one of the settings.
+        continued: The session to go on with, whose model counts when none was chosen.
+        limits: What one turn may use, where that was said.
+        sees: Whether it is given images.
+    """
+
+    home: Path
+    folder: str
+    keeps: bool = True
+    model: str | None = None
+    continued: sc.SessionSummary | None = None
+    limits: sc.TurnLimits = attrs.field(factory=sc.TurnLimits)
+    sees: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Agent:
+    """What to open a service with, the model that answers, and sentences for people."""
+
+    service: sc.ServiceConfig
+    model: str
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether no real model answers."""
+        return isinstance(self.service.models.get(self.model), sc.DemoProvider)
+
+
+@asynccontextmanager
+async def open_agent(wanted: Wanted, *, progress: bool) -> AsyncGenerator[Agent]:
+    """Set the agent up for the length of the block; `progress` shows on stderr what takes long.
+
+    Raises:
+        UsageError: The model of the session cannot be used any more.
+        InvalidInput: The configuration is wrong, or the chosen model cannot be used.
+    """
+    model = wanted.model or (wanted.continued.model if wanted.continued is not None else None)
+    if model is not None:
+        await trio.to_thread.run_sync(_check_usable, wanted, model)
+    place = sc.surroundings(wanted.home, wanted.folder, keeps=wanted.keeps)
+    store = PatientStore(wanted.home) if wanted.keeps else None
+    async with sc.open_setup(place, flags={"model": model}, store=store) as setup:
+        await wait_for_servers(setup.mcp, MCP_PATIENCE_S, progress=progress)
+        yield Agent(
+            service=_service(setup.service, wanted),
+            model=setup.picked.name,
+            remarks=(*_about_model(setup, wanted), *setup.remarks, *about_servers(setup.mcp.statuses())),
+        )
+
+
+def _check_usable(wanted: Wanted, model: str) -> None:
+    folder = Path(wanted.folder)
+    config = sc.load_config(wanted.home, folder, trust=sc.trusted_project(wanted.home, folder))
+    if model == DEMO:
+        return
+    try:
+        sc.chosen_model(config, model, os.environ)
+    except sc.InvalidInput as refused:
+        if wanted.model is not None:
+            raise
+        msg = f"the model of this session cannot be used now: {refused.message}; or choose another with --model"
+        raise UsageError(msg) from refused
+
+
+def _service(config: sc.ServiceConfig, wanted: Wanted) -> sc.ServiceConfig:
+    said = {key: value for key, value in attrs.asdict(wanted.limits).items() if value is not None}
+    # An archived session may be due to be deleted: not now that somebody wants to go on with it.
+    spared = wanted.continued is not None and wanted.continued.archived
+    return attrs.evolve(
+        config,
+        turn_limits=attrs.evolve(config.turn_limits, **said),
+        retention=sc.Retention() if spared else config.retention,
+    )
+
+
+def _about_model(setup: sc.Setup, wanted: Wanted) -> list[str]:
+    picked, info = setup.picked, setup.picked.info
+    if info is None:
+        return [picked.remark] if picked.remark else []
+    told = [f"{info.name} answers: {picked.remark}"] if picked.remark else []
+    if wanted.limits.cost_micros is not None and info.prices is None:
+        told.append(f"what {info.name} costs is not known, so --max-cost cannot end a turn")
+    if wanted.sees and not info.images:
+        told.append(f"{info.name} cannot see images: it is only told that there are some")
+    return told
+
+
+async def wait_for_servers(mcp: sc.McpServers, patience_s: float, *, progress: bool) -> None:
+    """Give MCP servers that are being connected a moment to become ready."""
+    waiting = [status.name for status in mcp.statuses() if status.state == "connecting"]
+    if not waiting:
+        return
+    with Progress.on_stderr() if progress else Progress(None) as doing:
+        doing(f"connecting to MCP servers: {', '.join(waiting)}")
+        with trio.move_on_after(patience_s):
+            await mcp.until_settled()
+
+
+def about_servers(statuses: Sequence[sc.ServerStatus]) -> list[str]:
+    """Say which MCP servers cannot be used in this turn."""
+    told = []
+    for status in statuses:
+        if status.state == "failed":
+            told.append(f"the MCP server {status.name!r} cannot be used: {status.reason} (see: session-core mcp)")
+        elif status.state == "connecting":
+            told.append(f"the MCP server {status.name!r} is not ready yet; its tools come when it is")
+    return told
+
+
+def remark_lines(style: Style, remarks: Sequence[str]) -> str:
+    """Return sentences for people, a line each."""
+    mark = style.yellow(style.symbol("●"))
+    return "".join(f"{mark} {one_line(remark, _REMARK_CHARS)}\n" for remark in remarks)

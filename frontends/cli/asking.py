@@ -1,0 +1,88 @@
+"""The words of an approval: what would happen, why it is asked, and what may be answered. Pure functions."""
+
+import attrs
+
+import session_core as sc
+from frontends.cli.wording import NAME_CHARS, arguments_line
+from frontends.console.sanitise import one_line, sanitise
+from frontends.console.style import Style, counted
+
+MOST_LINES = 40
+"""What fits on a screen together with the question."""
+LONGEST_LINE = 400
+_SUMMARY_CHARS = 300
+_TITLE_CHARS = 60
+_ID_CHARS = 8
+_INDENT = "  "
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """What to put on the screen; `cut` says that not everything which would happen is in it."""
+
+    text: str
+    cut: bool
+
+
+def question(style: Style, approval: sc.Approval, helper: str | None = None, *, whole: bool = False) -> Question:
+    """Ask whether a tool may run; `helper` is the child session that wants to, and `whole` leaves nothing out."""
+    who = "" if helper is None else f"{helper} asks. "
+    lines = [f"{style.yellow('?')} {who}Allow {style.bold(_call(approval))}?"]
+    if approval.reason:
+        lines.append(style.dim(f"{_INDENT}asked for because {one_line(approval.reason, _SUMMARY_CHARS)}"))
+    shown, cut = shown_lines(style, approval.shown, whole=whole)
+    lines += shown
+    covers = f" ({one_line(approval.grant, _SUMMARY_CHARS)})" if approval.grant else ""
+    view = ", [v]iew all of it" if cut else ""
+    answers = f"[y]es once, [s]ession{covers}, [a]lways exactly this, [N]o{view}, or say what to do instead"
+    lines.append(f"{_INDENT}{answers}: ")
+    return Question(text="\n".join(lines), cut=cut)
+
+
+def _call(approval: sc.Approval) -> str:
+    name = one_line(approval.tool_name, NAME_CHARS)
+    if approval.shown:
+        return f"{name}: {one_line(approval.summary, _SUMMARY_CHARS)}"
+    return f"{name}({arguments_line(approval.arguments)})"
+
+
+def shown_lines(style: Style, shown: str, *, whole: bool) -> tuple[list[str], bool]:
+    """Return what would happen, line by line and harmless, and whether something of it was left out."""
+    every = sanitise(shown).rstrip("\n").split("\n") if shown else []
+    lines = every if whole else every[:MOST_LINES]
+    is_diff = shown.startswith("--- ")
+    cut = len(lines) < len(every)
+    told = []
+    for line in lines:
+        short = line if whole or len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}{style.symbol('…')}"
+        cut = cut or short != line
+        told.append(f"{_INDENT}{_painted(style, short) if is_diff else short}")
+    if cut:
+        left = len(every) - len(lines)
+        what = f"{counted(left, 'more line')} left out" if left else "long lines are cut"
+        told.append(style.yellow(f"{_INDENT}({what}; v shows everything)"))
+    return told, cut
+
+
+def _painted(style: Style, line: str) -> str:
+    if line.startswith("@@"):
+        return style.cyan(line)
+    if line.startswith(("+++", "---")):
+        return style.bold(line)
+    return style.green(line) if line.startswith("+") else style.red(line) if line.startswith("-") else line
+
+
+def helper_of(state: sc.SessionState, approval: sc.Approval) -> str | None:
+    """Say which child session asks, by the title of its work where that is known; None if it is the session itself."""
+    if approval.session_id is None:
+        return None
+    for tool in state.tools:
+        if tool.child_id == approval.session_id:
+            return helper_name(approval.session_id, tool.arguments.get("title"))
+    return helper_name(approval.session_id, None)
+
+
+def helper_name(child_id: sc.SessionId, title: sc.JsonValue) -> str:
+    """Return what to call a child session."""
+    called = f' "{one_line(title, _TITLE_CHARS)}"' if isinstance(title, str) and title.strip() else ""
+    return f"helper {one_line(child_id[-_ID_CHARS:])}{called}"
