@@ -9,7 +9,10 @@
 - `values`: snapshots and encoding
 - `journal`: what durability costs: publishing with the journal, commands that wait for the disk
 - `store_reading`, `store_growth`: opening a long session, a long list, many steps, memory of idle sessions
-- `store_material`: homes and turns for these
+- `agent`: steps per second of the whole agent, one session and sixteen at once
+- `dispatch`: what running a tool call the safe way adds to recording it
+- `first_token`: how long the first word of an answer takes, beside the bare HTTP client
+- `store_material`, `workshop`: homes and turns, and a service whose sessions work on command
 - `stops`: how many ticks a stop takes to arrive
 - `extras`: times worth knowing that have no target
 - `report`, `picture`: the table, `results/latest.json` and `results/latest.svg`

@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from bench.agent import measure_agent
 from bench.broadcast import measure_burst, measure_publish, measure_single, measure_stall
 from bench.commands import measure_command
+from bench.dispatch import measure_dispatch
 from bench.extras import measure_extras
+from bench.first_token import measure_first_token
 from bench.journal import measure_durable, measure_journal
 from bench.many_sessions import measure_sessions
 from bench.measure import Result, run_case
@@ -35,6 +38,9 @@ CASES: Mapping[str, Callable[[], Result]] = {
     "listing": measure_listing,
     "steps": measure_steps,
     "memory": measure_memory,
+    "agent": measure_agent,
+    "dispatch": measure_dispatch,
+    "first_token": measure_first_token,
 }
 ATTEMPTS = 3
 """A case that misses its target is run again, because noise only ever makes things look slower."""

@@ -4,37 +4,23 @@ import gc
 import math
 import multiprocessing
 import os
-import time
 import tracemalloc
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import attrs
 import trio
 import trio.testing
 
-from bench.measure import Result, collector_off
-from bench.store_material import PIECE, Conversation, add_session, open_core, scratch_directory
+from bench.measure import Result
+from bench.store_material import Conversation, add_session, open_core, scratch_directory
+from bench.workshop import OUTPUT, Spent, Workshop, least, open_workshop
 from session_core import limits
-from session_core.ids import SessionId
-from session_core.providers.base import (
-    ModelFinished,
-    ModelRequest,
-    ProviderEvent,
-    TextChunk,
-    ToolCallChunk,
-    ToolCallOpened,
-)
-from session_core.service.config import ServiceConfig
+from session_core.providers.catalogue import ModelInfo
 from session_core.service.core import ServiceCore
-from session_core.service.service import SessionService, open_session_service
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.scripted import ScriptedTool
 from session_core.vocabulary.messages import TextPart
-
-OUTPUT = "a line of some file, as a tool shows it\n" * 50
 
 # --- steps of a long session ------------------------------------------------------------------------------------------
 
@@ -44,71 +30,8 @@ TURN = 50  # steps of a turn; sessions take turns, so that a busy neighbour hits
 STEP_ROUNDS = 3
 
 
-class StepModel:
-    """A model that says something and calls a tool, `steps_left` times, and then only says something."""
-
-    def __init__(self) -> None:
-        self.steps_left = 0
-        self.longest_request = 0
-
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncGenerator[ProviderEvent, None]]:
-        """Answer one model call."""
-        self.steps_left -= 1
-        self.longest_request = max(self.longest_request, len(request.messages))
-        async with aclosing(self._answer(last=self.steps_left <= 0)) as answer:
-            yield answer
-
-    async def _answer(self, *, last: bool) -> AsyncGenerator[ProviderEvent, None]:
-        for _ in range(5):
-            await trio.lowlevel.checkpoint()
-            yield TextChunk(text=PIECE)
-        if not last:
-            yield ToolCallOpened(name="look")
-            yield ToolCallChunk(text="{}")
-        yield ModelFinished()
-
-
-@attrs.frozen
-class Spent:
-    """What something took, in seconds: by the clock, and of the processor in all threads."""
-
-    wall: float = 0
-    cpu: float = 0
-
-    def plus(self, other: "Spent") -> "Spent":
-        """Return the sum of both."""
-        return Spent(self.wall + other.wall, self.cpu + other.cpu)
-
-
-@attrs.frozen
-class Workshop:
-    """A service with a home of its own, whose sessions can be told to work for so many steps."""
-
-    service: SessionService
-    model: StepModel
-
-    async def new_session(self) -> SessionId:
-        """Make a session."""
-        return (await self.service.create_session()).session_id
-
-    async def work(self, session_id: SessionId, steps: int) -> Spent:
-        """Let a session work for one turn."""
-        self.model.steps_left = steps
-        with collector_off():
-            wall, cpu = time.perf_counter(), time.process_time()
-            sent = await self.service.send_user_message(session_id, "Go on.")
-            await self.service.wait_for_turn(session_id, sent.turn_id)
-            return Spent(time.perf_counter() - wall, time.process_time() - cpu)
-
-
-@asynccontextmanager
-async def open_workshop(home: Path) -> AsyncGenerator[Workshop]:
-    """Run a service on a store."""
-    model, tool = StepModel(), ScriptedTool("look", run=OUTPUT)
-    config = ServiceConfig(models={"m": model}, tools=(tool,), store=SqliteStore(home), cwd="/")
-    async with open_session_service(config) as service:
-        yield Workshop(service, model)
+KNOWN = {"m": ModelInfo(name="m", provider="measured", api_id="m", context_tokens=10_000_000)}
+"""A model of which the context is known, as of most: its requests are fitted to that. So large, nothing is cut."""
 
 
 def measure_steps() -> Result:
@@ -117,40 +40,45 @@ def measure_steps() -> Result:
 
 
 async def _steps(steps: int, rounds: int) -> Result:
-    first: list[Spent] = []
-    last: list[Spent] = []
     with scratch_directory() as place:
-        async with open_workshop(place / "old") as old, open_workshop(place / "new") as new:
-            long = await old.new_session()
-            for _ in range((steps - COMPARED) // TURN):
-                await old.work(long, TURN)
-            for _ in range(rounds):
-                fresh, first_steps, last_steps = await new.new_session(), Spent(), Spent()
-                for _ in range(COMPARED // TURN):
-                    first_steps = first_steps.plus(await new.work(fresh, TURN))
-                    last_steps = last_steps.plus(await old.work(long, TURN))
-                first.append(first_steps)
-                last.append(last_steps)
+        async with (
+            open_workshop(SqliteStore(place / "old"), KNOWN) as old,
+            open_workshop(SqliteStore(place / "new"), KNOWN) as new,
+        ):
+            first, last = await _first_and_last(old, new, steps, rounds)
         longest = old.model.longest_request
-    ms = {
-        "first 100 steps, ms per step": min(each.wall for each in first),
-        "last 100 steps, ms per step": min(each.wall for each in last),
-        "first 100 steps, ms of CPU per step": min(each.cpu for each in first),
-        "last 100 steps, ms of CPU per step": min(each.cpu for each in last),
-    }
-    wall_first, wall_last, cpu_first, cpu_last = ms.values()
     return Result(
         name="steps",
         title="the last 100 steps of a session of 2,000 / the first 100",
-        ratio=wall_last / wall_first,
+        ratio=last.wall / first.wall,
         target=1.2,
         comparison="at most",
         details={
-            **{name: seconds / COMPARED * 1e3 for name, seconds in ms.items()},
-            "CPU, ratio": cpu_last / cpu_first,
+            "first 100 steps, ms per step": first.wall / COMPARED * 1e3,
+            "last 100 steps, ms per step": last.wall / COMPARED * 1e3,
+            "first 100 steps, ms of CPU per step": first.cpu / COMPARED * 1e3,
+            "last 100 steps, ms of CPU per step": last.cpu / COMPARED * 1e3,
+            "CPU, ratio": last.cpu / first.cpu,
             "messages in the longest request": longest,
         },
     )
+
+
+async def _first_and_last(old: Workshop, new: Workshop, steps: int, rounds: int) -> tuple[Spent, Spent]:
+    """Return the least that the first steps of a session took, and the last ones of a session of so many."""
+    first: list[Spent] = []
+    last: list[Spent] = []
+    long = await old.new_session()
+    for _ in range((steps - COMPARED) // TURN):
+        await old.work(long, TURN)
+    for _ in range(rounds):
+        fresh, first_steps, last_steps = await new.new_session(), Spent(), Spent()
+        for _ in range(COMPARED // TURN):
+            first_steps = first_steps.plus(await new.work(fresh, TURN))
+            last_steps = last_steps.plus(await old.work(long, TURN))
+        first.append(first_steps)
+        last.append(last_steps)
+    return least(first), least(last)
 
 
 # --- memory of idle sessions ------------------------------------------------------------------------------------------

@@ -51,9 +51,11 @@ async def open_core(
         nursery.cancel_scope.cancel()
 
 
-def add_session(core: ServiceCore, session_id: SessionId | None = None, *, name: str = "measured") -> Session:
+def add_session(
+    core: ServiceCore, session_id: SessionId | None = None, *, name: str = "measured", cwd: str = "/"
+) -> Session:
     """Make a session at rest."""
-    created = ev.SessionCreated(name=name, settings=Settings(model="m", cwd="/"))
+    created = ev.SessionCreated(name=name, settings=Settings(model="m", cwd=cwd))
     return core.add_session(session_id or new_session_id(), created, None)
 
 
@@ -106,7 +108,7 @@ class Conversation:
             ev.MessageCompleted(message=message),
         ]
 
-    def _message(self, role: str, parts: tuple[TextPart | ImagePart | ToolCallPart, ...], turn_id: TurnId) -> Message:
+    def _message(self, role: str, parts: tuple[UserPart | ToolCallPart, ...], turn_id: TurnId) -> Message:
         assistant = role == "assistant"
         parent, self._head = self._head, MessageId(new_id("msg"))
         return Message(

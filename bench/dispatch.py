@@ -1,0 +1,198 @@
+"""What it costs to run a tool the safe way: schema, hooks, permissions, a durable start, events, one result."""
+
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import trio
+
+from bench.measure import Result, collector_off
+from bench.store_material import add_session, open_core, scratch_directory
+from session_core.agent.hooks import HookName
+from session_core.agent.tool_runner import ToolRunner, ToolSetting
+from session_core.ids import CallId, MessageId, SessionId, TurnId, new_id, now_ms
+from session_core.session.desk import TurnDesk
+from session_core.session.session import Work
+from session_core.storage.memory import MemoryStore
+from session_core.tools.base import Tool, ToolContext, ToolOutput
+from session_core.tools.read import Read
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart
+from session_core.vocabulary.tools import Effect, ToolSpec
+
+STEPS = 50
+ROUNDS = 10
+AT_ONCE = 8  # calls of a step that run side by side
+ARGUMENTS = JsonObject({"path": "src/some/module.py", "lines": 400})
+DONE = ToolOutput(text="done")
+
+
+class NoOp:
+    """A tool with the parameters of a real one that does nothing at all."""
+
+    spec: ToolSpec = Read.spec
+    effects: frozenset[Effect] = frozenset({"read"})
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Do nothing."""
+        return DONE
+
+
+class Onlooker:
+    """An extension that is asked before and after each call and changes nothing."""
+
+    def handles(self, hook: HookName) -> bool:
+        """Want to see the calls."""
+        return hook in {"tool_call", "tool_result"}
+
+    async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject:
+        """Change nothing."""
+        return value
+
+
+class Bench:
+    """A session in the middle of a turn, whose model calls tools."""
+
+    def __init__(self, desk: TurnDesk) -> None:
+        self.desk = desk
+
+    def called(self, tool: str, calls: int) -> Message:
+        """Let the model call a tool so many times in one answer."""
+        desk, message_id = self.desk, MessageId(new_id("msg"))
+        parts = tuple(
+            ToolCallPart(call_id=CallId(new_id("call")), name=tool, arguments=ARGUMENTS) for _ in range(calls)
+        )
+        parent = desk.state.head
+        message = Message(
+            message_id=message_id,
+            parent_id=parent,
+            role="assistant",
+            parts=parts,
+            created_at=now_ms(),
+            turn_id=desk.turn_id,
+            model="m",
+        )
+        desk.record(ev.MessageStarted(message_id=message_id, parent_id=parent, turn_id=desk.turn_id, model="m"))
+        desk.record(ev.MessageCompleted(message=message))
+        return message
+
+    def record_only(self, message: Message) -> None:
+        """Record what the calls of a message leave behind, and do nothing else."""
+        for call in message.tool_calls:
+            self.desk.record(ev.ToolCallStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
+        for call in message.tool_calls:
+            result = ToolResultPart(call_id=call.call_id, name=call.name, status="success", text=DONE.text)
+            self.desk.record(ev.ToolCallFinished(result=result))
+        self.desk.record(
+            ev.ToolResultsCommitted(
+                message_id=MessageId(new_id("msg")),
+                parent_id=message.message_id,
+                turn_id=self.desk.turn_id,
+                call_ids=tuple(call.call_id for call in message.tool_calls),
+            )
+        )
+
+    def context(self) -> ToolContext:
+        """What a tool gets that is called directly."""
+        settings = self.desk.state.settings
+        return ToolContext(
+            call_id=CallId("call"), cwd=settings.cwd, sandbox=settings.sandbox, report=lambda _text: None
+        )
+
+
+@asynccontextmanager
+async def open_bench(cwd: str) -> AsyncGenerator[Bench]:
+    """Begin a turn in a session that is kept in memory."""
+    async with open_core(MemoryStore()) as core:
+        session = add_session(core, cwd=cwd)
+        work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
+        session.record(ev.TurnStarted(turn_id=work.turn_id))
+        session.work = work
+        yield Bench(TurnDesk(session, work, approval_timeout_ms=1_000))
+
+
+def measure_dispatch() -> Result:
+    """All that is done to a tool call costs little beside recording that it happened."""
+    return trio.run(_dispatch, STEPS, ROUNDS)
+
+
+async def _dispatch(steps: int, rounds: int) -> Result:
+    with scratch_directory() as place:
+        file = place / "src" / "some" / "module.py"
+        file.parent.mkdir(parents=True)
+        file.write_text("x = 1\n" * 100, encoding="utf-8")
+        async with open_bench(str(place)) as bench:
+            us = await _times(bench, steps, rounds)
+    return Result(
+        name="dispatch",
+        title="a tool call through the runner, with a tool that does nothing / recording its events alone",
+        ratio=us["through the runner"] / us["events alone"],
+        target=5,
+        comparison="at most",
+        details={
+            "the tool called directly, µs of CPU": us["direct"],
+            "its events recorded without running anything, µs of CPU": us["events alone"],
+            "a call through the runner, µs of CPU": us["through the runner"],
+            "8 calls of one step through the runner, µs of CPU per call": us["side by side"] / AT_ONCE,
+            "a call through the runner with an extension that watches, µs of CPU": us["with an extension"],
+            "reading a small file directly, µs of CPU": us["read"],
+            "reading a small file through the runner, µs of CPU": us["read through the runner"],
+            "reading a small file, through the runner / directly": us["read through the runner"] / us["read"],
+        },
+    )
+
+
+async def _times(bench: Bench, steps: int, rounds: int) -> Mapping[str, float]:
+    """Return the best time of each way to run a step's calls, in µs."""
+    no_op, read = NoOp(), Read()
+    context = bench.context()
+    plain, real = _runner(bench, no_op), _runner(bench, read)
+    watched = _runner(bench, no_op, ToolSetting(hooks=Onlooker()))
+
+    async def direct(_message: Message) -> None:
+        await no_op.run(ARGUMENTS, context)
+
+    async def read_directly(_message: Message) -> None:
+        await read.run(ARGUMENTS, context)
+
+    async def events_alone(message: Message) -> None:
+        bench.record_only(message)
+
+    ways: list[tuple[str, Callable[[Message], Awaitable[None]], int]] = [
+        ("direct", direct, 1),
+        ("events alone", events_alone, 1),
+        ("through the runner", plain, 1),
+        ("side by side", plain, AT_ONCE),
+        ("with an extension", watched, 1),
+        ("read", read_directly, 1),
+        ("read through the runner", real, 1),
+    ]
+    best: dict[str, float] = {}
+    for _ in range(rounds):
+        for name, way, calls in ways:
+            spent = await _time(bench, way, calls, steps)
+            best[name] = min(spent, best.get(name, spent))
+    return best
+
+
+def _runner(bench: Bench, tool: Tool, setting: ToolSetting | None = None) -> Callable[[Message], Awaitable[None]]:
+    async def run(message: Message) -> None:
+        await ToolRunner(bench.desk, {tool.spec.name: tool}, setting).run(message, ())
+
+    return run
+
+
+async def _time(bench: Bench, way: Callable[[Message], Awaitable[None]], calls: int, steps: int) -> float:
+    """Take steps one way and return what the calls of one took, in µs of CPU; the model's part is not counted."""
+    spent = 0.0
+    with collector_off():
+        for _ in range(steps):
+            message = bench.called(NoOp.spec.name, calls)
+            started = time.process_time()
+            await way(message)
+            spent += time.process_time() - started
+            if bench.desk.state.head == message.message_id:
+                bench.record_only(message)  # a tool called directly leaves its call without an answer
+            await trio.lowlevel.checkpoint()
+    return spent / steps * 1e6
