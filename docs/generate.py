@@ -2,7 +2,7 @@
 
 - `commands.md` as a whole: from the command classes, their replies, and the errors that their handlers can raise
 - `vocabulary.md` as a whole: every other class that travels, from its annotations and docstring
-- the table in `activity.md`: from the rules of `session_core.session.activity`
+- the tables of other pages, each between two marks: see `docs.tables`
 
 `tests/docs/test_generated.py` fails when a file is not what this module would write.
 """
@@ -10,21 +10,20 @@
 # ruff: noqa: INP001 - a folder of documents, not a package
 
 import inspect
-import re
 from pathlib import Path
 from typing import Any, get_args
 
 import attrs
 
 from docs.handler_errors import Refusal, refusals
-from session_core.session.activity import rules_as_markdown
+from docs.tables import filled
 from session_core.vocabulary import conversation_events, events, messages, sessions, snapshots, work_events
 from session_core.vocabulary.checks import describe
 from session_core.vocabulary.commands import COMMANDS, Command, reply_type
 from session_core.wire.catalogue import is_list, is_literal, tag_of, wire_classes, wire_fields, without_none
 
 HERE = Path(__file__).parent
-TABLE = re.compile(r"(<!-- generated: activity rules -->\n).*?(<!-- end -->)", re.DOTALL)
+MADE_HERE = ("commands.md", "vocabulary.md")
 
 GROUPS = (
     ("Sessions", "CreateSession"),
@@ -168,19 +167,11 @@ def _type_shown(hint: Any) -> str:
     return describe(hint)
 
 
-def activity_markdown(text: str) -> str:
-    """Return the text of `activity.md` with a fresh table in it."""
-    return TABLE.sub(lambda found: found[1] + "\n" + rules_as_markdown() + "\n" + found[2], text)
-
-
 def generated() -> dict[Path, str]:
-    """Return what each generated file should hold."""
-    activity = HERE / "activity.md"
-    return {
-        HERE / "commands.md": commands_markdown(),
-        HERE / "vocabulary.md": vocabulary_markdown(),
-        activity: activity_markdown(activity.read_text(encoding="utf-8")),
-    }
+    """Return what each page should hold that is generated, as a whole or in parts."""
+    pages = sorted(path for path in HERE.glob("*.md") if path.name not in MADE_HERE)
+    with_tables = {path: filled(path.read_text(encoding="utf-8")) for path in pages}
+    return {HERE / "commands.md": commands_markdown(), HERE / "vocabulary.md": vocabulary_markdown()} | with_tables
 
 
 if __name__ == "__main__":

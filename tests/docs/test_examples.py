@@ -20,6 +20,10 @@ EXPECTED = {
         r"the stopped session kept its half answer, marked as interrupted: True\nwatched: idle\nbackground: stopped\n"
     ),
     "own_tool": (r"buy milk -> save_note: success\nthe password is 1234 -> save_note: denied\nnotes: \['buy milk'\]\n"),
+    "agent_with_hooks": (
+        r'tool_call: {"room":"bedroom"}\ntool_call: {"room":"kitchen"}\ntool_result: {"room":"kitchen"}\n'
+        r'completed {"celsius":21}\n'
+    ),
     "resume_after_lag": (
         r"first visit: +1 snapshot, 0 messages\nshort absence: +0 snapshots, 2 messages\n"
         r"long absence: +1 snapshot, because the cursor was: Resync\(reason='expired', missed=None\)\n"

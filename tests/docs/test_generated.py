@@ -1,11 +1,18 @@
 """What the documents take from the code is what the code says."""
 
+import re
+from typing import get_args
+
 import pytest
 
-from docs.generate import HERE, activity_markdown, commands_markdown, generated, vocabulary_markdown
+from docs.generate import HERE, commands_markdown, generated, vocabulary_markdown
 from docs.handler_errors import Refusal, refusals
+from docs.tables import TABLES, filled
+from session_core.agent.hooks import HookName
+from session_core.protocols.driver import Action
 from session_core.session.activity import rules_as_markdown
 from session_core.vocabulary import commands as c
+from session_core.vocabulary.sessions import PermissionTier
 from session_core.wire.catalogue import wire_classes
 
 
@@ -21,13 +28,20 @@ def test_the_activity_table_is_the_one_of_the_code() -> None:
     assert rules_as_markdown() in (HERE / "activity.md").read_text(encoding="utf-8")
 
 
-def test_a_stale_activity_table_is_replaced() -> None:
+def test_a_stale_table_is_replaced() -> None:
     """Whatever stands between the two marks gives way to a fresh table, and the text around it stays."""
     stale = "before\n<!-- generated: activity rules -->\nold\n<!-- end -->\nafter\n"
 
-    assert activity_markdown(stale) == (
-        f"before\n<!-- generated: activity rules -->\n\n{rules_as_markdown()}\n<!-- end -->\nafter\n"
+    assert (
+        filled(stale) == f"before\n<!-- generated: activity rules -->\n\n{rules_as_markdown()}\n<!-- end -->\nafter\n"
     )
+
+
+def test_every_table_has_its_place() -> None:
+    """Each table that can be made stands in exactly one page."""
+    text = "".join(path.read_text(encoding="utf-8") for path in HERE.glob("*.md"))
+
+    assert dict.fromkeys(TABLES, 1) == {name: text.count(f"<!-- generated: {name} -->") for name in TABLES}
 
 
 def test_every_command_is_listed() -> None:
@@ -63,3 +77,28 @@ def test_every_class_that_travels_is_listed() -> None:
 def test_errors_are_found_in_the_handlers(command: type[c.Command[object]], expected: set[Refusal]) -> None:
     """The errors of a command are those its handler raises, itself and through what it calls, each with its field."""
     assert expected == refusals(command)
+
+
+def test_every_hook_place_is_described() -> None:
+    """The page about the agent has a row for every hook place, and for none that does not exist."""
+    page = (HERE / "agent.md").read_text(encoding="utf-8")
+    table = page.partition("## Hooks")[2].partition("## ")[0]
+
+    assert sorted(get_args(HookName)) == sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+
+
+def test_every_action_of_a_driver_is_described() -> None:
+    """The page about the agent has a row for every action that a driver can ask for."""
+    page = (HERE / "agent.md").read_text(encoding="utf-8")
+    table = page.partition("## Driver and interpreter")[2].partition("## ")[0]
+
+    assert sorted(cls.__name__ for cls in get_args(Action)) == sorted(
+        re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    )
+
+
+def test_every_tier_is_explained_at_first_sight() -> None:
+    """The README names every permission tier."""
+    table = (HERE.parent / "README.md").read_text(encoding="utf-8").partition("| tier |")[2]
+
+    assert list(get_args(PermissionTier)) == re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)[:5]

@@ -1,0 +1,138 @@
+"""The tables inside the pages that the code knows best; `docs.generate` puts each between its marks.
+
+A mark is `<!-- generated: NAME -->`, with a NAME of `TABLES`, and ends at the next `<!-- end -->`.
+"""
+
+# ruff: noqa: INP001 - a folder of documents, not a package
+
+import inspect
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, get_args
+
+import trio
+
+import session_core as sc
+from session_core.agent.permissions import CallFacts, decide
+from session_core.confine.protected import PROTECTED
+from session_core.confine.secrets import SECRET_PATHS
+from session_core.providers.catalogue import BUILT_IN_PROVIDERS, PER_MILLION, Prices, built_in_models
+from session_core.session.activity import rules_as_markdown
+
+_MARKED: Final = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_WIDTH: Final = 118
+_VERDICTS: Final = {"allow": "runs", "ask": "asks", "deny": "refused"}
+_KINDS: Final = {
+    "anthropic": "Messages",
+    "openai_chat": "Chat Completions",
+    "openai_responses": "Responses",
+}
+
+
+def filled(text: str) -> str:
+    """Return the text of a page with fresh tables in it."""
+    return _MARKED.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", text)
+
+
+def tools_table() -> str:
+    """Every tool of a coding agent, as `open_setup` puts it together."""
+    rows = [
+        (f"`{tool.spec.name}`", _first_sentence(tool), ", ".join(sorted(tool.effects)))
+        for tool in trio.run(_tools_of_an_agent)
+    ]
+    return _table(("tool", "what it does", "effects"), rows)
+
+
+async def _tools_of_an_agent() -> tuple[sc.Tool, ...]:
+    with tempfile.TemporaryDirectory() as folder:
+        # With a key nobody is asked whether a model runs on this machine, and the demo's own tools are left out.
+        place = sc.Place(
+            home=Path(folder, "home"), folder=folder, environ={"ANTHROPIC_API_KEY": "not-a-key"}, keeps=False
+        )
+        async with sc.open_setup(place) as setup:
+            return setup.service.tools
+
+
+def _first_sentence(tool: sc.Tool) -> str:
+    paragraph = inspect.cleandoc(type(tool).__doc__ or "").split("\n\n")[0]
+    return re.split(r"[.;](?:\s|$)", paragraph)[0]
+
+
+def tiers_table() -> str:
+    """What becomes of a call in each tier, by what it does."""
+    effects: tuple[sc.Effect, ...] = get_args(sc.Effect)
+    rows = [(f"`{tier}`", *(_verdict(tier, effect) for effect in effects)) for tier in get_args(sc.PermissionTier)]
+    return _table(("tier", *(f"`{effect}`" for effect in effects)), rows)
+
+
+def _verdict(tier: sc.PermissionTier, effect: sc.Effect) -> str:
+    call = CallFacts(tool="any", effects=frozenset({effect}), grant="any", fingerprint="")
+    return _VERDICTS[decide(tier, call).decision]
+
+
+def protected_list() -> str:
+    """The paths in a project that no tool changes without a yes."""
+    return _listed(PROTECTED)
+
+
+def secrets_list() -> str:
+    """The places in a user's home directory that commands do not see."""
+    return _listed(f"~/{path}" for path in SECRET_PATHS)
+
+
+def providers_table() -> str:
+    """Who can be asked without any configuration."""
+    rows = [
+        (f"`{each.name}`", _KINDS[each.kind], each.base_url, f"`{each.key_env}`" if each.key_env else "none needed")
+        for each in BUILT_IN_PROVIDERS
+    ]
+    return _table(("provider", "interface", "address", "key"), rows)
+
+
+def models_table() -> str:
+    """The models that are known without any configuration, in the order in which one is picked."""
+    rows = [
+        (
+            f"`{each.name}`",
+            ", ".join(f"`{alias}`" for alias in each.aliases),
+            f"{each.context_tokens:,}",
+            _price(each.prices),
+            each.thinking,
+        )
+        for each in built_in_models()
+    ]
+    return _table(("model", "alias", "context", "$ in / out", "thinking"), rows)
+
+
+def _price(prices: Prices | None) -> str:
+    return "?" if prices is None else f"{prices.input / PER_MILLION:g} / {prices.output / PER_MILLION:g}"
+
+
+def _listed(paths: Iterable[str]) -> str:
+    """Return paths as lines of a paragraph."""
+    lines = [""]
+    for path in paths:
+        word = f"`{path}`"
+        if lines[-1] and len(f"{lines[-1]}, {word}") > _WIDTH:
+            lines[-1] += ","
+            lines.append("")
+        lines[-1] += f", {word}" if lines[-1] else word
+    return "\n".join(lines) + "\n"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+TABLES: Final[dict[str, Callable[[], str]]] = {
+    "activity rules": rules_as_markdown,
+    "tools": tools_table,
+    "tiers": tiers_table,
+    "protected": protected_list,
+    "secrets": secrets_list,
+    "providers": providers_table,
+    "models": models_table,
+}
