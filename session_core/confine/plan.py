@@ -13,7 +13,7 @@ from session_core.confine.contents import WorkspaceRefused
 from session_core.confine.protected import PROTECTED
 from session_core.confine.secrets import clean_environment, open_sockets, secret_paths
 
-_PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108 - each sandbox gets empty ones of its own
+PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108 - each sandbox gets empty ones of its own
 _COVERED: Final = ("/run", "/var/run", "/var/lib/docker", "/var/lib/containerd", "/sys/firmware")
 _STAYS_VISIBLE: Final = ("/run/current-system", "/run/opengl-driver")
 """Where one system keeps its programs."""
@@ -60,7 +60,7 @@ class SandboxPlan:
     protected: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
-    private: tuple[str, ...] = _PRIVATE
+    private: tuple[str, ...] = PRIVATE
     hidden_folders: tuple[str, ...] = ()
     hidden_files: tuple[str, ...] = ()
     network: bool = False
@@ -113,7 +113,7 @@ def plan_sandbox(
             guarded.add(each, path)
     covered = tuple(dict.fromkeys(_real(path) for path in _COVERED if os.path.isdir(path)))
     secrets = [*secret_paths(user_home), *(os.path.realpath(path) for path in hidden if os.path.exists(path))]
-    masked = _uncovered((*secrets, *open_sockets()), over=(*covered, *_PRIVATE), under=(*writable, *readable))
+    masked = _uncovered((*secrets, *open_sockets()), over=(*covered, *PRIVATE), under=(*writable, *readable))
     folders = tuple(path for path in masked if os.path.isdir(path))
     visible = [path for path in readable if path not in writable]
     visible += [path for path in _STAYS_VISIBLE if os.path.exists(path)]

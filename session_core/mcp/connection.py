@@ -58,6 +58,9 @@ class Pace:
     listing: float = 0.1
 
 
+WITHOUT_SDK = "the package for MCP is missing; install it with: pip install 'session-core[mcp]'"
+
+
 class Connection:
     """The connection to one server."""
 
@@ -81,7 +84,11 @@ class Connection:
         """Keep the server connected until cancelled; raises nothing else."""
         if self.config.disabled:
             return
-        await load_sdk()
+        try:
+            await load_sdk()
+        except ImportError:
+            self._set(state="failed", reason=WITHOUT_SDK, attempts=1, gave_up=True)
+            return
         failures = 0
         while True:
             begun = trio.current_time()

@@ -1,5 +1,6 @@
 """Commands that run on while the model does other things, until they, their session or the service end."""
 
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,6 +13,8 @@ from session_core.ids import SessionId
 from session_core.tools.base import ToolFailed
 from session_core.tools.confined import Confinement, launched
 from session_core.tools.process import run_in_group
+
+log = logging.getLogger(__name__)
 
 MAX_RUNNING_PER_SESSION: Final = 8
 """A model that starts more has lost track of them."""
@@ -109,6 +112,13 @@ async def run(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run one job to its end; it has started when its program has."""
+    started = False
+
+    def tell() -> None:
+        nonlocal started
+        started = True
+        task_status.started()
+
     try:
         with job.scope:
             async with launched(job.command, confinement) as launch:
@@ -119,10 +129,14 @@ async def run(
                     on_output=job.hear,
                     output_limit=0,
                     timeout_ms=timeout_ms,
-                    on_start=lambda: task_status.started(),  # noqa: PLW0108 - another linter looks for the call
+                    on_start=tell,
                     bubblewrap=launch.bubblewrap,
                 )
             job.end("finished", outcome.exit_code, timed_out=outcome.timed_out)
+    except OSError as error:
+        if not started:
+            raise
+        log.warning("a command in the background was lost: %s", error)  # it ends no other
     finally:
         if not job.ended.is_set():
             job.end("stopped")

@@ -1,6 +1,7 @@
 """How a command is run: in a sandbox as the session's policy says, or not at all without a person's yes."""
 
 import os
+import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,9 +12,10 @@ import trio
 
 from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.confine.contents import WorkspaceRefused
-from session_core.confine.plan import SandboxPlan, hold_places, plan_sandbox, without_vanished
+from session_core.confine.plan import PRIVATE, SandboxPlan, hold_places, plan_sandbox, without_vanished
 from session_core.confine.protected import PROTECTED
 from session_core.confine.secrets import clean_environment, hidden_places
+from session_core.confine.walking import is_beneath
 from session_core.tools.base import ToolContext, ToolFailed
 
 QUIET: Final = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "TERM": "dumb"}
@@ -170,6 +172,12 @@ class ConfinedReading:
         return sandbox_argv(command, self.plan, self.bubblewrap)
 
 
+def _own_program() -> tuple[str, ...]:
+    """Where the interpreter and this program are, if a sandbox would otherwise cover them by an empty folder."""
+    places = dict.fromkeys((sys.prefix, sys.base_prefix, str(Path(__file__).parent)))
+    return tuple(place for place in places if is_beneath(os.path.realpath(place), PRIVATE))
+
+
 async def confine_reading(context: ToolContext, environment: Mapping[str, str]) -> ConfinedReading:
     """Find out how to run a program that opens files by their paths, which somebody may swap for links meanwhile.
 
@@ -185,7 +193,11 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
             context.cwd,
             user_home=str(Path.home()),
             environment={},
-            readable_roots=(*context.sandbox.writable_roots, *((context.outputs,) if context.outputs else ())),
+            readable_roots=(
+                *context.sandbox.writable_roots,
+                *((context.outputs,) if context.outputs else ()),
+                *_own_program(),
+            ),
             hidden=(*context.hidden, *hidden_places()),
             read_only=True,
         )

@@ -46,7 +46,7 @@ class Namespace:
             heard += piece
             if b"}" in piece:
                 break
-        with suppress(ValueError, KeyError, TypeError, ProcessLookupError):
+        with suppress(ValueError, KeyError, TypeError, OSError):
             first = int(json.loads(heard)["child-pid"])
             self._handle = os.pidfd_open(first)
             self._first = first

@@ -30,6 +30,7 @@ from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import ToolResultPart
 from session_core.vocabulary.sessions import Approval, Decision, PermissionTier, SandboxPolicy, TurnOutcome
 from session_core.wire.codec import encode
+from tests.session_core.confine._place import world_base
 
 CANARY: Final = "canary-5d1c7e"
 """In every secret, and nowhere else."""
@@ -96,7 +97,7 @@ class _WatchedStore(SqliteStore):
 
 def make_folder(name: str) -> Path:
     """Make a folder that is not beneath /tmp, which every sandbox has for itself."""
-    base = Path(os.environ.get("SANDBOX_TEST_FOLDER") or Path(__file__).parents[2] / ".pytest_cache")
+    base = world_base()
     folder = base.absolute() / "hostile" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -17,6 +17,7 @@ import trio
 
 from session_core.confine.bubblewrap import sandbox_argv
 from session_core.confine.plan import ResourceLimits, SandboxPlan, hold_places
+from tests.session_core.confine._place import world_base
 from tests.session_core.confine._sandbox import CANARY, World, make_world
 
 _CALL = "import ctypes,os; c=ctypes.CDLL(None,use_errno=True); r=c.{}; print(r, ctypes.get_errno()); exit(r != -1)"
@@ -25,7 +26,7 @@ _CALL = "import ctypes,os; c=ctypes.CDLL(None,use_errno=True); r=c.{}; print(r, 
 @pytest.fixture
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[World]:
     """A home outside of /tmp, so that it is not hidden by the private /tmp already."""
-    base = Path(os.environ.get("SANDBOX_TEST_FOLDER") or Path(__file__).parents[3] / ".pytest_cache")
+    base = world_base()
     place = base / "sandbox" / f"{os.getpid()}-{tmp_path_factory.mktemp('w').name}"
     place.mkdir(parents=True)
     try:
