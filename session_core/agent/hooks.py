@@ -11,7 +11,7 @@ from typing import Literal, Protocol, get_args
 
 import attrs
 
-from session_core.ids import SessionId
+from session_core.ids import MessageId, SessionId
 from session_core.providers.base import ModelRequest, ThinkingEffort
 from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
@@ -113,7 +113,7 @@ def _rebuilt(messages: tuple[Message, ...], entries: tuple[JsonValue, ...]) -> t
         content = entry.get("content")
         text = content if isinstance(content, str) else ""
         identity = entry.get("id")
-        before = known.get(identity) if isinstance(identity, str) else None  # type: ignore[call-overload]
+        before = known.get(MessageId(identity)) if isinstance(identity, str) else None
         if before is None:
             found.append(_added(messages, text))
         else:

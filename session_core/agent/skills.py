@@ -50,6 +50,7 @@ def discover_skills(
     *,
     trusted: bool,
     user_folder: str | None = None,
+    more_folders: Sequence[str] = (),
     built_in_folder: str | None = BUILT_IN_SKILLS,
 ) -> FoundSkills:
     """Find all skills; it blocks.
@@ -58,6 +59,7 @@ def discover_skills(
         project: The project's root folder, in whose `.agents/skills` to look.
         trusted: Whether the user trusts the project; if not, its skills are not even read.
         user_folder: Where the user's skills are; left out, `~/.agents/skills`.
+        more_folders: Further folders with skills of the user's.
         built_in_folder: Where those that come with us are; none to leave them out.
     """
     found: dict[str, Skill] = {}
@@ -69,7 +71,7 @@ def discover_skills(
     places: list[tuple[SkillSource, Iterator[Skill | str]]] = []
     if project is not None and trusted:
         places.append(("project", _skills_of_project(project)))
-    places.append(("user", _skills_in(user_folder, "user")))
+    places += [("user", _skills_in(os.path.expanduser(each), "user")) for each in (user_folder, *more_folders)]  # noqa: PTH111
     if built_in_folder is not None:
         places.append(("built_in", _skills_in(built_in_folder, "built_in")))
     for source, skills in places:

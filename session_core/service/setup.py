@@ -212,7 +212,7 @@ def _tools(
     shell = ShellSetup(hidden=(str(place.home),), filter_file=filter_file, environment=place.environ)
     yield from coding_file_tools()
     yield from shell_tools(jobs, shell)
-    yield from (WebFetch(), Plan(), Task(), SkillTool(lambda: guide.skills))
+    yield from (WebFetch(), Plan(), Task(), SkillTool(guide.skills_in))
     if demo:
         yield from file_tools()  # the demo's script calls these
 
@@ -260,19 +260,31 @@ def _kept(place: Place) -> _Kept:
 # --- what the model is told -------------------------------------------------------------------------------------------
 
 
-@attrs.define(kw_only=True)
+@attrs.frozen(kw_only=True)
 class _Guide:
     """Makes the system prompt of each turn, from the files as they are then."""
 
     place: Place
     config: Config
-    skills: tuple[Skill, ...] = ()
+
+    @property
+    def _user(self) -> Path:
+        return Path(self.place.environ.get("HOME") or Path.home())
+
+    def skills_in(self, folder: str) -> tuple[Skill, ...]:
+        """The skills of sessions that work in a folder: those of its project only if it is trusted as it is now."""
+        trust = trusted_project(self.place.home, Path(os.path.realpath(folder)))
+        return self._skills(folder, trusted=trust is not None)
+
+    def _skills(self, folder: str, *, trusted: bool) -> tuple[Skill, ...]:
+        own = str(self._user / ".agents" / "skills")
+        return discover_skills(folder, trusted=trusted, user_folder=own, more_folders=self.config.skill_paths).skills
 
     async def system_prompt(self, settings: Settings, tools: tuple[ToolSpec, ...]) -> str:
         return await trio.to_thread.run_sync(self._make, settings, tools)
 
     def _make(self, settings: Settings, tools: tuple[ToolSpec, ...]) -> str:
-        folder, user = settings.cwd, Path(self.place.environ.get("HOME") or Path.home())
+        folder, user = settings.cwd, self._user
         trust = self._trusted_folders(folder, user)
         prompt = self._from_files(settings, tools, user, trust)
         if trust and trust != self._trusted_folders(folder, user):
@@ -290,9 +302,7 @@ class _Guide:
         self, settings: Settings, tools: tuple[ToolSpec, ...], user: Path, trust: Mapping[str, Fingerprint]
     ) -> str:
         folder = settings.cwd
-        here = os.path.realpath(folder) in trust
-        found = discover_skills(folder, trusted=here, user_folder=str(user / ".agents" / "skills"))
-        self.skills = found.skills
+        skills = self._skills(folder, trusted=os.path.realpath(folder) in trust)
         collected = collect_instructions(
             folder, trusted=bool(trust), user_file=str(user / ".agents" / "AGENTS.md"), home=str(user)
         )
@@ -304,7 +314,7 @@ class _Guide:
             date=datetime.now(UTC).astimezone().date().isoformat(),
             git_branch=read_git_branch(folder),
         )
-        return build_system_prompt(environment, instructions=counting, skills=found.skills, tools=tools)
+        return build_system_prompt(environment, instructions=counting, skills=skills, tools=tools)
 
 
 def _is_covered(path: str, trust: Mapping[str, Fingerprint]) -> bool:

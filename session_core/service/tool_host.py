@@ -1,6 +1,6 @@
 """What a running turn does for its tools: keep files for an undo, hold the plan, run child sessions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from session_core.service.core import ServiceCore
 
 
-def workspace_of(settings: Settings) -> Workspace:
+def workspace_of(settings: Settings, hidden: Sequence[str]) -> Workspace:
     """The files of a session, for bringing them back: whatever a tool could change can be restored."""
     everywhere = ("/",) if settings.sandbox.mode == "full_access" else ()
     return Workspace(
-        settings.cwd, extra_roots=(*settings.sandbox.writable_roots, *everywhere), may_write_protected=True
+        settings.cwd,
+        extra_roots=(*settings.sandbox.writable_roots, *everywhere),
+        may_write_protected=True,
+        hidden=hidden,
     )
 
 
@@ -57,12 +60,16 @@ class TurnHost:
     def _store(self) -> CheckpointStore | None:
         return self.core.config.checkpoints
 
+    @property
+    def _workspace(self) -> Workspace:
+        return workspace_of(self.session.state.settings, self.core.config.hidden)
+
     async def before_write(self, path: str) -> None:
         """Keep a file as it is now, once per turn; a file that cannot be kept must not be changed."""
         if (store := self._store) is None:
             return
         self.touched.append(path)
-        workspace = workspace_of(self.session.state.settings)
+        workspace = self._workspace
         try:
             await trio.to_thread.run_sync(store.save_before, *self.kept_for, workspace, path)
         except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
@@ -72,7 +79,7 @@ class TurnHost:
         """Remember the folder before something runs that may change any of its files."""
         if (store := self._store) is None:
             return
-        workspace = workspace_of(self.session.state.settings)
+        workspace = self._workspace
         try:
             await trio.to_thread.run_sync(store.snapshot_tree, *self.kept_for, workspace)
         except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
@@ -82,7 +89,7 @@ class TurnHost:
         """Note how the call has left the files, so that later changes by others are told apart."""
         if (store := self._store) is None:
             return
-        workspace = workspace_of(self.session.state.settings)
+        workspace = self._workspace
         try:
             note = partial(store.note_after, *self.kept_for, workspace, paths=self.touched)
             await trio.to_thread.run_sync(note)

@@ -22,6 +22,8 @@ MAX_RUNNING: Final = 64
 """Over all sessions, for the sake of the machine."""
 MAX_FINISHED_PER_SESSION: Final = 16
 """Finished jobs whose last output can still be read; the oldest are forgotten."""
+MAX_FINISHED: Final = 64
+"""Over all sessions, so that those nobody comes back to do not pile up; the sessions that began first lose theirs."""
 MAX_UNREAD_CHARS: Final = 200_000
 """Output of a job that is kept until somebody reads it; older output is dropped, and the reader is told how much."""
 
@@ -236,6 +238,11 @@ class BackgroundJobs:
         finished = [job_id for job_id, job in jobs.items() if job.ended.is_set()]
         for job_id in finished[: max(0, len(finished) - MAX_FINISHED_PER_SESSION)]:
             del jobs[job_id]
+        everywhere = [
+            (each, job_id) for each, known in self._jobs.items() for job_id, job in known.items() if job.ended.is_set()
+        ]
+        for each, job_id in everywhere[: max(0, len(everywhere) - MAX_FINISHED)]:
+            del self._jobs[each][job_id]
 
 
 @asynccontextmanager

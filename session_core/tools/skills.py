@@ -72,7 +72,8 @@ class SkillTool:
     )
     effects: frozenset[Effect] = frozenset({"read"})
 
-    def __init__(self, skills: Callable[[], Sequence[Skill]]) -> None:
+    def __init__(self, skills: Callable[[str], Sequence[Skill]]) -> None:
+        """`skills` gives those of a working folder; it may block, and is called in a thread."""
         self._skills = skills
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
@@ -84,12 +85,13 @@ class SkillTool:
             raise ToolFailed("the argument 'name' must be the name of a skill")
         if file is not None and (not isinstance(file, str) or not 0 < len(file) <= MAX_PATH_CHARS):
             raise ToolFailed("the argument 'file' must be a path relative to the skill's folder")
-        skill = self._find(name)
-        text = await trio.to_thread.run_sync(lambda: _answer(skill, file), abandon_on_cancel=True)
+        text = await trio.to_thread.run_sync(
+            lambda: _answer(self._find(name, context.cwd), file), abandon_on_cancel=True
+        )
         return ToolOutput(text=text)
 
-    def _find(self, name: str) -> Skill:
-        skills = self._skills()
+    def _find(self, name: str, cwd: str) -> Skill:
+        skills = self._skills(cwd)
         for skill in skills:
             if skill.name == name:
                 return skill

@@ -135,7 +135,7 @@ class _Restore:
                 "files were changed in another working folder: change back to it first, or leave the files as they are"
             )
             raise Conflict(msg, field="files")
-        workspace = workspace_of(settings)
+        workspace = workspace_of(settings, self.core.config.hidden)
         plan = store.plan_restore(session_id, here, workspace)
         return _Files(plan, store.restore(plan, workspace, force=self.command.force))
 

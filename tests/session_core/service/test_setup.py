@@ -17,8 +17,10 @@ from session_core.providers.endpoint import Endpoint
 from session_core.service import setup as parts
 from session_core.service.service import open_session_service
 from session_core.service.setup import Place, Setup, open_setup
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import Settings
 from tests.session_core.service._helpers import new_session, say
+from tests.session_core.tools._calls import context_in, refusal
 
 KEYS = {"ANTHROPIC_API_KEY": "sk-one", "OPENAI_API_KEY": "sk-two"}
 
@@ -172,3 +174,23 @@ async def test_what_is_kept_is_private(place: Place) -> None:
     ours = [each for each in place.home.rglob("*") if each.name != "config.toml"]
     assert ours
     assert [] == [str(each) for each in ours if each.stat().st_mode & 0o077]
+
+
+def write_skill(folder: Path, name: str) -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {name} things\n---\nHow to {name}.\n")
+
+
+async def test_skills_belong_to_their_folder(place: Place, tmp_path: Path) -> None:
+    """A session is given the skills of its own trusted folder and the user's, and none of another session's folder."""
+    write_skill(Path(place.folder, ".agents", "skills"), "here")
+    write_skill(tmp_path / "more", "mine")
+    (place.home / "config.toml").write_text(f'[skills]\npaths = ["{tmp_path}/more"]\n')
+    trust(place)
+    async with open_setup(place, flags={"model": "demo"}) as setup:
+        (tool,) = [each for each in setup.service.tools if each.spec.name == "skill"]
+        assert "How to here." in (await tool.run(JsonObject({"name": "here"}), context_in(Path(place.folder)))).text
+        await prompt_of(setup)  # the other session's turn begins after one in the trusted folder
+        assert "there is no skill 'here'" in await refusal(tool, context_in(tmp_path), name="here")
+        assert "How to mine." in (await tool.run(JsonObject({"name": "mine"}), context_in(tmp_path))).text
+        assert "mine things" in await prompt_of(setup)

@@ -164,6 +164,11 @@ async def test_jobs_are_bounded(tmp_path: Path, jobs: BackgroundJobs, monkeypatc
     await begin(jobs, tmp_path, "sleep 1000")
     assert ["job_2", "job_4"] == [info.job_id for info in jobs.list(ONE)]
 
+    monkeypatch.setattr(background, "MAX_FINISHED", 0)
+    await jobs.stop(SessionId("s2"), "job_3")
+    await begin(jobs, tmp_path, "sleep 1000", "s2")
+    assert ["job_4"] == [info.job_id for info in jobs.list(ONE)], "nor do those of all sessions pile up"
+
 
 async def test_a_job_that_cannot_start(tmp_path: Path, jobs: BackgroundJobs) -> None:
     """Whoever starts a job that cannot run is told why, and no job is left."""

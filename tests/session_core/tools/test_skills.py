@@ -30,7 +30,7 @@ def tool_for(folder: Path) -> SkillTool:
     root = folder.parents[2]
     skill = Skill(name="bake", description="d", source="project", root=str(root), folder=".agents/skills/bake")
     alone = Skill(name="alone", description="d", source="user", root=str(folder))
-    return SkillTool(lambda: (skill, alone))
+    return SkillTool(lambda _folder: (skill, alone))
 
 
 async def run(folder: Path, **arguments: Any) -> str:
@@ -53,7 +53,7 @@ async def test_a_guide_and_its_files(folder: Path, name: str) -> None:
 
 def test_it_only_reads() -> None:
     """Reading is all that the tool can do."""
-    assert frozenset({"read"}) == SkillTool(tuple).effects
+    assert frozenset({"read"}) == SkillTool(lambda _folder: ()).effects
 
 
 @pytest.mark.parametrize("name", ["bake", "alone"])
