@@ -71,7 +71,8 @@ def discover_skills(
     places: list[tuple[SkillSource, Iterator[Skill | str]]] = []
     if project is not None and trusted:
         places.append(("project", _skills_of_project(project)))
-    places += [("user", _skills_in(os.path.expanduser(each), "user")) for each in (user_folder, *more_folders)]  # noqa: PTH111
+    for each in (user_folder, *more_folders):
+        places.append(("user", _skills_in(os.path.expanduser(each), "user")))  # noqa: PERF401, PTH111 - for the types
     if built_in_folder is not None:
         places.append(("built_in", _skills_in(built_in_folder, "built_in")))
     for source, skills in places:
