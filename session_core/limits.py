@@ -31,6 +31,33 @@ one client could send in a command, every other client can read in an event."""
 MAX_INTEGER: Final = 2**53
 """Whole numbers beyond this are not exact in JavaScript, where half of our readers live."""
 
+# What a connection to another program holds (`session_core.rpc`).
+MAX_RPC_LINE: Final = MAX_FRAME_BYTES
+"""One message; a longer line is passed over without being kept."""
+RPC_HEAD_BYTES: Final = 4_096
+"""What is kept of a line that is too long: its id and kind stand in the first bytes, whoever wrote it."""
+MAX_RPC_SKIPPED: Final = 16 * MAX_RPC_LINE
+"""Bytes passed over between two messages; more is no accident, and the connection is closed."""
+MAX_RPC_ID_CHARS: Final = 200
+"""An id is kept for as long as its request runs, so it cannot be a document."""
+MAX_RPC_REQUESTS: Final = 256
+"""Requests of the other side that run at once; one more is answered with an error."""
+RPC_WAIT_FRAMES: Final = 1_024
+"""Frames that wait to be written before our own requests and notifications wait too."""
+RPC_WAIT_BYTES: Final = 1024 * 1024
+"""The same in bytes."""
+MAX_RPC_FRAMES: Final = 8_192
+"""Frames that wait to be written, replies included, which nothing can hold back; a peer that leaves more unread is
+given up."""
+MAX_RPC_BYTES: Final = 4 * MAX_RPC_LINE
+"""The same in bytes."""
+RPC_EVENTS: Final = 1_024
+"""Events that wait for a slow reader; the oldest are shed, and it is told how many."""
+MAX_RPC_EVENT_BYTES: Final = MAX_RPC_LINE
+"""The same in bytes."""
+RPC_FLUSH_MS: Final = 1_000
+"""How long a connection that is being closed tries to hand out what still waits."""
+
 # What the service holds at a time.
 MAILBOX_CAPACITY: Final = 1_024
 """Commands waiting for the actor; one more is refused with `Overloaded`."""
@@ -84,6 +111,8 @@ MAX_TASK_DEPTH: Final = 2
 """How deep child sessions may nest: helpers of helpers, and no further."""
 MAX_RETRIES: Final = 5
 """Times a failed model call is tried again within one step."""
+MAX_RETRY_WAIT_MS: Final = 15 * 60_000
+"""The longest that a provider may have us wait before another try; nobody sits out more than that."""
 APPROVAL_TIMEOUT_MS: Final = 15 * 60_000
 """An approval nobody answers is denied after this long."""
 STOP_PATIENCE_MS: Final = 5_000
@@ -101,6 +130,8 @@ PARTIAL_TEXT_EVERY_MS: Final = 250
 COMMIT_AFTER_MS: Final = 100
 """How long events that nobody waits for may gather before they are committed together: a large batch costs a third less
 per event than what gathers in 20 milliseconds, and with the text above it stays within the half second."""
+SEARCHABLE_AFTER_MS: Final = 2_000
+"""How long messages may gather before they are put into the search index together; a search reads those that wait."""
 COMMIT_AFTER_STEPS: Final = 512
 """As many of them are committed without waiting further."""
 STATE_EVERY_EVENTS: Final = 256

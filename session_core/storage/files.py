@@ -10,7 +10,14 @@ from urllib.parse import quote
 from session_core.errors import NoStore, StoreDamaged, StoreUnusable
 from session_core.ids import new_id
 from session_core.storage.home import make_private_file, private_open
-from session_core.storage.schema import UNREADABLE, VERSION, bring_up_to_date, problem, version_of
+from session_core.storage.schema import (
+    OLDEST_READABLE,
+    UNREADABLE,
+    bring_up_to_date,
+    problem,
+    refuse_newer,
+    version_of,
+)
 
 STORE_FILE = "sessions.sqlite3"
 MARK_FILE = "store-id"
@@ -85,11 +92,11 @@ def open_for_reading(home: Path, connect: Connect) -> sqlite3.Connection:
         found = version_of(connection)
         if found == 0:
             raise _nothing_kept(home)
-        if found < VERSION:
+        if found < OLDEST_READABLE:
             raise StoreUnusable(
                 f"the store in {home} has the older format {found}; the next command that writes brings it up to date"
             )
-        bring_up_to_date(connection)  # changes nothing here, but refuses what is newer
+        refuse_newer(found)
     return connection
 
 

@@ -1,4 +1,4 @@
-"""Reading what concerns all sessions: the list, remembered replies, and search."""
+"""Reading what concerns all sessions: the list, and remembered replies."""
 
 import sqlite3
 import zlib
@@ -12,7 +12,6 @@ from session_core.errors import ProtocolError
 from session_core.ids import ClientId, SessionId
 from session_core.storage.base import StoredReply
 from session_core.vocabulary.commands import COMMANDS, reply_type
-from session_core.vocabulary.replies import SearchHit
 from session_core.vocabulary.sessions import Activity
 from session_core.vocabulary.snapshots import SessionSummary
 from session_core.wire.codec import decode
@@ -42,19 +41,6 @@ _SUMMARY_TYPES: tuple[Any, ...] = (
 )
 _INSTEAD: dict[object, object] = {str: "(damaged)", int: 0}
 
-_FOUND = """
-SELECT session.session_id, session.name, message.message_id, message.role, message.created_at, {excerpt}
-FROM message_text
-JOIN message ON message.id = message_text.rowid
-JOIN session ON session.id = message.session
-WHERE {condition} ORDER BY {order} LIMIT ?
-"""
-_BY_WORDS = _FOUND.format(
-    excerpt="snippet(message_text, 0, '', '', '…', 24)", condition="message_text MATCH ?", order="rank"
-)
-_FIRST_UNSPACED = "\u2e80"  # from here on lie the scripts that are written without spaces, which no index splits
-_LONGEST_EXCERPT = 200
-
 
 def summaries(db: sqlite3.Connection) -> tuple[SessionSummary, ...]:
     """Return the list of sessions, oldest first."""
@@ -72,28 +58,6 @@ def replies(db: sqlite3.Connection) -> tuple[StoredReply, ...]:
         (limits.IDEMPOTENCY_CAPACITY,),
     ).fetchall()
     return tuple(reply for row in reversed(rows) if (reply := read_reply(*row)) is not None)
-
-
-def search(db: sqlite3.Connection, text: str, limit: int) -> tuple[SearchHit, ...]:
-    """Return messages that hold all words of `text`, or words that begin so, best first.
-
-    Words of scripts without spaces are looked for anywhere in a text, newest messages first.
-    """
-    words = text.encode("utf-8", "replace").decode().replace("\0", " ").split()
-    if not words:
-        return ()
-    if any(character >= _FIRST_UNSPACED for character in text):
-        condition = " AND ".join(["instr(lower(message_text.text), ?)"] * len(words))
-        excerpt = f"substr(message_text.text, 1, {_LONGEST_EXCERPT})"
-        query = _FOUND.format(excerpt=excerpt, condition=condition, order="message.id DESC")
-        rows = db.execute(query, (*[word.lower() for word in words], limit))
-    else:
-        quoted = [word.replace('"', '""') for word in words]
-        rows = db.execute(_BY_WORDS, (" ".join(f'"{word}"*' for word in quoted), limit))
-    return tuple(
-        SearchHit(session_id=s, session_name=name, message_id=m, role=role, created_at=at, excerpt=excerpt)
-        for s, name, m, role, at, excerpt in rows
-    )
 
 
 def _mended(row: tuple[object, ...]) -> tuple[Any, ...]:

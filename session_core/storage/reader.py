@@ -15,6 +15,7 @@ from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage import lists
 from session_core.storage.base import MessagePage, StoredReply, StoredSession
 from session_core.storage.records import FOLD, DamagedRecord, checksum, from_record
+from session_core.storage.search import Text, search, searchable, searched_text
 from session_core.vocabulary.added import added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import Vector
@@ -24,6 +25,10 @@ from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire.codec import decode
 
 JOURNAL_PAGE = 256  # events read in one go
+_UNSEARCHED = """
+SELECT message.id, session.id, session.session_id, message.number
+FROM message JOIN session ON session.id = message.session WHERE message.id > ? ORDER BY message.id
+"""
 
 
 class Reader:
@@ -52,7 +57,24 @@ class Reader:
 
     def search(self, text: str, limit: int) -> tuple[SearchHit, ...]:
         """Return messages that hold all words of `text`, best first."""
-        return lists.search(self._db, text, limit)
+        self._db.execute("BEGIN")
+        try:
+            return search(self._db, text, limit, [each for each in self.unsearched() if each[1]])
+        finally:
+            self._db.execute("COMMIT")
+
+    def unsearched(self) -> Iterator[Text]:
+        """Read the texts of messages that are not in the search index yet, oldest first.
+
+        Those of a damaged session are left out: it is mended first, and its index with it.
+        """
+        rows = self._db.execute(_UNSEARCHED, (searchable(self._db),)).fetchall()
+        for row, session, session_id, number in rows:
+            try:
+                (message,) = self._messages(session, session_id, number, 1)
+            except (StoreDamaged, TypeError, ValueError):
+                continue
+            yield row, searched_text(message)
 
     # --- one session --------------------------------------------------------------------------------------------------
 

@@ -10,12 +10,16 @@ import sqlite3
 from collections.abc import Callable, Mapping
 
 from session_core.errors import StoreDamaged, StoreUnusable
+from session_core.storage.search import SEARCH_INDEX
 
 APPLICATION_ID = 0x5E55C0DE
 """Marks the file as ours, for `file` and for people who look at it."""
-VERSION = 1
+VERSION = 2
+OLDEST_READABLE = 1
+"""Older formats that can be read as they are; whoever writes brings them up to date."""
 
-TABLES = """
+TABLES = (
+    """
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL
@@ -106,8 +110,11 @@ CREATE TABLE message (
 CREATE UNIQUE INDEX message_in_order ON message (session, number);
 CREATE INDEX message_by_id ON message (session, message_id);
 
-CREATE VIRTUAL TABLE message_text USING fts5 (text, tokenize = "unicode61 remove_diacritics 2");
+INSERT INTO meta VALUES ('searchable', '0');
+
 """
+    + SEARCH_INDEX
+)
 
 DERIVED = ("state", "message", "message_text")
 """Tables that `rebuild` empties and fills again, besides the columns of `session`."""
@@ -117,7 +124,13 @@ UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 Migration = Callable[[sqlite3.Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}
+
+def _tell_what_is_searchable(connection: sqlite3.Connection) -> None:
+    """Format 2 fills the search index late, so it has to know how far that has come; format 1 did it at once."""
+    connection.execute("INSERT OR REPLACE INTO meta SELECT 'searchable', coalesce(max(id), 0) FROM message")
+
+
+MIGRATIONS: Mapping[int, Migration] = {1: _tell_what_is_searchable}
 """For each older version, what turns its tables into those of the next; run in one transaction with the others."""
 
 
@@ -134,11 +147,7 @@ def bring_up_to_date(
         found = version_of(connection)
         if found == version:
             return
-        if found > version:
-            raise StoreUnusable(
-                f"the store has format {found}, and this program reads up to {version}: it was written by a newer "
-                "session-core; update this one"
-            )
+        refuse_newer(found, version)
         connection.execute("BEGIN IMMEDIATE")
         try:
             if found == 0:
@@ -153,6 +162,19 @@ def bring_up_to_date(
             raise
     except UNREADABLE as error:
         raise problem(error) from error
+
+
+def refuse_newer(found: int, version: int = VERSION) -> None:
+    """Refuse a store that was written by a newer program.
+
+    Raises:
+        StoreUnusable: It was.
+    """
+    if found > version:
+        raise StoreUnusable(
+            f"the store has format {found}, and this program reads up to {version}: it was written by a newer "
+            "session-core; update this one"
+        )
 
 
 def version_of(connection: sqlite3.Connection) -> int:

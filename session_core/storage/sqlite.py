@@ -7,7 +7,8 @@ Rules:
 2. The state a batch leaves behind (list, newest states) is asked for in the same step, so it always fits the events.
 3. Text of unfinished answers is kept aside and saved every quarter of a second, merged; it is dropped when the finished
    message has come.
-4. The first error of a commit is the last write: all who wait get `StorageFailed`, and so does everybody later.
+4. The search index is filled when nothing has to be committed, or when much waits for it (`search.py`).
+5. The first error of a commit is the last write: all who wait get `StorageFailed`, and so does everybody later.
 """
 
 import logging
@@ -66,6 +67,7 @@ class SqliteStore(SqliteReader):
         self._commit_at = math.inf  # when what is on the list must be written, in trio's time
         self._pump_parked = False
         self._wipe_at = -math.inf
+        self._index_at = math.inf  # when the search index is filled, if nobody wants anything else then
         self._live: LiveState | None = None
 
     @asynccontextmanager
@@ -186,14 +188,16 @@ class SqliteStore(SqliteReader):
         task_status.started()
         try:
             while True:
-                commit_at, wipe_at = min(self._partial.due_at, self._commit_at), self._wipe_due_at()
+                commit_at, index_at, wipe_at = self._due_at(), self._index_at, self._wipe_due_at()
                 if trio.current_time() >= commit_at:
                     await self._let_others_join()
                     await self._commit_pending(live)
+                elif trio.current_time() >= index_at:
+                    await self._fill_search_index(live)
                 elif trio.current_time() >= wipe_at:
                     await self._wipe_traces()
                 else:
-                    with trio.move_on_at(min(commit_at, wipe_at)):
+                    with trio.move_on_at(min(commit_at, index_at, wipe_at)):
                         self._pump_parked = True
                         await trio.lowlevel.wait_task_rescheduled(self._abort_park)
         finally:
@@ -211,6 +215,19 @@ class SqliteStore(SqliteReader):
             quiet = 0 if len(self._steps) > known else quiet + 1
             if quiet == _QUIET_TICKS:
                 break
+
+    def _due_at(self) -> float:
+        return min(self._partial.due_at, self._commit_at)
+
+    async def _fill_search_index(self, live: LiveState) -> None:
+        self._index_at = math.inf
+        if self._writer is None or not self._writer.unsearched or self.failure is not None:
+            return
+        try:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._writer.fill_search_index, limiter=self._writing)
+        except sqlite3.Error as error:
+            self._fail(error, live)
 
     def _wipe_due_at(self) -> float:
         return self._wipe_at if self._writer is not None and self._writer.traces else math.inf
@@ -243,6 +260,8 @@ class SqliteStore(SqliteReader):
                 await trio.to_thread.run_sync(self._write, batch, limiter=self._writing)
             self.durable_seq = seq
             self.backlog -= size
+            if self._writer is not None and self._writer.unsearched:
+                self._index_at = min(self._index_at, trio.current_time() + limits.SEARCHABLE_AFTER_MS / 1000)
         except Exception as error:  # noqa: BLE001 - whatever it was: what is not written was not acknowledged
             self._fail(error, live)
         except BaseException as error:
@@ -296,7 +315,7 @@ class SqliteStore(SqliteReader):
         )
         self._steps = []
         self._partial = PartialText()
-        self._commit_at = self._wipe_at = math.inf
+        self._commit_at = self._index_at = self._wipe_at = math.inf
         self.backlog = 0
         self._handed_over.set()
         live.storage_failed(self.failure)
@@ -304,6 +323,7 @@ class SqliteStore(SqliteReader):
     async def _write_the_rest(self) -> None:
         if self._live is not None and self.failure is None:
             await self._commit_pending(self._live)
+            await self._fill_search_index(self._live)
         while self._wipe_due_at() <= trio.current_time():
             await self._wipe_traces()
 

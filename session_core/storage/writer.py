@@ -5,8 +5,8 @@ calls that wait for their message) is only trusted as long as every batch succee
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import attrs
 
@@ -17,20 +17,17 @@ from session_core.storage.files import BUSY_TIMEOUT_MS
 from session_core.storage.lists import reply_checksum
 from session_core.storage.reader import Reader
 from session_core.storage.records import BLOB_CHARS, FOLD, FORMAT, Record, checksum, to_record
+from session_core.storage.rows import insert_rows
+from session_core.storage.search import SearchIndex, searchable, searched_text
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.added import ABOUT_MESSAGES, added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import Vector
-from session_core.vocabulary.messages import Message, TextPart, ToolResultPart, size_of
+from session_core.vocabulary.messages import ToolResultPart, size_of
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire.codec import encode, encode_event
 
-LONGEST_SEARCHED_RESULT = (
-    4_000  # of a tool's output only the beginning is searched: the rest would bury everything else
-)
-LONGEST_SEARCHED_TEXT = 100_000
 PATIENCE_WITH_READERS_MS = 50  # when traces are wiped, with all writing waiting
-ROWS_PER_STATEMENT = 128
 MERGED_PAGES = 256  # of the search index at a time: some milliseconds
 _TRACES = "SELECT 1 FROM meta WHERE key = 'traces'"
 
@@ -87,21 +84,49 @@ class Writer:
         (self._last_message,) = connection.execute("SELECT coalesce(max(id), 0) FROM message").fetchone()
         self._rows: list[tuple[object, ...]] = []
         self._messages: list[tuple[object, ...]] = []
-        self._texts: list[tuple[int, str]] = []
+        self._index = SearchIndex(connection)
         self.traces = connection.execute(_TRACES).fetchone() is not None
         """Whether words of deleted sessions are still in the search index or in the write-ahead log."""
         self._merging = False
+        self._catch_up()
 
     def write(self, batch: Batch) -> None:
         """Make a batch durable."""
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with self._transaction():
             self._write(batch)
-            db.execute("COMMIT")
+            if self._index.full:
+                self._index.fill()
+
+    @property
+    def unsearched(self) -> bool:
+        """Whether messages wait to be put into the search index."""
+        return self._index.behind
+
+    def fill_search_index(self) -> None:
+        """Put what waits for it into the search index."""
+        with self._transaction():
+            self._index.fill()
+
+    def _catch_up(self) -> None:
+        """Let those messages wait again that the last writer had no time for."""
+        known = searchable(self._db)
+        if known != (start := min(known, self._last_message)) or known < self._last_message:
+            with self._transaction():
+                self._index.start_over_after(start)
+                for row, text in self._reader.unsearched():
+                    self._index.add(row, text)
+                    if self._index.full:
+                        self._index.fill()
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
         except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
 
     def _write(self, batch: Batch) -> None:
@@ -115,6 +140,7 @@ class Writer:
                 self._remember(step)
             else:
                 self._flush()
+                self._index.fill()  # so that nothing of it waits there
                 self._forget(step.session_id)
                 touched.pop(step.session_id, None)
         self._flush()
@@ -162,10 +188,10 @@ class Writer:
         crc = checksum(session.session_id, n, payload, links)
         self._rows.append((session.id, n, FORMAT, crc, payload, links))
         if isinstance(event.event, ABOUT_MESSAGES):
-            self._index(session, event, n)
+            self._list_messages(session, event, n)
             collect_results(session.results, event.event)
 
-    def _index(self, session: _Session, event: SessionEvent, n: int) -> None:
+    def _list_messages(self, session: _Session, event: SessionEvent, n: int) -> None:
         for message in added_messages(event.event, session.results, event.at):
             self._last_message += 1
             self._messages.append(
@@ -181,8 +207,7 @@ class Writer:
                     n,
                 )
             )
-            if text := searched_text(message):
-                self._texts.append((self._last_message, text))
+            self._index.add(self._last_message, searched_text(message))
             session.messages += 1
 
     def _find_results(self, session: _Session, committed: ev.ToolResultsCommitted) -> None:
@@ -202,8 +227,7 @@ class Writer:
     def _flush(self) -> None:
         insert_rows(self._db, "event (session, n, format, checksum, payload, links)", self._rows)
         insert_rows(self._db, "message", self._messages)
-        insert_rows(self._db, "message_text (rowid, text)", self._texts)
-        self._rows, self._messages, self._texts = [], [], []
+        self._rows, self._messages = [], []
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
@@ -268,26 +292,6 @@ class Writer:
         self._db.close()
 
 
-def insert_rows(db: sqlite3.Connection, into: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Insert rows, many with one statement.
-
-    A statement runs without the interpreter's lock, and waiting for that lock again after each row would let a busy
-    service hold the writing up. The sizes are powers of two, so that few different statements have to be prepared.
-    """
-    start = 0
-    while start < len(rows):
-        size = min(ROWS_PER_STATEMENT, 1 << (len(rows) - start).bit_length() - 1)
-        chunk = rows[start : start + size]
-        db.execute(_insert(into, len(chunk[0]), size), [value for row in chunk for value in row])
-        start += size
-
-
-@cache
-def _insert(into: str, width: int, rows: int) -> str:
-    places = f"({', '.join('?' * width)})"
-    return f"INSERT INTO {into} VALUES {', '.join([places] * rows)}"  # noqa: S608 - only called with our own tables
-
-
 def forget(db: sqlite3.Connection, session: int) -> None:
     """Delete every row of a session, and the blobs that nobody else uses."""
     db.execute("DELETE FROM message_text WHERE rowid IN (SELECT id FROM message WHERE session = ?)", (session,))
@@ -299,19 +303,6 @@ def forget(db: sqlite3.Connection, session: int) -> None:
         "DELETE FROM blob WHERE digest = ? AND NOT EXISTS (SELECT 1 FROM blob_use WHERE blob_use.digest = blob.digest)",
         blobs,
     )
-
-
-def searched_text(message: Message) -> str:
-    """Return what of a message can be searched for."""
-    return "\n".join(_searched_parts(message))[:LONGEST_SEARCHED_TEXT]
-
-
-def _searched_parts(message: Message) -> Iterable[str]:
-    for part in message.parts:
-        if isinstance(part, TextPart):
-            yield part.text
-        elif isinstance(part, ToolResultPart):
-            yield part.text[:LONGEST_SEARCHED_RESULT]
 
 
 _UPDATE_SESSION = """

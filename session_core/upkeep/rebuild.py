@@ -154,6 +154,7 @@ class _Rebuild:
                 kept = self._write_session(writer, harvest, session_id, expected, aside)
                 if kept == expected and not told and not harvest.complete:
                     self.lost.append(_lost(self._called(session_id), kept, kept, "", certain=False))
+            writer.fill_search_index()
             connection.executemany(
                 "INSERT OR IGNORE INTO reply (client_id, key, fingerprint, payload, checksum, session_id)"
                 " VALUES (?, ?, ?, ?, ?, ?)",

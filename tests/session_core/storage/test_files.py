@@ -12,6 +12,7 @@ from session_core.errors import StoreDamaged, StoreUnusable
 from session_core.storage import files, schema
 from session_core.storage.files import MARK_FILE, STORE_FILE, open_for_reading, open_for_writing
 from session_core.storage.home import prepare_home
+from session_core.storage.schema import VERSION
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.testing.check_store import serving
@@ -91,7 +92,7 @@ def test_newer_stores_are_left_alone(tmp_path: Path) -> None:
     """A store of a newer program is neither written nor read, and stays as it is."""
     home = new_home(tmp_path)
     with closing(sqlite3.connect(home / STORE_FILE)) as connection:
-        connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     before = (home / STORE_FILE).read_bytes()
     for opening in (open_for_writing, open_for_reading):
         with pytest.raises(StoreUnusable, match="newer"):
@@ -183,6 +184,9 @@ def _fail(connection: sqlite3.Connection) -> None:
     raise RuntimeError("a bug in a migration")
 
 
+NEXT = VERSION + 1
+
+
 def columns(connection: sqlite3.Connection) -> set[str]:
     return {row[1] for row in connection.execute("PRAGMA table_info(session)")}
 
@@ -191,9 +195,9 @@ def test_older_stores_are_migrated(tmp_path: Path) -> None:
     """An older store goes through every later version in order, and then counts as the newest."""
     home = new_home(tmp_path)
     with closing(files.connect(home, False)) as connection:
-        schema.bring_up_to_date(connection, version=3, migrations={1: _add_colour, 2: _add_shape})
+        schema.bring_up_to_date(connection, version=NEXT + 1, migrations={VERSION: _add_colour, NEXT: _add_shape})
         assert {"colour", "shape"} <= columns(connection)
-        assert 3 == schema.version_of(connection)
+        assert NEXT + 1 == schema.version_of(connection)
 
 
 def test_a_failed_migration_changes_nothing(tmp_path: Path) -> None:
@@ -201,6 +205,6 @@ def test_a_failed_migration_changes_nothing(tmp_path: Path) -> None:
     home = new_home(tmp_path)
     with closing(files.connect(home, False)) as connection:
         with pytest.raises(RuntimeError):
-            schema.bring_up_to_date(connection, version=3, migrations={1: _add_colour, 2: _fail})
+            schema.bring_up_to_date(connection, version=NEXT + 1, migrations={VERSION: _add_colour, NEXT: _fail})
         assert "colour" not in columns(connection)
-        assert schema.VERSION == schema.version_of(connection)
+        assert VERSION == schema.version_of(connection)

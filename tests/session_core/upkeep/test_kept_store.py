@@ -9,6 +9,7 @@ from session_core.service.config import ServiceConfig
 from session_core.service.service import open_session_service
 from session_core.session.restore import restore
 from session_core.storage.files import STORE_FILE
+from session_core.storage.schema import OLDEST_READABLE, VERSION
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.testing.scripted import ScriptedProvider, text
@@ -19,21 +20,27 @@ from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.wire.codec import decode
 from tests.session_core.upkeep._stores import contents_of, said
 
-KEPT = Path(__file__).resolve().parents[2] / "fixtures" / "store-v1"
-"""Made by `make_store`; `expected.jsonl` has the snapshot of each session, oldest first. Never to be made again."""
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+"""One store of each format, made by `make_store`; `expected.jsonl` has the snapshot of each session, oldest first.
+Never to be made again."""
+
+
+@pytest.fixture(params=range(OLDEST_READABLE, VERSION + 1))
+def kept(request: pytest.FixtureRequest) -> Path:
+    return FIXTURES / f"store-v{request.param}"
 
 
 @pytest.fixture
-def kept_home(tmp_path: Path) -> Path:
+def kept_home(tmp_path: Path, kept: Path) -> Path:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    shutil.copyfile(KEPT / STORE_FILE, home / STORE_FILE)
+    shutil.copyfile(kept / STORE_FILE, home / STORE_FILE)
     return home
 
 
 @pytest.fixture
-def expected() -> list[SessionSnapshot]:
-    lines = (KEPT / "expected.jsonl").read_bytes().splitlines()
+def expected(kept: Path) -> list[SessionSnapshot]:
+    lines = (kept / "expected.jsonl").read_bytes().splitlines()
     return [decode(line, SessionSnapshot) for line in lines]
 
 

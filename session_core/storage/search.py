@@ -1,0 +1,144 @@
+"""Finding messages by their words.
+
+The index lags behind the records on purpose: texts wait in memory and go into it many at once, in a quiet moment or
+when enough have come together, so that no commit has to wait for it. `searchable` in `meta` is the last message that is
+in it. What comes after is read from the records: by a search, for as long as it waits, and by the next writer after a
+crash. So a search never misses anything that is durable.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+
+from session_core.storage.rows import insert_rows
+from session_core.vocabulary.messages import Message, TextPart, ToolResultPart
+from session_core.vocabulary.replies import SearchHit
+
+SEARCH_INDEX = 'CREATE VIRTUAL TABLE message_text USING fts5 (text, tokenize = "unicode61 remove_diacritics 2")'
+LONGEST_SEARCHED_RESULT = (
+    4_000  # of a tool's output only the beginning is searched: the rest would bury everything else
+)
+LONGEST_SEARCHED_TEXT = 100_000
+MOST_WAITING_TEXTS = 512
+MOST_WAITING_CHARS = 2_000_000
+EVERYTHING = 2**62
+
+Text = tuple[int, str]
+"""The row of a message, and what of it can be searched for."""
+
+_FIRST_UNSPACED = "\u2e80"  # from here on lie the scripts that are written without spaces, which no index splits
+_LONGEST_EXCERPT = 200
+_BY_WORDS = """
+SELECT rowid, snippet(message_text, 0, '', '', '…', 24) FROM message_text
+WHERE message_text MATCH ? AND rowid <= ? ORDER BY rank LIMIT ?
+"""
+_FOUND = """
+SELECT session.session_id, session.name, message.message_id, message.role, message.created_at
+FROM message JOIN session ON session.id = message.session WHERE message.id = ?
+"""
+
+
+class SearchIndex:
+    """The index as its one writer sees it."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._texts: list[Text] = []
+        self._chars = 0
+        self._last = self._kept = searchable(db)
+
+    @property
+    def behind(self) -> bool:
+        """Whether messages wait to be put into it."""
+        return self._last > self._kept
+
+    @property
+    def full(self) -> bool:
+        """Whether so many wait that it is time."""
+        return len(self._texts) >= MOST_WAITING_TEXTS or self._chars >= MOST_WAITING_CHARS
+
+    def add(self, row: int, text: str) -> None:
+        """Let a message wait for its turn, also one without any text."""
+        self._last = row
+        if text:
+            self._texts.append((row, text))
+            self._chars += len(text)
+
+    def fill(self) -> None:
+        """Put all that waits into the index, as part of the caller's transaction."""
+        if self.behind:
+            insert_rows(self._db, "message_text (rowid, text)", self._texts)
+            self._note(self._last)
+            self._texts, self._chars = [], 0
+
+    def start_over_after(self, row: int) -> None:
+        """Forget what may be there of messages after this one, whose texts are about to be added again."""
+        self._db.execute("DELETE FROM message_text WHERE rowid > ?", (row,))
+        self._last = row
+        self._note(row)
+
+    def _note(self, row: int) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES ('searchable', ?)", (str(row),))
+        self._kept = row
+
+
+def searchable(db: sqlite3.Connection) -> int:
+    """Return the row of the last message that is in the index; of damage, one that leads to too much being read.
+
+    Stores of format 1 do not say it: there, everything is.
+    """
+    found = db.execute("SELECT value FROM meta WHERE key = 'searchable'").fetchone()
+    if found is None:
+        return EVERYTHING
+    (value,) = found
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else 0
+
+
+def search(db: sqlite3.Connection, text: str, limit: int, waiting: Sequence[Text]) -> tuple[SearchHit, ...]:
+    """Return messages that hold all words of `text`, or words that begin so: those that wait first, then the best.
+
+    Words of scripts without spaces are looked for anywhere in a text, newest messages first.
+    """
+    words = text.encode("utf-8", "replace").decode().replace("\0", " ").split()
+    if not words:
+        return ()
+    found: list[tuple[int, str]] = []
+    if waiting:
+        with closing(sqlite3.connect(":memory:")) as aside:
+            aside.execute(SEARCH_INDEX)
+            insert_rows(aside, "message_text (rowid, text)", waiting)
+            found = _matches(aside, words, waiting[-1][0], limit)
+    found += _matches(db, words, searchable(db), limit)
+    hits = ((excerpt, db.execute(_FOUND, (row,)).fetchone()) for row, excerpt in found[:limit])
+    return tuple(
+        SearchHit(
+            session_id=hit[0], session_name=hit[1], message_id=hit[2], role=hit[3], created_at=hit[4], excerpt=excerpt
+        )
+        for excerpt, hit in hits
+        if hit is not None
+    )
+
+
+def _matches(db: sqlite3.Connection, words: Sequence[str], last: int, limit: int) -> list[tuple[int, str]]:
+    if any(character >= _FIRST_UNSPACED for word in words for character in word):
+        condition = " AND ".join(["instr(lower(text), ?)"] * len(words))
+        query = (
+            f"SELECT rowid, substr(text, 1, {_LONGEST_EXCERPT}) FROM message_text"  # noqa: S608 - words are bound
+            f" WHERE {condition} AND rowid <= ? ORDER BY rowid DESC LIMIT ?"
+        )
+        return db.execute(query, (*[word.lower() for word in words], last, limit)).fetchall()
+    quoted = [word.replace('"', '""') for word in words]
+    return db.execute(_BY_WORDS, (" ".join(f'"{word}"*' for word in quoted), last, limit)).fetchall()
+
+
+def searched_text(message: Message) -> str:
+    """Return what of a message can be searched for."""
+    return "\n".join(_searched_parts(message))[:LONGEST_SEARCHED_TEXT]
+
+
+def _searched_parts(message: Message) -> Iterable[str]:
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            yield part.text
+        elif isinstance(part, ToolResultPart):
+            yield part.text[:LONGEST_SEARCHED_RESULT]
