@@ -11,7 +11,7 @@ CODE := $(PRODUCT) tests bench
 # ASYNC124: what a protocol declares async stays async, even where there is nothing to await.
 # ASYNC9: its own authors leave these out; they ask for a checkpoint in every single function.
 # The last list: functions that report when they are ready, so `nursery.start` is the way to start them.
-FLAKE8_ASYNC := flake8-async --disable ASYNC124,ASYNC9 --startable-in-context-manager run,serve
+FLAKE8_ASYNC := flake8-async --disable ASYNC124,ASYNC9 --startable-in-context-manager run,serve,_keep
 
 # pyright comes inside its wheel; this keeps it from asking the network for a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1

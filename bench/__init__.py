@@ -12,6 +12,9 @@
 - `agent`: steps per second of the whole agent, one session and sixteen at once
 - `dispatch`: what running a tool call the safe way adds to recording it
 - `first_token`: how long the first word of an answer takes, beside the bare HTTP client
+- `rpc`: requests to another program, beside the obvious connection
+- `extensions`: asking an extension, beside the peer's host (`peer_host`), and extensions that are not asked;
+  `extension_ways` holds the ways to ask, `peers` the other programs
 - `store_material`, `workshop`: homes and turns, and a service whose sessions work on command
 - `stops`: how many ticks a stop takes to arrive
 - `extras`: times worth knowing that have no target

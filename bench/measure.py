@@ -9,6 +9,7 @@ Rules:
 
 import gc
 import math
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,10 @@ import attrs
 
 Comparison = Literal["at most", "at least"]
 Clock = Callable[[], float]
+
+
+class NotMeasured(Exception):
+    """Something that a case needs is not there; the message says what."""
 
 
 @attrs.frozen(kw_only=True)
@@ -92,6 +97,17 @@ def best_calls(
                     function()
                 best[place] = min(best[place], clock() - started)
     return [seconds / calls * 1e6 for seconds in best]
+
+
+def needing(program: str, case: Callable[[], Result]) -> Callable[[], Result]:
+    """Return a case that says so when the program that it needs is not there."""
+
+    def run() -> Result:
+        if shutil.which(program) is None:
+            raise NotMeasured(f"{program} is not installed")
+        return case()
+
+    return run
 
 
 def run_case(case: Callable[[], Result], attempts: int) -> Result:

@@ -17,7 +17,16 @@ import attrs
 
 from docs.handler_errors import Refusal, refusals
 from docs.tables import filled
-from session_core.vocabulary import conversation_events, events, messages, sessions, snapshots, work_events
+from session_core.vocabulary import (
+    conversation_events,
+    events,
+    extension_events,
+    extensions,
+    messages,
+    sessions,
+    snapshots,
+    work_events,
+)
 from session_core.vocabulary.checks import describe
 from session_core.vocabulary.commands import COMMANDS, Command, reply_type
 from session_core.wire.catalogue import is_list, is_literal, tag_of, wire_classes, wire_fields, without_none
@@ -31,6 +40,8 @@ GROUPS = (
     ("The queue", "ListQueue"),
     ("Settings", "SwitchModel"),
     ("Requests to people, wake-ups, stop", "OpenDialog"),
+    ("Extensions", "ListExtensions"),
+    ("What extensions do in sessions", "PostMessage"),
 )
 
 HEAD = """# Commands
@@ -62,6 +73,7 @@ How a command runs:
 | `storage_failed` | it was done but not saved, and may be gone after a restart. Not for commands that only read |
 | `read_only` | the disk has failed; nothing was done. Not for commands that only read, nor for `RequestStop` |
 | `store_damaged` (`session_id`) | what is kept of this session cannot be read; other sessions are not concerned |
+| `extension_failed` | an extension could not do what it was asked; only where one is asked to do something |
 | `closed` | the service has ended |
 | `internal` | a bug; it fails this one command and the service goes on |
 
@@ -103,10 +115,12 @@ names of `session_core` where programs need them.
 VOCABULARY = (
     ("Events of sessions and conversations", conversation_events),
     ("Events of work and waiting", work_events),
+    ("Events of extensions", extension_events),
     ("The envelope", events),
     ("Snapshots", snapshots),
     ("Messages", messages),
     ("The rest of a session", sessions),
+    ("Extensions", extensions),
 )
 
 

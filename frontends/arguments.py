@@ -4,67 +4,15 @@ Nothing heavy is imported here, so that `--help` and `--version` answer at once.
 """
 
 import argparse
-import sys
-import textwrap
-from collections.abc import Sequence
-from typing import Any, NoReturn, TypeAlias
 
 import session_core as sc
 from frontends import help_texts
+from frontends.parsing import Commands, Parser, add_command, count, flag, micros, milliseconds
+from frontends.parsing import UsageError as UsageError
 
 PROGRAM = "session-core"
-_WIDTH = 79
 TIERS = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
 THINKING = ("off", "low", "medium", "high")
-_LONGEST_SECONDS = 7 * 24 * 3600
-_MOST_DOLLARS = 100_000
-
-
-class UsageError(Exception):
-    """The arguments make no sense; the message is one sentence for the user, the details are lines below it."""
-
-    def __init__(self, message: str, *, details: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.details = details
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, and takes options anywhere between the other words."""
-
-    _sorting = False
-
-    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - one shape for all of its overloads
-        self, args: Any = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        """Read the arguments of a command; `show --home x ID`, `show ID --home x` and any mixture are the same."""
-        if self._subparsers is not None or self._sorting:
-            return super().parse_known_args(args, namespace)
-        self._sorting = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._sorting = False
-
-    def parse_args(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> Any:
-        """Read the whole command line, and say what to do about common slips."""
-        typed = list(sys.argv[1:] if args is None else args)
-        if typed and typed[0].partition("=")[0] == "--home":
-            self.error("--home goes after the command, as in: session-core sessions --home DIR")
-        chosen, unknown = self.parse_known_args(typed, namespace)
-        if unknown:
-            words = chosen.command == "run" and not any(each.startswith("-") for each in unknown)
-            advice = "; put the prompt in quotes" if words else ""
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
-        return chosen
-
-    def error(self, message: str) -> NoReturn:
-        """Refuse the arguments."""
-        raise UsageError(f"{message} (see: {self.prog} --help)")
-
-
-_Commands: TypeAlias = Any  # argparse does not export the class that `add_subparsers` returns
 
 
 def parser() -> Parser:
@@ -85,7 +33,8 @@ def parser() -> Parser:
     _add_transfer(commands)
     _add_store(commands)
     _add_settings(commands)
-    demo = _add(
+    _add_extensions(commands)
+    demo = add_command(
         commands,
         "demo",
         "show what the service can do, live and offline",
@@ -96,28 +45,13 @@ def parser() -> Parser:
     return whole
 
 
-def _add(
-    commands: _Commands, name: str, help_line: str, description: str, epilog: str | None = None, *, keeps: bool = True
-) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help_line,
-        description=textwrap.fill(description, _WIDTH),
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    if keeps:
-        command.add_argument("--home", metavar="DIR", help="where the sessions are kept")
-    return command
-
-
-def _add_run(commands: _Commands) -> None:
-    run = _add(
+def _add_run(commands: Commands) -> None:
+    run = add_command(
         commands,
         "run",
         "send one prompt and show the answer",
-        "Send one prompt to a session, a new one by default, and show the answer as it comes.",
+        "Send one prompt to a session, a new one by default, and show the answer as it comes. Or have a command of an "
+        "extension done.",
         help_texts.RUN,
     )
     run.add_argument(
@@ -126,7 +60,10 @@ def _add_run(commands: _Commands) -> None:
     which = run.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="go on with this session")
     which.add_argument(
-        "--continue", dest="go_on", action="store_true", help="go on with the last used session of this directory"
+        "--continue",
+        dest="go_on",
+        action="store_true",
+        help="go on with the last used session of this directory or one above",
     )
     which.add_argument("--no-save", action="store_true", help="keep nothing on disk")
     run.add_argument("--cwd", metavar="DIR", help="the directory to work in (default: this one, or the session's)")
@@ -139,9 +76,9 @@ def _add_run(commands: _Commands) -> None:
         metavar="TIER",
         help="which tool calls need a yes: ask-all, ask-writes (default), auto-edit, full (none), or read-only",
     )
-    run.add_argument("--max-steps", metavar="N", type=_count, help="end the turn after so many model calls")
-    run.add_argument("--max-cost", metavar="DOLLARS", type=_micros, help="end the turn when it has cost so much")
-    run.add_argument("--max-time", metavar="SECONDS", type=_milliseconds, help="end the turn after so long")
+    run.add_argument("--max-steps", metavar="N", type=count, help="end the turn after so many model calls")
+    run.add_argument("--max-cost", metavar="DOLLARS", type=micros, help="end the turn when it has cost so much")
+    run.add_argument("--max-time", metavar="SECONDS", type=milliseconds, help="end the turn after so long")
     run.add_argument(
         "--file",
         metavar="PATH",
@@ -151,27 +88,41 @@ def _add_run(commands: _Commands) -> None:
         help="attach a text or an image; repeatable",
     )
     run.add_argument("--output-schema", metavar="FILE", help="a JSON schema: the answer is JSON of that shape")
+    run.add_argument(
+        "--flag",
+        metavar="NAME[=VALUE]",
+        dest="flags",
+        action="append",
+        type=flag,
+        default=[],
+        help="a flag for extensions; repeatable",
+    )
+    run.add_argument("--no-extensions", action="store_true", help="start no extension")
     run.add_argument("--yes", action="store_true", help="allow every tool call that needs a yes, each one once")
     run.add_argument("--quiet", action="store_true", help="print only the final text")
     run.add_argument("--json", action="store_true", help="print a snapshot and then every event, one JSON per line")
 
 
-def _add_reading(commands: _Commands) -> None:
-    sessions = _add(commands, "sessions", "list or search the sessions", "List the sessions.", help_texts.SESSIONS)
+def _add_reading(commands: Commands) -> None:
+    sessions = add_command(
+        commands, "sessions", "list or search the sessions", "List the sessions.", help_texts.SESSIONS
+    )
     sessions.add_argument("--all", action="store_true", help="archived ones too")
     sessions.add_argument("--search", metavar="TEXT", help="find sessions by their names and by what was said in them")
-    sessions.add_argument("--limit", metavar="N", type=_count, help="at most so many (default on a terminal: 40)")
+    sessions.add_argument("--limit", metavar="N", type=count, help="at most so many (default on a terminal: 40)")
     sessions.add_argument("--json", action="store_true", help="one JSON object per line")
-    show = _add(commands, "show", "show a conversation", "Show the conversation of a session.", help_texts.SHOW)
-    show.add_argument("session", metavar="ID", help="the session")
+    show = add_command(commands, "show", "show a conversation", "Show the conversation of a session.", help_texts.SHOW)
+    show.add_argument(
+        "session", metavar="ID", nargs="?", help="the session (default: the last used one of this directory)"
+    )
     how_much = show.add_mutually_exclusive_group()
-    how_much.add_argument("--last", metavar="N", type=_count, help="only the newest N messages")
+    how_much.add_argument("--last", metavar="N", type=count, help="only the newest N messages")
     how_much.add_argument("--all", action="store_true", help="from the very beginning")
     how_much.add_argument("--json", action="store_true", help="the state of the session as one JSON object")
 
 
-def _add_changing(commands: _Commands) -> None:
-    rename = _add(
+def _add_changing(commands: Commands) -> None:
+    rename = add_command(
         commands,
         "rename",
         "give a session another name",
@@ -180,21 +131,21 @@ def _add_changing(commands: _Commands) -> None:
     )
     rename.add_argument("session", metavar="ID", help="the session")
     rename.add_argument("name", metavar="NAME", help="its new name")
-    archive = _add(
+    archive = add_command(
         commands,
         "archive",
         "put sessions away",
         "Put sessions away: they leave the list, and nothing of them is lost.",
         help_texts.ARCHIVE,
     )
-    restore = _add(
+    restore = add_command(
         commands,
         "restore",
         "bring archived sessions back",
         "Bring archived sessions back into the list.",
         help_texts.RESTORE,
     )
-    delete = _add(
+    delete = add_command(
         commands,
         "delete",
         "remove sessions for good",
@@ -204,7 +155,7 @@ def _add_changing(commands: _Commands) -> None:
     for several in (archive, restore, delete):
         several.add_argument("sessions", metavar="ID", nargs="+", help="one or several sessions")
     delete.add_argument("--yes", action="store_true", help="do not ask")
-    fork = _add(
+    fork = add_command(
         commands,
         "fork",
         "continue a conversation in a new session",
@@ -215,8 +166,8 @@ def _add_changing(commands: _Commands) -> None:
     fork.add_argument("--name", metavar="NAME", help="the name of the new session")
 
 
-def _add_undo(commands: _Commands) -> None:
-    undo = _add(
+def _add_undo(commands: Commands) -> None:
+    undo = add_command(
         commands,
         "undo",
         "go back to before a message, with the files",
@@ -231,11 +182,12 @@ def _add_undo(commands: _Commands) -> None:
     what = undo.add_mutually_exclusive_group()
     what.add_argument("--files-only", action="store_true", help="leave the conversation as it is")
     what.add_argument("--conversation-only", action="store_true", help="leave the files as they are")
+    what.add_argument("--redo", action="store_true", help="take the last undo back")
     undo.add_argument("--force", action="store_true", help="also files that somebody else has changed since")
 
 
-def _add_transfer(commands: _Commands) -> None:
-    export = _add(
+def _add_transfer(commands: Commands) -> None:
+    export = add_command(
         commands,
         "export",
         "write a session to a file",
@@ -245,7 +197,7 @@ def _add_transfer(commands: _Commands) -> None:
     export.add_argument("session", metavar="ID", help="the session")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="a new file, or - for stdout (default)")
     export.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
-    bring = _add(
+    bring = add_command(
         commands,
         "import",
         "read a session from a file",
@@ -257,8 +209,8 @@ def _add_transfer(commands: _Commands) -> None:
     bring.add_argument("--as-new", action="store_true", help="give it a new id, even if it is here already")
 
 
-def _add_store(commands: _Commands) -> None:
-    store = _add(
+def _add_store(commands: Commands) -> None:
+    store = add_command(
         commands,
         "store",
         "look after the store: verify, back up, repair and more",
@@ -267,18 +219,18 @@ def _add_store(commands: _Commands) -> None:
         keeps=False,
     )
     tasks = store.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
-    _add(tasks, "verify", "check that everything is as it was written", "Check every record; changes nothing.")
-    _add(
+    add_command(tasks, "verify", "check that everything is as it was written", "Check every record; changes nothing.")
+    add_command(
         tasks,
         "rebuild",
         "save what can be read of a damaged store",
         "Make everything anew from the records that can be read. A damaged old file is set aside, never deleted. Exit "
         "code 1 means that something was lost.",
     )
-    _add(tasks, "compact", "give unused space back to the disk", "Give unused space back to the disk.")
-    stats = _add(tasks, "stats", "what is kept, and how much room it takes", "Show what is kept.")
+    add_command(tasks, "compact", "give unused space back to the disk", "Give unused space back to the disk.")
+    stats = add_command(tasks, "stats", "what is kept, and how much room it takes", "Show what is kept.")
     stats.add_argument("--json", action="store_true", help="one JSON object")
-    backup = _add(
+    backup = add_command(
         tasks,
         "backup",
         "copy all sessions into one file",
@@ -288,7 +240,7 @@ def _add_store(commands: _Commands) -> None:
     backup.add_argument(
         "target", metavar="TARGET", nargs="?", help="a new file (default: session-core-backup-<date>.sqlite3, here)"
     )
-    restore = _add(
+    restore = add_command(
         tasks,
         "restore",
         "go back to a backup",
@@ -297,8 +249,8 @@ def _add_store(commands: _Commands) -> None:
     restore.add_argument("file", metavar="FILE", help="what backup has written; it stays as it is")
 
 
-def _add_settings(commands: _Commands) -> None:
-    config = _add(
+def _add_settings(commands: Commands) -> None:
+    config = add_command(
         commands,
         "config",
         "what is set, where it came from, and what is wrong with it",
@@ -307,33 +259,41 @@ def _add_settings(commands: _Commands) -> None:
         keeps=False,
     )
     tasks = config.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
-    show = _add(tasks, "show", "every setting, its value and where it came from", "Show what is in force.")
-    check = _add(
+    show = add_command(tasks, "show", "every setting, its value and where it came from", "Show what is in force.")
+    check = add_command(
         tasks,
         "check",
         "say everything that is wrong",
-        "Check your file and the project's, trusted or not. Exit code 1 means that something is wrong.",
+        "Check your config.toml, the project's if the folder is trusted, both mcp.json, and whether the chosen model "
+        "has its key. Exit code 1 means that something is wrong.",
     )
-    path = _add(tasks, "path", "where your own file is", "Print where your own file is, whether it is there or not.")
-    models = _add(commands, "models", "list the models", "List the models that can be used here.", help_texts.MODELS)
+    path = add_command(
+        tasks, "path", "where your own file is", "Print where your own file is, whether it is there or not."
+    )
+    models = add_command(
+        commands, "models", "list the models", "List the models that can be used here.", help_texts.MODELS
+    )
     models.add_argument("--all", action="store_true", help="those without a key too, and what to do about it")
-    mcp = _add(
+    mcp = add_command(
         commands,
         "mcp",
         "list the MCP servers, and what is wrong with them",
-        "Start the MCP servers, wait a moment, and show how they are doing. Exit code 1 means that one cannot be used.",
+        "Start the MCP servers, wait a moment, and show how they are doing and which tools they offer. Exit code 1 "
+        "means that one cannot be used, or that an mcp.json is wrong.",
         help_texts.MCP,
     )
-    trust = _add(
+    trust = add_command(
         commands,
         "trust",
         "let the files of a project steer the agent",
-        "Show which files of a folder would steer the agent, and trust them as they are now. Asks first.",
+        "Show which files of a folder would steer the agent and what each would bring, and trust them as they are "
+        "now. Asks first.",
         help_texts.TRUST,
     )
     trust.add_argument("directory", metavar="DIR", nargs="?", help="the folder (default: this one)")
     instead = trust.add_mutually_exclusive_group()
-    instead.add_argument("--list", action="store_true", help="only show the files, and whether they are trusted")
+    instead.add_argument("--show", action="store_true", help="only show the files, what they bring, and their state")
+    instead.add_argument("--list", action="store_true", help="list all folders that you have trusted")
     instead.add_argument("--remove", action="store_true", help="do not trust the folder any more")
     instead.add_argument("--yes", action="store_true", help="do not ask")
     for each in (show, check, path, models, mcp):
@@ -341,27 +301,18 @@ def _add_settings(commands: _Commands) -> None:
         each.add_argument("--json", action="store_true", help="for scripts: JSON, one object per line")
 
 
-def _count(typed: str) -> int:
-    if not (typed.isascii() and typed.isdigit() and int(typed) > 0):
-        raise argparse.ArgumentTypeError(f"{typed!r} is not a number from 1 on")
-    return int(typed)
-
-
-def _micros(typed: str) -> int:
-    try:
-        amount = float(typed.removeprefix("$"))
-    except ValueError:
-        amount = 0
-    if not 0 < amount <= _MOST_DOLLARS:
-        raise argparse.ArgumentTypeError(f"{typed!r} is not an amount of dollars above 0")
-    return max(1, round(amount * 1_000_000))
-
-
-def _milliseconds(typed: str) -> int:
-    try:
-        seconds = float(typed)
-    except ValueError:
-        seconds = 0
-    if not 0 < seconds <= _LONGEST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{typed!r} is not a number of seconds from above 0 to {_LONGEST_SECONDS}")
-    return max(1, round(seconds * 1000))
+def _add_extensions(commands: Commands) -> None:
+    ext = add_command(commands, "ext", help_texts.EXT_LINE, help_texts.EXT_ABOUT, help_texts.EXT, keeps=False)
+    tasks = ext.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
+    for name, (help_line, about) in help_texts.EXT_TASKS.items():
+        task = add_command(tasks, name, help_line, about)
+        task.add_argument("--cwd", metavar="DIR", help="the project's directory (default: this one)")
+        if name != "list":
+            named = "its name" if name == "logs" else "its name, or the path of its folder"
+            task.add_argument("extension", metavar="NAME", help=named)
+        if name in {"list", "info", "reload", "doctor"}:
+            task.add_argument("--json", action="store_true", help="for scripts: JSON, one object per line")
+        if name == "trust":
+            task.add_argument("--yes", action="store_true", help="do not ask")
+        if name == "logs":
+            task.add_argument("--lines", metavar="N", type=count, default=100, help="at most so many (default: 100)")

@@ -59,9 +59,9 @@ def _run(chosen: argparse.Namespace) -> int:
         raise UsageError(f"the following arguments are required: prompt (see: {PROGRAM} run --help)")
     if chosen.prompt is None and (chosen.files or chosen.output_schema is not None):
         raise UsageError("--file and --output-schema go along with a prompt, and there is none")
+    if chosen.no_extensions and chosen.flags:
+        raise UsageError("--flag is for extensions, and --no-extensions starts none")
     bounds = {"steps": chosen.max_steps, "cost_micros": chosen.max_cost, "time_ms": chosen.max_time}
-    if goes_on and any(bound is not None for bound in bounds.values()):
-        raise UsageError("--max-steps, --max-cost and --max-time are for new sessions; this one has its own limits")
     prompt = _prompt(chosen.prompt) if chosen.prompt is not None else None
     from frontends.cli.attachments import attach, read_schema
     from frontends.cli.conversation import Manners
@@ -72,6 +72,7 @@ def _run(chosen: argparse.Namespace) -> int:
     return run(
         RunOptions(
             prompt=prompt,
+            typed=chosen.prompt != "-",
             cwd=cwd,
             home=_home(chosen),
             keeps=not chosen.no_save,
@@ -83,6 +84,8 @@ def _run(chosen: argparse.Namespace) -> int:
             limits=sc.TurnLimits(**bounds),
             attached=attach(chosen.files),
             output_schema=schema,
+            extensions=not chosen.no_extensions,
+            flags=tuple(chosen.flags),
             manners=Manners(json=chosen.json, quiet=chosen.quiet, yes=chosen.yes, structured=schema is not None),
         )
     )
@@ -102,7 +105,14 @@ def _show(chosen: argparse.Namespace) -> int:
     from frontends.stored.reading import ShowOptions, show
 
     return show(
-        ShowOptions(home=_home(chosen), session=chosen.session, last=chosen.last, whole=chosen.all, json=chosen.json)
+        ShowOptions(
+            home=_home(chosen),
+            directory=str(Path.cwd()),
+            session=chosen.session,
+            last=chosen.last,
+            whole=chosen.all,
+            json=chosen.json,
+        )
     )
 
 
@@ -135,6 +145,7 @@ def _undo(chosen: argparse.Namespace) -> int:
             files=not chosen.conversation_only,
             conversation=not chosen.files_only,
             force=chosen.force,
+            redo=chosen.redo,
         )
     )
 
@@ -190,10 +201,33 @@ def _trust(chosen: argparse.Namespace) -> int:
 
     folder = Path(_directory(chosen.directory, "DIR")) if chosen.directory is not None else Path.cwd()
     if chosen.list:
+        return trusting.list_folders(_home(chosen))
+    if chosen.show:
         return trusting.show(_home(chosen), folder)
     if chosen.remove:
         return trusting.remove(_home(chosen), folder)
     return trusting.trust(_home(chosen), folder, yes=chosen.yes)
+
+
+def _ext(chosen: argparse.Namespace) -> int:
+    from frontends.extensions import consenting, doctor, listing, logs
+
+    home, cwd = _home(chosen), _workspace(chosen)
+    match chosen.task:
+        case "list":
+            return listing.list_extensions(home, cwd, as_json=chosen.json)
+        case "info":
+            return listing.info(home, cwd, chosen.extension, as_json=chosen.json)
+        case "trust":
+            return consenting.trust(home, cwd, chosen.extension, yes=chosen.yes)
+        case "enable" | "disable":
+            return consenting.switch(home, cwd, chosen.extension, enabled=chosen.task == "enable")
+        case "logs":
+            return logs.show_log(home, cwd, chosen.extension, lines=chosen.lines)
+        case "reload":
+            return doctor.reload(home, cwd, chosen.extension, as_json=chosen.json)
+        case _:
+            return doctor.doctor(home, cwd, chosen.extension, as_json=chosen.json)
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -213,6 +247,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "models": _models,
     "mcp": _mcp,
     "trust": _trust,
+    "ext": _ext,
     "demo": _demo,
 }
 

@@ -7,13 +7,16 @@ examples:
   session-core run --continue "and now?"    go on with the last session here
   git diff | session-core run -             take the prompt from stdin
   session-core sessions --search parser     find what was said in any session
-  session-core show 7k2f                    read a conversation again
+  session-core show                         read the last conversation here
   session-core undo                         take the last turn back, files too
   session-core trust                        let this project steer the agent
+  session-core ext list                     extensions, and why some do not run
 
 An ID is a session's exact name, or at least 4 characters of the beginning or
 the end of its id. Sessions are kept in --home DIR, else in
 $SESSION_CORE_HOME, else where your system keeps such data.
+
+SESSION_CORE_DEBUG=1 shows where an unexpected error came from, and the log.
 
 exit codes:
   0 done   1 it failed   2 wrong usage   130 interrupted
@@ -32,6 +35,14 @@ examples:
   session-core run --quiet --output-schema shape.json "list the bugs" | jq
   session-core run --no-save --quiet "count to 3"   keep nothing but the answer
   session-core run --json "hello" | head -1         events as lines of JSON
+  session-core run "/commit fix the parser"         a command of an extension
+  session-core run "!git status"                    a line for the shell
+
+A prompt that begins with /name or /extension.name has that command done, and
+!line runs in the shell; the next turn's model sees what came of it. To say such
+a thing to the model, type the first character twice. A prompt from stdin is
+always said to the model. What a command has to say goes to stdout, with --json
+to stderr.
 
 Stdout carries the answer and nothing else; thoughts, tool calls and the
 outcome go to stderr. What a model or a tool says is made harmless before it is
@@ -39,7 +50,9 @@ printed; --json gives it unchanged.
 
 A tool call that needs a yes is shown before it runs: the command, or the
 change of a file. Answer y (once), s (for this session), a (always exactly
-this), n, or type what the model should do instead.
+this), n, or type what the model should do instead. Just Enter is a no; what is
+neither clearly a yes nor a no is asked again. Questions of extensions are
+asked the same way; just Enter dismisses them, and --yes does not answer them.
 
 Ctrl-C stops the turn and keeps the partial answer; a second Ctrl-C leaves at
 once.
@@ -59,6 +72,7 @@ It reads only, so it works while another session-core is running.
 """
 SHOW = """\
 examples:
+  session-core show                 the last used session of this directory
   session-core show 7k2f            the conversation, as far as it is at hand
   session-core show 7k2f --last 4   its newest messages
   session-core show 7k2f --all      from the very beginning
@@ -113,7 +127,7 @@ wait up to 2 seconds for it to end.
 CONFIG = """\
 examples:
   session-core config show            what is in force, and where it came from
-  session-core config check           everything that is wrong, with its line
+  session-core config check           what is wrong or has no effect, with lines
   $EDITOR "$(session-core config path)"
 
 Later ones win: defaults, config.toml in the home, .session-core/config.toml in
@@ -129,11 +143,14 @@ examples:
 
 A key is taken from ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or
 as your config.toml says. Prices are dollars per million tokens.
+
+Models that extensions bring are not listed, as none is started for it; choose
+one as PROVIDER/MODEL.
 """
 MCP = """\
 examples:
   session-core mcp                       each server, its state, its tools
-  session-core mcp --json                for scripts
+  session-core mcp --json                the tools with all details, for scripts
   session-core mcp --cwd ../project      with the servers of that project
 
 Servers are listed in mcp.json in the home, and in a project's mcp.json, which
@@ -141,14 +158,54 @@ counts only if the folder is trusted (see: session-core trust --help).
 """
 TRUST = """\
 examples:
-  session-core trust                     show the files here, and ask
+  session-core trust                     show what the files bring, and ask
+  session-core trust --show              only look
   session-core trust ../project --yes    without asking
-  session-core trust --list              only look
+  session-core trust --list              all folders that you have trusted
   session-core trust --remove            take it back
 
 A project can bring instructions (AGENTS.md), settings, skills and MCP servers.
 They are used only if you have trusted exactly these files: one changed byte,
 and they are not used until you look again.
+"""
+EXT_LINE = "the extensions: list, look at, trust, switch, check"
+EXT_ABOUT = (
+    "Look after extensions: programs that add tools, commands, hooks and models. Each runs only after somebody has "
+    "looked at it and agreed, and only as long as its files stay the same."
+)
+EXT_TASKS = {
+    "list": ("what there is, and what runs", "List the extensions, and why some do not run."),
+    "info": ("everything about one", "Show the manifest and the files of an extension; nothing is started."),
+    "trust": (
+        "look at one, and let it run",
+        "Show the command, the names of its variables, what it may use, its sandbox and its files. Asks first.",
+    ),
+    "enable": ("switch one on again", "Switch an extension on that was switched off."),
+    "disable": ("switch one off", "Switch an extension off; what was agreed to is remembered."),
+    "reload": (
+        "check one after a change",
+        "Check an extension with the files it has now, as doctor does, and say whether a service runs here.",
+    ),
+    "logs": ("what one has said", "Print the end of the log of an extension."),
+    "doctor": (
+        "start one, and see how it does",
+        "Start an extension for real, ping it and end it; tell what it offers, and every problem (exit code 1).",
+    ),
+}
+EXT = """\
+examples:
+  session-core ext list                  what there is, and why some do not run
+  session-core ext info gate             everything its manifest says
+  session-core ext trust gate            look at it, and let it run
+  session-core ext trust ./gate --yes    by its folder, without asking
+  session-core ext disable gate          switch it off; enable switches it on
+  session-core ext doctor gate           start it, and see how it does
+  session-core ext logs gate             what it said beside the protocol
+
+Extensions lie in extensions/ of the home, in $SMOOTH_HOME/extensions or
+~/.smooth/extensions, and in .session-core/extensions and .smooth/extensions of
+a project, which count only if the folder is trusted (see: session-core trust
+--help). Each is a folder with an extension.toml.
 """
 UNDO = """\
 examples:
@@ -156,7 +213,9 @@ examples:
   session-core undo 7k2f --to "fix the"  before the message that begins so
   session-core undo --files-only         keep the conversation
   session-core undo --conversation-only  keep the files
+  session-core undo --redo               take the last undo back
 
-A file that somebody else has changed since is left alone and named; --force
-brings it back all the same. Exit code 1 means that a file was left alone.
+If somebody else has changed one of the files since, nothing is done, and the
+files are named; --force undoes all the same and saves first what is there now.
+Exit code 1 means that nothing was done or that a file was left alone.
 """

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from session_core.config.rules import PermissionRule as PermissionRule
     from session_core.config.showing import ShownSetting as ShownSetting
     from session_core.config.showing import shown_settings as shown_settings
+    from session_core.config.tool_names import unknown_tool_names as unknown_tool_names
     from session_core.config.values import Config as Config
     from session_core.config.watch import ConfigChange as ConfigChange
     from session_core.config.watch import ConfigWatcher as ConfigWatcher
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from session_core.confine.workspace import Workspace as Workspace
     from session_core.errors import Conflict as Conflict
     from session_core.errors import CursorRefused as CursorRefused
+    from session_core.errors import ExtensionFailed as ExtensionFailed
+    from session_core.errors import FilesChanged as FilesChanged
     from session_core.errors import Forbidden as Forbidden
     from session_core.errors import InternalError as InternalError
     from session_core.errors import InvalidInput as InvalidInput
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from session_core.ids import WakeupId as WakeupId
     from session_core.ids import new_session_id as new_session_id
     from session_core.mcp.client import McpServers as McpServers
+    from session_core.mcp.config import load_mcp_config as load_mcp_config
     from session_core.mcp.content import ServerStatus as ServerStatus
     from session_core.protocols.driver import Driver as Driver
     from session_core.protocols.driver import DriverView as DriverView
@@ -90,17 +94,36 @@ if TYPE_CHECKING:
     from session_core.providers.choose import make_provider as make_provider
     from session_core.providers.choose import probe_ollama as probe_ollama
     from session_core.providers.demo import DemoProvider as DemoProvider
+    from session_core.rpc.failures import RpcFailed as RpcFailed
+    from session_core.sep.consent import CONSENT_FILE as CONSENT_FILE
+    from session_core.sep.consent import Consents as Consents
+    from session_core.sep.discovery import Found as Found
+    from session_core.sep.extension import Extension as Extension
+    from session_core.sep.extension_log import ExtensionLog as ExtensionLog
+    from session_core.sep.folder_digest import NotDigestible as NotDigestible
+    from session_core.sep.folder_digest import take_digest as take_digest
+    from session_core.sep.host import ExtensionHost as ExtensionHost
+    from session_core.sep.launch import prepare_launch as prepare_launch
+    from session_core.sep.manifest import Manifest as Manifest
+    from session_core.sep.manifest import ManifestInvalid as ManifestInvalid
+    from session_core.sep.manifest import is_extension_name as is_extension_name
+    from session_core.sep.manifest import read_manifest as read_manifest
+    from session_core.sep.places import Places as Places
+    from session_core.sep.places import discover_in as discover_in
+    from session_core.sep.places import places_of as places_of
     from session_core.service.config import ServiceConfig as ServiceConfig
+    from session_core.service.extensions_seam import Extensions as Extensions
+    from session_core.service.extensions_seam import extension_client as extension_client
     from session_core.service.feed import Feed as Feed
+    from session_core.service.place import Place as Place
+    from session_core.service.place import surroundings as surroundings
     from session_core.service.reloading import follow_config as follow_config
     from session_core.service.service import AttachedClient as AttachedClient
     from session_core.service.service import ServiceStatistics as ServiceStatistics
     from session_core.service.service import SessionService as SessionService
     from session_core.service.service import open_session_service as open_session_service
-    from session_core.service.setup import Place as Place
     from session_core.service.setup import Setup as Setup
     from session_core.service.setup import open_setup as open_setup
-    from session_core.service.setup import surroundings as surroundings
     from session_core.session.fleet import FleetState as FleetState
     from session_core.session.state import SessionState as SessionState
     from session_core.session.state import apply as apply
@@ -154,6 +177,12 @@ if TYPE_CHECKING:
     from session_core.vocabulary.commands import CommandRequest as CommandRequest
     from session_core.vocabulary.events import Event as Event
     from session_core.vocabulary.events import SessionEvent as SessionEvent
+    from session_core.vocabulary.extensions import Completion as Completion
+    from session_core.vocabulary.extensions import ExtensionCommand as ExtensionCommand
+    from session_core.vocabulary.extensions import ExtensionDisplay as ExtensionDisplay
+    from session_core.vocabulary.extensions import ExtensionEntry as ExtensionEntry
+    from session_core.vocabulary.extensions import ExtensionInfo as ExtensionInfo
+    from session_core.vocabulary.extensions import UiKind as UiKind
     from session_core.vocabulary.frozen import JsonObject as JsonObject
     from session_core.vocabulary.frozen import JsonValue as JsonValue
     from session_core.vocabulary.frozen import Rope as Rope
@@ -169,6 +198,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.messages import TextPart as TextPart
     from session_core.vocabulary.messages import ThinkingPart as ThinkingPart
     from session_core.vocabulary.messages import ToolCallPart as ToolCallPart
+    from session_core.vocabulary.messages import ToolProgress as ToolProgress
     from session_core.vocabulary.messages import ToolResultPart as ToolResultPart
     from session_core.vocabulary.messages import Usage as Usage
     from session_core.vocabulary.methods import SessionMethods as SessionMethods
@@ -197,6 +227,11 @@ if TYPE_CHECKING:
     from session_core.vocabulary.snapshots import SessionSummary as SessionSummary
     from session_core.vocabulary.tools import Effect as Effect
     from session_core.vocabulary.tools import ToolSpec as ToolSpec
+    from session_core.vocabulary.typed import Typed as Typed
+    from session_core.vocabulary.typed import TypedCommand as TypedCommand
+    from session_core.vocabulary.typed import TypedMessage as TypedMessage
+    from session_core.vocabulary.typed import TypedShellLine as TypedShellLine
+    from session_core.vocabulary.typed import read_typed as read_typed
     from session_core.wire.codec import decode as decode
     from session_core.wire.codec import encode as encode
     from session_core.wire.codec import encode_event as encode_event
@@ -222,12 +257,15 @@ _HOME = {
     "commands": "session_core.vocabulary",
     "compact_store": "session_core.upkeep.store_files",
     "CompactReport": "session_core.upkeep.store_files",
+    "Completion": "session_core.vocabulary.extensions",
     "Config": "session_core.config.values",
     "ConfigChange": "session_core.config.watch",
     "ConfigInvalid": "session_core.config.problems",
     "ConfigProblem": "session_core.config.problems",
     "ConfigWatcher": "session_core.config.watch",
     "Conflict": "session_core.errors",
+    "CONSENT_FILE": "session_core.sep.consent",
+    "Consents": "session_core.sep.consent",
     "cost_micros": "session_core.providers.catalogue",
     "Cursor": "session_core.ids",
     "CursorRefused": "session_core.errors",
@@ -238,6 +276,7 @@ _HOME = {
     "DeliverAs": "session_core.vocabulary.sessions",
     "DemoProvider": "session_core.providers.demo",
     "Dialog": "session_core.vocabulary.sessions",
+    "discover_in": "session_core.sep.places",
     "Driver": "session_core.protocols.driver",
     "DriverView": "session_core.protocols.driver",
     "Effect": "session_core.vocabulary.tools",
@@ -248,9 +287,20 @@ _HOME = {
     "events": "session_core.vocabulary",
     "EventStream": "session_core.stream.event_stream",
     "export_session": "session_core.upkeep.exchange",
+    "Extension": "session_core.sep.extension",
+    "extension_client": "session_core.service.extensions_seam",
+    "ExtensionCommand": "session_core.vocabulary.extensions",
+    "ExtensionDisplay": "session_core.vocabulary.extensions",
+    "ExtensionEntry": "session_core.vocabulary.extensions",
+    "ExtensionFailed": "session_core.errors",
+    "ExtensionHost": "session_core.sep.host",
+    "ExtensionInfo": "session_core.vocabulary.extensions",
+    "ExtensionLog": "session_core.sep.extension_log",
+    "Extensions": "session_core.service.extensions_seam",
     "Feed": "session_core.service.feed",
     "FeedItem": "session_core.stream.follower",
     "FilePart": "session_core.vocabulary.messages",
+    "FilesChanged": "session_core.errors",
     "find_model": "session_core.providers.catalogue",
     "Finding": "session_core.upkeep.finding",
     "fingerprint": "session_core.confine.trust",
@@ -260,6 +310,7 @@ _HOME = {
     "follow_config": "session_core.service.reloading",
     "Follower": "session_core.stream.follower",
     "Forbidden": "session_core.errors",
+    "Found": "session_core.sep.discovery",
     "Holder": "session_core.storage.home_lock",
     "Hooks": "session_core.agent.hooks",
     "ImagePart": "session_core.vocabulary.messages",
@@ -268,14 +319,18 @@ _HOME = {
     "InternalError": "session_core.errors",
     "InterruptedPart": "session_core.vocabulary.messages",
     "InvalidInput": "session_core.errors",
+    "is_extension_name": "session_core.sep.manifest",
     "JsonObject": "session_core.vocabulary.frozen",
     "JsonValue": "session_core.vocabulary.frozen",
     "Lagged": "session_core.errors",
     "LiveTool": "session_core.vocabulary.messages",
     "load_config": "session_core.config.load",
+    "load_mcp_config": "session_core.mcp.config",
     "LOCAL_CLIENT": "session_core.ids",
     "lock_holder": "session_core.storage.home_lock",
     "make_provider": "session_core.providers.choose",
+    "Manifest": "session_core.sep.manifest",
+    "ManifestInvalid": "session_core.sep.manifest",
     "McpServers": "session_core.mcp.client",
     "MemoryStore": "session_core.storage.memory",
     "Message": "session_core.vocabulary.messages",
@@ -289,6 +344,7 @@ _HOME = {
     "new_session_id": "session_core.ids",
     "newest_leaf": "session_core.session.tree",
     "NoStore": "session_core.errors",
+    "NotDigestible": "session_core.sep.folder_digest",
     "NotFound": "session_core.errors",
     "open_session_service": "session_core.service.service",
     "open_setup": "session_core.service.setup",
@@ -299,8 +355,11 @@ _HOME = {
     "PermissionRule": "session_core.config.rules",
     "PermissionTier": "session_core.vocabulary.sessions",
     "PickedModel": "session_core.providers.choose",
-    "Place": "session_core.service.setup",
+    "Place": "session_core.service.place",
+    "Places": "session_core.sep.places",
+    "places_of": "session_core.sep.places",
     "PlanItem": "session_core.vocabulary.sessions",
+    "prepare_launch": "session_core.sep.launch",
     "Prices": "session_core.providers.catalogue",
     "probe_ollama": "session_core.providers.choose",
     "project_file_of": "session_core.config.load",
@@ -309,7 +368,9 @@ _HOME = {
     "ProviderEvent": "session_core.providers.base",
     "QueueItem": "session_core.vocabulary.sessions",
     "QueueItemId": "session_core.ids",
+    "read_manifest": "session_core.sep.manifest",
     "read_settings": "session_core.config.load",
+    "read_typed": "session_core.vocabulary.typed",
     "ReadOnly": "session_core.errors",
     "rebuild_store": "session_core.upkeep.rebuild",
     "RebuildReport": "session_core.upkeep.rebuild",
@@ -320,6 +381,7 @@ _HOME = {
     "Resync": "session_core.stream.follower",
     "Retention": "session_core.storage.settings",
     "Rope": "session_core.vocabulary.frozen",
+    "RpcFailed": "session_core.rpc.failures",
     "SandboxPolicy": "session_core.vocabulary.sessions",
     "SearchHit": "session_core.vocabulary.replies",
     "ServerStatus": "session_core.mcp.content",
@@ -357,7 +419,8 @@ _HOME = {
     "StoreUnusable": "session_core.errors",
     "StreamStatistics": "session_core.stream.event_stream",
     "Subscription": "session_core.stream.subscription",
-    "surroundings": "session_core.service.setup",
+    "surroundings": "session_core.service.place",
+    "take_digest": "session_core.sep.folder_digest",
     "TaskRequest": "session_core.tools.base",
     "TextChunk": "session_core.providers.base",
     "TextPart": "session_core.vocabulary.messages",
@@ -372,6 +435,7 @@ _HOME = {
     "ToolFailed": "session_core.tools.base",
     "ToolHost": "session_core.tools.base",
     "ToolOutput": "session_core.tools.base",
+    "ToolProgress": "session_core.vocabulary.messages",
     "ToolResultPart": "session_core.vocabulary.messages",
     "ToolSource": "session_core.agent.turn",
     "ToolSpec": "session_core.vocabulary.tools",
@@ -381,7 +445,13 @@ _HOME = {
     "TurnId": "session_core.ids",
     "TurnLimits": "session_core.vocabulary.sessions",
     "TurnOutcome": "session_core.vocabulary.sessions",
+    "Typed": "session_core.vocabulary.typed",
+    "TypedCommand": "session_core.vocabulary.typed",
+    "TypedMessage": "session_core.vocabulary.typed",
+    "TypedShellLine": "session_core.vocabulary.typed",
+    "UiKind": "session_core.vocabulary.extensions",
     "Unavailable": "session_core.errors",
+    "unknown_tool_names": "session_core.config.tool_names",
     "Usage": "session_core.vocabulary.messages",
     "UsageLine": "session_core.vocabulary.sessions",
     "Vector": "session_core.vocabulary.frozen",
@@ -394,6 +464,7 @@ _HOME = {
 _MODULES_OF = "session_core.vocabulary"  # whose modules are public as a whole: sc.commands, sc.events, sc.replies
 
 __all__ = [
+    "CONSENT_FILE",
     "LOCAL_CLIENT",
     "Activity",
     "Approval",
@@ -408,12 +479,14 @@ __all__ = [
     "Command",
     "CommandRequest",
     "CompactReport",
+    "Completion",
     "Config",
     "ConfigChange",
     "ConfigInvalid",
     "ConfigProblem",
     "ConfigWatcher",
     "Conflict",
+    "Consents",
     "Cursor",
     "CursorRefused",
     "Decision",
@@ -426,14 +499,25 @@ __all__ = [
     "Epoch",
     "Event",
     "EventStream",
+    "Extension",
+    "ExtensionCommand",
+    "ExtensionDisplay",
+    "ExtensionEntry",
+    "ExtensionFailed",
+    "ExtensionHost",
+    "ExtensionInfo",
+    "ExtensionLog",
+    "Extensions",
     "Feed",
     "FeedItem",
     "FilePart",
+    "FilesChanged",
     "Finding",
     "Fingerprint",
     "FleetState",
     "Follower",
     "Forbidden",
+    "Found",
     "Holder",
     "Hooks",
     "ImagePart",
@@ -445,6 +529,8 @@ __all__ = [
     "JsonValue",
     "Lagged",
     "LiveTool",
+    "Manifest",
+    "ManifestInvalid",
     "McpServers",
     "MemoryStore",
     "Message",
@@ -456,6 +542,7 @@ __all__ = [
     "ModelRequest",
     "NativeToolDriver",
     "NoStore",
+    "NotDigestible",
     "NotFound",
     "Overloaded",
     "Part",
@@ -465,6 +552,7 @@ __all__ = [
     "PermissionTier",
     "PickedModel",
     "Place",
+    "Places",
     "PlanItem",
     "Prices",
     "ProtocolError",
@@ -479,6 +567,7 @@ __all__ = [
     "Resync",
     "Retention",
     "Rope",
+    "RpcFailed",
     "SandboxPolicy",
     "SearchHit",
     "ServerStatus",
@@ -528,6 +617,7 @@ __all__ = [
     "ToolFailed",
     "ToolHost",
     "ToolOutput",
+    "ToolProgress",
     "ToolResultPart",
     "ToolSource",
     "ToolSpec",
@@ -535,6 +625,11 @@ __all__ = [
     "TurnId",
     "TurnLimits",
     "TurnOutcome",
+    "Typed",
+    "TypedCommand",
+    "TypedMessage",
+    "TypedShellLine",
+    "UiKind",
     "Unavailable",
     "Usage",
     "UsageLine",
@@ -555,25 +650,33 @@ __all__ = [
     "decode",
     "default_home",
     "default_model",
+    "discover_in",
     "encode",
     "encode_event",
     "events",
     "export_session",
+    "extension_client",
     "find_model",
     "fingerprint",
     "fold",
     "follow_config",
     "import_session",
+    "is_extension_name",
     "load_config",
+    "load_mcp_config",
     "lock_holder",
     "make_provider",
     "new_session_id",
     "newest_leaf",
     "open_session_service",
     "open_setup",
+    "places_of",
+    "prepare_launch",
     "probe_ollama",
     "project_file_of",
+    "read_manifest",
     "read_settings",
+    "read_typed",
     "rebuild_store",
     "replies",
     "restore_store",
@@ -581,7 +684,9 @@ __all__ = [
     "siblings",
     "store_statistics",
     "surroundings",
+    "take_digest",
     "trusted_project",
+    "unknown_tool_names",
     "verify_store",
 ]
 

@@ -4,7 +4,7 @@ Failures of models, tools and extensions are not here: those are events (law 10)
 asked for something that cannot be done, or that a reader must resync.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 if TYPE_CHECKING:
     from session_core.ids import Cursor
@@ -27,6 +27,12 @@ class SessionCoreError(Exception):
         super().__init__(message)
         self.message = message
         self.field = field
+
+    def anew(self) -> Self:
+        """Return the same error as an object of its own, for each of several who wait: raising adds to an object."""
+        fresh = type(self).__new__(type(self), *self.args)
+        fresh.__dict__.update(self.__dict__)
+        return fresh
 
 
 class InvalidInput(SessionCoreError):
@@ -57,10 +63,33 @@ class Conflict(SessionCoreError):
     code = "conflict"
 
 
+class FilesChanged(Conflict):
+    """An undo was not begun because of these files: their paths, each with the reason."""
+
+    code = "files_changed"
+
+    def __init__(self, message: str, *, files: tuple[tuple[str, str], ...] = (), field: str | None = "force") -> None:
+        super().__init__(message, field=field)
+        self.files = files
+
+
 class Unavailable(SessionCoreError):
     """This service was set up without the part that the command needs."""
 
     code = "unavailable"
+
+
+class ExtensionFailed(SessionCoreError):
+    """An extension could not do what it was asked, or refused; the message is its own where it gave one.
+
+    `number` is the code of its own error, such as -32001 when there was nobody to ask.
+    """
+
+    code = "extension_failed"
+
+    def __init__(self, message: str, *, field: str | None = None, number: int | None = None) -> None:
+        super().__init__(message, field=field)
+        self.number = number
 
 
 class Forbidden(SessionCoreError):

@@ -37,7 +37,15 @@ MAX_RPC_LINE: Final = MAX_FRAME_BYTES
 RPC_HEAD_BYTES: Final = 4_096
 """What is kept of a line that is too long: its id and kind stand in the first bytes, whoever wrote it."""
 MAX_RPC_SKIPPED: Final = 16 * MAX_RPC_LINE
-"""Bytes passed over between two messages; more is no accident, and the connection is closed."""
+"""Bytes of too long lines between two messages; more is no accident, and the connection is closed."""
+MAX_RPC_NOISE: Final = 16 * 1024 * 1024
+"""Bytes of all other lines between two messages that are of no use: a loop that prints, not a greeting."""
+RPC_NOISE_LINE: Final = 64
+"""What each of them counts beside its own bytes: looking at the shortest takes time too."""
+RPC_PORTION_LINES: Final = 64
+"""Lines that are looked at before others have their turn; the worst of short ones takes tens of microseconds."""
+RPC_PORTION_BYTES: Final = 8_192
+"""The same in bytes; the worst of them takes half a microsecond."""
 MAX_RPC_ID_CHARS: Final = 200
 """An id is kept for as long as its request runs, so it cannot be a document."""
 MAX_RPC_REQUESTS: Final = 256
@@ -58,6 +66,50 @@ MAX_RPC_EVENT_BYTES: Final = MAX_RPC_LINE
 RPC_FLUSH_MS: Final = 1_000
 """How long a connection that is being closed tries to hand out what still waits."""
 
+# What the process of an extension is allowed (`session_core.sep`).
+EXTENSION_START_MS: Final = 10_000
+"""How long an extension may take to answer its first request; one that is compiled on the way needs seconds."""
+EXTENSION_STOP_MS: Final = 5_000
+"""How long it may take to answer its last one and to exit, before its process group is killed."""
+EXTENSION_EARLY_BYTES: Final = 1024 * 1024
+"""What it may tell before its first answer is dealt with, about so many bytes in memory; more is dropped."""
+EXTENSION_IDLE_MS: Final = 60_000
+"""After so long without a word it is asked whether it is still there."""
+EXTENSION_PONG_MS: Final = 10_000
+"""How long its answer may take; it is killed when the second one in a row is missing."""
+EXTENSION_HEALTHY_MS: Final = 5 * 60_000
+"""An extension that has run for so long is not caught in a loop of crashes: the next one is counted as its first."""
+EXTENSION_NOISE_LINES: Final = 200
+"""Lines on its stdout that are no messages and go to its log, in one second; of more, only the number."""
+EXTENSION_HOOK_MS: Final = 5_000
+"""How long an extension may take to answer a hook, unless its manifest says otherwise; the turn goes on without it."""
+EXTENSION_GUARD_MS: Final = 60_000
+"""The same where its silence means no: it may have to ask a person."""
+EXTENSION_TOOL_MS: Final = 120_000
+"""How long a tool of an extension may go without a word; each word of its progress begins this anew."""
+EXTENSION_TOOL_TOTAL_MS: Final = 3_600_000
+"""How long one call of it may take in all."""
+EXTENSION_PROGRESS_EVERY_MS: Final = 50
+"""How often the progress of one call is shown; what comes in between is put together."""
+EXTENSION_ANSWER_MS: Final = 300_000
+"""How long a model of an extension may be silent in the middle of an answer, or before it."""
+EXTENSION_ANSWER_TOTAL_MS: Final = 3_600_000
+"""How long one answer may take in all."""
+EXTENSION_LOGIN_MS: Final = 300_000
+"""How long a person may take to log in to a provider of an extension."""
+EXTENSION_REFRESH_MS: Final = 60_000
+"""How long it may take to renew a login, which needs nobody."""
+MAX_CREDENTIAL_CHARS: Final = 64_000
+"""What one login may leave behind: a few tokens."""
+MAX_CREDENTIALS: Final = 256
+"""Logins that are kept; the oldest are forgotten."""
+EXTENSION_LOG_LINES: Final = 1_000
+"""Lines of its log in memory; the oldest are forgotten."""
+EXTENSION_LOG_CHARS: Final = 2_000
+"""Length of one of them; the rest of the line is cut."""
+EXTENSION_LOG_BYTES: Final = 1024 * 1024
+"""Size of its log on the disk before a new file is begun; one old file is kept."""
+
 # What the service holds at a time.
 MAILBOX_CAPACITY: Final = 1_024
 """Commands waiting for the actor; one more is refused with `Overloaded`."""
@@ -77,6 +129,19 @@ IDEMPOTENCY_CAPACITY: Final = 4_096
 """Replies remembered for retries; the oldest are forgotten first."""
 MAX_QUEUE_ITEMS: Final = 64
 """Messages waiting in one session."""
+MAX_ENTRIES: Final = 200
+"""Entries of extensions held in a session's state, the newest ones; all of them stay in the journal. Like the window,
+part of the fold."""
+MAX_ENTRY_BYTES: Final = 16 * 1024
+"""One entry as JSON, so that a snapshot with all of them stays small."""
+MAX_DISPLAYS: Final = 64
+"""Extensions that show something in one session; part of the fold."""
+MAX_WIDGET_BYTES: Final = 64 * 1024
+"""One widget as JSON: more than a screen of text."""
+MAX_COMMANDS_AT_ONCE: Final = 16
+"""Commands of extensions that run at once in one session."""
+MAX_PROGRAMS_AT_ONCE: Final = 8
+"""Programs of extensions that run, or wait for a person's yes, at once in one session."""
 MAX_OPEN_REQUESTS: Final = 64
 """Approvals and dialogs waiting in one session."""
 MAX_WAKEUPS: Final = 64
@@ -136,5 +201,13 @@ COMMIT_AFTER_STEPS: Final = 512
 """As many of them are committed without waiting further."""
 STATE_EVERY_EVENTS: Final = 256
 """How many events of a session may lie between two saved states: what opening it has to fold, at most."""
+MAX_KV_KEY_CHARS: Final = 512
+"""A key under which an extension keeps a value: a path or an address, not a document."""
+MAX_KV_VALUE_BYTES: Final = 256 * 1024
+"""One such value as JSON; what is larger belongs into a file."""
+MAX_KV_KEYS: Final = 1_024
+"""How many of them one extension keeps: a list of them fits into any reply."""
+MAX_KV_BYTES: Final = 16 * 1024 * 1024
+"""How much all values of one extension have together."""
 REMEMBERED_SESSIONS_MS: Final = 5 * 60_000
 """How long a session at rest stays in memory after it was last used."""

@@ -2,12 +2,16 @@
 
 - `run`: finds or makes the session, opens an embedded service and sends the prompt
 - `agent`: sets the agent up as its user has configured it, and says what people should know about that
+- `typed`: what a prompt means: a message, a command of an extension, or a line for the shell
+- `extensions`: waits until they have started, and says which are not used
 - `attachments`: files that go along with a prompt, and the shape of an answer
-- `conversation`: follows the session to the end of the turn, shows it, asks, minds Ctrl-C
+- `conversation`: follows the session to the end of the turn or command, shows it, minds Ctrl-C
 - `view`: turns what the session says into pieces of text for stdout and stderr, catching up after a lag
 - `wording`: the sentences and lines about tools, plans, helpers and outcomes; pure functions
 - `asking`: the words of an approval: what would happen, why, and what may be answered; pure functions
-- `consent`: reads the answers
+- `dialogs`: the words of a question that an extension asks, and what an answer means; pure functions
+- `consent`: reads the answers to approvals
+- `requests`: asks on the terminal, one question at a time
 
 Stdout carries the answer (or, with `--json`, the events) and nothing else; whatever is about the work, such as
 thoughts, tool calls and the outcome, goes to stderr.

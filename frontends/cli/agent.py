@@ -32,6 +32,8 @@ class Wanted:
         continued: The session to go on with, whose model counts when none was chosen.
         limits: What one turn may use, where that was said.
         sees: Whether it is given images.
+        extensions: Whether extensions may be started.
+        flags: What they are told, beside what the settings say.
     """
 
     home: Path
@@ -41,6 +43,8 @@ class Wanted:
     continued: sc.SessionSummary | None = None
     limits: sc.TurnLimits = attrs.field(factory=sc.TurnLimits)
     sees: bool = False
+    extensions: bool = True
+    flags: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -50,11 +54,21 @@ class Agent:
     service: sc.ServiceConfig
     model: str
     remarks: tuple[str, ...] = ()
+    told_of_demo: bool = False
+    """Whether the remarks say already that no real model answers, and why."""
+    extensions: "sc.ExtensionHost | None" = None
+    refusal: Exception | None = None
+    """Why the model cannot be used, unless an extension brings it."""
 
     @property
     def is_demo(self) -> bool:
         """Whether no real model answers."""
         return isinstance(self.service.models.get(self.model), sc.DemoProvider)
+
+    def check_model(self) -> None:
+        """Refuse a model that no extension brings, once all of them have started."""
+        if self.refusal is not None and self.model not in self.service.models:
+            raise self.refusal
 
 
 @asynccontextmanager
@@ -66,31 +80,67 @@ async def open_agent(wanted: Wanted, *, progress: bool) -> AsyncGenerator[Agent]
         InvalidInput: The configuration is wrong, or the chosen model cannot be used.
     """
     model = wanted.model or (wanted.continued.model if wanted.continued is not None else None)
-    if model is not None:
-        await trio.to_thread.run_sync(_check_usable, wanted, model)
+    refusal = None if model is None else await trio.to_thread.run_sync(_refusal, wanted, model)
+    late = model if refusal is not None else None
     place = sc.surroundings(wanted.home, wanted.folder, keeps=wanted.keeps)
     store = PatientStore(wanted.home) if wanted.keeps else None
-    async with sc.open_setup(place, flags={"model": model}, store=store) as setup:
+    flags = await trio.to_thread.run_sync(_flags, wanted, None if late is not None else model)
+    async with sc.open_setup(place, flags=flags, store=store, mode="cli") as setup:
+        if refusal is not None and setup.extensions is None:
+            raise refusal
         await wait_for_servers(setup.mcp, MCP_PATIENCE_S, progress=progress)
         yield Agent(
             service=_service(setup.service, wanted),
-            model=setup.picked.name,
-            remarks=(*_about_model(setup, wanted), *setup.remarks, *about_servers(setup.mcp.statuses())),
+            model=late or setup.picked.name,
+            told_of_demo=setup.picked.info is None and bool(setup.picked.remark),
+            extensions=setup.extensions,
+            refusal=refusal,
+            remarks=(
+                *(_about_model(setup, wanted) if late is None else ()),
+                *setup.remarks,
+                *(slip.sentence for slip in sc.unknown_tool_names(setup.settings)),
+                *about_servers(setup.mcp.statuses()),
+            ),
         )
 
 
-def _check_usable(wanted: Wanted, model: str) -> None:
+def _flags(wanted: Wanted, model: str | None) -> dict[str, object]:
+    """Return the settings that were given on the command line."""
+    flags: dict[str, object] = {"model": model, "extensions.use": None if wanted.extensions else False}
+    if wanted.flags:  # beside those of the files, not in their place
+        flags["extensions.flags"] = [*_config(wanted).extension_flags, *wanted.flags]
+    return flags
+
+
+def _config(wanted: Wanted) -> sc.Config:
     folder = Path(wanted.folder)
-    config = sc.load_config(wanted.home, folder, trust=sc.trusted_project(wanted.home, folder))
+    return sc.load_config(wanted.home, folder, trust=sc.trusted_project(wanted.home, folder))
+
+
+def _refusal(wanted: Wanted, model: str) -> Exception | None:
+    """Return why a model cannot be used, if an extension could still bring it.
+
+    Raises:
+        UsageError: The model of the session cannot be used any more.
+        InvalidInput: The chosen model cannot be used.
+    """
+    config = _config(wanted)
     if model == DEMO:
-        return
+        return None
     try:
         sc.chosen_model(config, model, os.environ)
     except sc.InvalidInput as refused:
-        if wanted.model is not None:
-            raise
-        msg = f"the model of this session cannot be used now: {refused.message}; or choose another with --model"
-        raise UsageError(msg) from refused
+        refusal: Exception = refused
+        if wanted.model is None:
+            msg = f"the model of this session cannot be used now: {refused.message}; or choose another with --model"
+            refusal = UsageError(msg)
+    else:
+        return None
+    provider, slash, _ = model.partition("/")
+    known = {each.name for each in config.providers}
+    if slash and provider not in known and wanted.extensions and config.extensions:
+        return refusal
+    raise refusal
 
 
 def _service(config: sc.ServiceConfig, wanted: Wanted) -> sc.ServiceConfig:
@@ -116,7 +166,7 @@ def _about_model(setup: sc.Setup, wanted: Wanted) -> list[str]:
     return told
 
 
-async def wait_for_servers(mcp: sc.McpServers, patience_s: float, *, progress: bool) -> None:
+async def wait_for_servers(mcp: "sc.McpServers", patience_s: float, *, progress: bool) -> None:
     """Give MCP servers that are being connected a moment to become ready."""
     waiting = [status.name for status in mcp.statuses() if status.state == "connecting"]
     if not waiting:
@@ -127,7 +177,7 @@ async def wait_for_servers(mcp: sc.McpServers, patience_s: float, *, progress: b
             await mcp.until_settled()
 
 
-def about_servers(statuses: Sequence[sc.ServerStatus]) -> list[str]:
+def about_servers(statuses: "Sequence[sc.ServerStatus]") -> list[str]:
     """Say which MCP servers cannot be used in this turn."""
     told = []
     for status in statuses:

@@ -14,6 +14,8 @@ _SUMMARY_CHARS = 300
 _TITLE_CHARS = 60
 _ID_CHARS = 8
 _INDENT = "  "
+_DETAILS = ("environment: ",)
+"""What is the same for every command: said only to those who want to see everything."""
 
 
 @attrs.frozen(kw_only=True)
@@ -30,17 +32,62 @@ def question(style: Style, approval: sc.Approval, helper: str | None = None, *, 
     lines = [f"{style.yellow('?')} {who}Allow {style.bold(_call(approval))}?"]
     if approval.reason:
         lines.append(style.dim(f"{_INDENT}asked for because {one_line(approval.reason, _SUMMARY_CHARS)}"))
-    shown, cut = shown_lines(style, approval.shown, whole=whole)
-    lines += shown
-    covers = f" ({one_line(approval.grant, _SUMMARY_CHARS)})" if approval.grant else ""
-    view = ", [v]iew all of it" if cut else ""
-    answers = f"[y]es once, [s]ession{covers}, [a]lways exactly this, [N]o{view}, or say what to do instead"
-    lines.append(f"{_INDENT}{answers}: ")
+    command = _command(approval)
+    if command is None:
+        shown, cut = shown_lines(style, approval.shown, whole=whole)
+        lines += shown
+    else:
+        shown, cut = shown_lines(style, command, whole=whole)
+        facts = _facts(approval.shown.removeprefix(command))
+        told = facts if whole else [each for each in facts if not each.startswith(_DETAILS)]
+        lines += [*shown, *(style.dim(f"{_INDENT}{each}") for each in told)]
+        cut = cut or len(told) < len(facts)
+    lines.append(f"{_INDENT}{_answers(approval, cut=cut)}: ")
     return Question(text="\n".join(lines), cut=cut)
+
+
+def unclear(style: Style, approval: sc.Approval) -> str:
+    """Ask again after an answer that may have been meant as a yes."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    said = "that is not clear, and nothing has happened yet. Type y for yes or n for no"
+    return (
+        f"{style.yellow('?')} Allow {style.bold(name)}? {said};\n"
+        f'{_INDENT}to tell the model something, begin with "no", as in: no, do this instead: '
+    )
+
+
+def _answers(approval: sc.Approval, *, cut: bool) -> str:
+    view = ", [v]iew all of it" if cut else ""
+    return f"[y]es once, [s] {_covered(approval)}, [a]lways exactly this, [N]o{view}, or say what to do instead"
+
+
+def _covered(approval: sc.Approval) -> str:
+    """Say what a yes for the whole session would cover."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    if approval.grant in {"", approval.tool_name}:
+        return f"every {name} of this session"
+    if _command(approval) is not None:
+        return "this command, as often as it comes in this session"
+    return f"for this session: {one_line(approval.grant, _SUMMARY_CHARS)}"
+
+
+def _command(approval: sc.Approval) -> str | None:
+    """Return the command line if that is what is asked about and what is shown first."""
+    command = approval.arguments.get("command")
+    if not isinstance(command, str) or not command:
+        return None
+    return command if approval.shown.startswith(f"{command}\n\n") else None
+
+
+def _facts(shown: str) -> list[str]:
+    """Return what is said about how a command runs, line by line and harmless."""
+    return [one_line(line, LONGEST_LINE) for line in shown.split("\n") if line.strip()]
 
 
 def _call(approval: sc.Approval) -> str:
     name = one_line(approval.tool_name, NAME_CHARS)
+    if _command(approval) is not None:
+        return name
     if approval.shown:
         return f"{name}: {one_line(approval.summary, _SUMMARY_CHARS)}"
     return f"{name}({arguments_line(approval.arguments)})"

@@ -1,5 +1,7 @@
 """Answering approvals: by asking a person, by `--yes`, or by saying no where nobody can be asked."""
 
+import re
+
 import attrs
 
 import session_core as sc
@@ -16,27 +18,40 @@ _WORDS: dict[str, sc.Decision] = {
     "no": "deny",
 }
 _WHOLE = {"v", "view"}
+_AGREEING = re.compile(
+    r"(?:y|ye|yes|yep|yeah|yup|ok|okay|sure|fine|alright|allow|agreed|go (?:ahead|on|for it)|(?:please )?do|"
+    r"(?:looks|sounds) good)\b(?! not\b)"
+)
 
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What a person said: a decision, with what the model should know about it, or the wish to see everything."""
+    """What a person said: a decision, with what the model should know about it, or the wish to see everything.
+
+    With `unclear` it may have been meant as a yes, so that neither a yes nor a no can be made of it.
+    """
 
     decision: sc.Decision = "deny"
     message: str = ""
     wants_all: bool = False
+    unclear: bool = False
 
 
 def answer_of(typed: str, *, cut: bool = False) -> Answer:
-    """Read a typed answer; whatever is not clearly a yes is a no, and what it says goes to the model.
+    """Read a typed answer: a letter or its word, or a sentence, which is a no and goes to the model.
 
-    With `cut` something was left out of what was shown, and may be asked for.
+    A single other word, and a sentence that begins like a yes, are unclear. Nothing at all is a no. With `cut`
+    something was left out of what was shown, and may be asked for.
     """
     said = typed.strip()
     if cut and said.lower() in _WHOLE:
         return Answer(wants_all=True)
     decision = _WORDS.get(said.lower())
-    return Answer(message=said) if decision is None else Answer(decision=decision)
+    if decision is not None:
+        return Answer(decision=decision)
+    if len(said.split()) < 2 or _AGREEING.match(said.lower()):
+        return Answer(unclear=True)
+    return Answer(message=said)
 
 
 @attrs.define

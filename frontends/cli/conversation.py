@@ -10,15 +10,15 @@ import trio
 
 import session_core as sc
 from frontends.cli import wording
-from frontends.cli.asking import helper_of, question
-from frontends.cli.consent import Answer, Consent, answer_of
+from frontends.cli.requests import Client, Requests
 from frontends.cli.view import Target, View, ends_line
 from frontends.console.output import Output, OutputFailed, ReaderLeft
 from frontends.console.sanitise import one_line, sanitise
-from frontends.console.streams import Streams, forget_typed, read_answer
+from frontends.console.signals import EXIT_SIGNAL, LEAVING_SIGNALS
+from frontends.console.streams import Streams
 
-EXIT_OK, EXIT_FAILED, EXIT_SIGNAL = 0, 1, 128
-LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+EXIT_OK, EXIT_FAILED = 0, 1
+_AT_REST = frozenset({"idle", "stopped", "errored", "interrupted"})
 
 
 @attrs.frozen(kw_only=True)
@@ -45,12 +45,23 @@ def _json_line(item: sc.FeedItem) -> bytes:
     return (sc.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.encode(item)) + b"\n"
 
 
+@attrs.define
+class _Done:
+    """What became of a command of an extension; the session had come to `sseq` when it was over."""
+
+    over: bool = False
+    sseq: int = 0
+    content: str = ""
+    said: bool = False
+    failure: sc.SessionCoreError | None = None
+
+
 class Conversation:
     """One turn: reading, showing, consent, stopping."""
 
     def __init__(
         self,
-        service: sc.SessionService,
+        service: Client,
         feed: sc.Feed,
         manners: Manners,
         streams: Streams,
@@ -72,9 +83,11 @@ class Conversation:
         )
         self._writing = trio.Lock()
         self._line_open = False  # whether what stderr shows last is a line without its end
-        self._asking = trio.Lock()
-        self._consent = Consent()
-        self._questions: dict[sc.RequestId, trio.CancelScope] = {}
+        self._requests = Requests(service, streams, self._view, nursery, self._flush, yes=manners.yes)
+        self._listening = trio.CancelScope()
+        self._done = False  # whether a command of an extension has done its work
+        self._line: sc.CallId | None = None
+        self._line_result: sc.ToolResultPart | None = None
         self._state: sc.SessionState | None = None
         self._turn_before: sc.TurnId | None = None
         self._signal: int | None = None
@@ -92,6 +105,11 @@ class Conversation:
         return last if last is not None and last.turn_id != self._turn_before else None
 
     @property
+    def at_rest(self) -> bool:
+        """Whether nothing runs in the session."""
+        return self.state.turn is None and self.state.activity.name in _AT_REST
+
+    @property
     def stopped(self) -> bool:
         """Whether somebody has asked for the end."""
         return self._signal is not None
@@ -101,18 +119,28 @@ class Conversation:
         """What the program should exit with."""
         if self._signal is not None:
             return EXIT_SIGNAL + self._signal
-        return EXIT_OK if self.outcome is not None and self.outcome.status == "completed" else EXIT_FAILED
+        if self.outcome is None:
+            return EXIT_OK if self._done else EXIT_FAILED
+        ended_well = self.outcome.status == "completed" and not self._line_failed
+        return EXIT_OK if ended_well else EXIT_FAILED
+
+    @property
+    def _line_failed(self) -> bool:
+        result = self._line_result
+        return result is not None and (result.status != "success" or wording.exit_code(result) is not None)
 
     # --- reading and showing ------------------------------------------------------------------------------------------
 
     async def receive(self) -> None:
         """Take what has come, show it, and answer what needs an answer."""
-        items = await self._feed.receive_batch()
+        items: list[sc.FeedItem] = []
+        with trio.CancelScope() as self._listening:  # for those who have something else to tell
+            items = await self._feed.receive_batch()
         for item in items:
             self._take(item)
         if self._manners.json:
             await self._streams.out.write(b"".join(_json_line(item) for item in items))
-        await self._answer_requests()
+        await self._requests.attend_to(self.state)
         await self._flush()
 
     def _take(self, item: sc.FeedItem) -> None:
@@ -129,20 +157,30 @@ class Conversation:
                 self._state.apply(item)
                 if self._manners.narrated:
                     self._view.event(item)
+                elif self._manners.quiet:
+                    self._view.warning(item)
             case _:
                 pass
+        if self._line is not None and self._state is not None:
+            found = (each.result for each in self._state.tools if each.call_id == self._line)
+            self._line_result = next(found, None) or self._line_result
 
     async def say(self, sentence: str) -> None:
         """Say something about the work."""
         self._view.line(sentence)
         await self._flush()
 
+    async def remark(self, sentence: str) -> None:
+        """Say something that may be passed over."""
+        await self.say(self._streams.err.style.dim(sentence))
+
     async def conclude(self, outcome: sc.TurnOutcome) -> None:
         """Say how it ended."""
         answer = self.state.message(outcome.final_message_id)
         self._view.finish()
-        if self._manners.structured and not self._manners.json and outcome.status == "completed":
-            await self._streams.out.write(output_text(outcome.output, pretty=self._streams.out.tty) + "\n")
+        if self._manners.structured:  # what was not accepted is no answer
+            if outcome.status == "completed" and not self._manners.json:
+                await self._streams.out.write(output_text(outcome.output, pretty=self._streams.out.tty) + "\n")
         elif self._manners.quiet and answer is not None and answer.text:
             await self._streams.out.write(sanitise(answer.text).rstrip("\n") + "\n")
         if not self._manners.quiet or outcome.status != "completed":
@@ -167,56 +205,65 @@ class Conversation:
                 if target == "err" or self._shared:
                     self._line_open = not ends_line(text)
 
-    # --- answering ----------------------------------------------------------------------------------------------------
+    # --- having something done ----------------------------------------------------------------------------------------
 
-    async def _answer_requests(self) -> None:
-        style = self._streams.err.style
-        for dialog in self._consent.new_dialogs(self.state):
-            self._view.line(f"{style.yellow('?')} {one_line(dialog.title)}: dismissed, as nobody can answer it here.")
-            await self._service.answer_dialog(self.state.session_id, dialog.request_id)
-        self._withdraw_questions()
-        for approval in self._consent.new_approvals(self.state):
-            if self._manners.yes:
-                self._view.line(wording.approval_allowed(style, approval))
-                await self._reply(approval, Answer(decision="allow_once"))
-            elif self._streams.keyboard is None:
-                self._view.line(wording.approval_denied(style, approval))
-                await self._reply(approval, Answer(decision="deny"))
-            else:
-                self._nursery.start_soon(self._ask, approval, self._streams.keyboard)
+    async def have_done(self, command: sc.TypedCommand) -> None:
+        """Have an extension do something, and show all that comes of it until the session is at rest.
 
-    async def _reply(self, approval: sc.Approval, answer: Answer) -> None:
-        await self._service.answer_approval(
-            self.state.session_id,
-            approval.request_id,
-            answer.decision,
-            fingerprint=approval.fingerprint,
-            message=answer.message,
-        )
+        Raises:
+            SessionCoreError: It failed, and nobody has stopped it.
+        """
+        done = _Done()
+        self._nursery.start_soon(self._do, command, done)
+        while not (done.over and self.at_rest and self.state.sseq >= done.sseq):
+            await self.receive()
+            if done.over and self.state.partial is None:
+                await self._show_content(done)
+        await self._show_content(done)
+        if done.failure is not None and not self.stopped:
+            raise done.failure
+        self._done = True
+        name = f"/{one_line(command.name, wording.NAME_CHARS)}"
+        if self.outcome is not None:
+            await self.conclude(self.outcome)
+        elif self.stopped:
+            await self.say(f"{name} was stopped before it was done.")
+        elif self._manners.narrated and not done.said:
+            await self.remark(f"{name} is done; it had nothing to say.")
 
-    async def _ask(self, approval: sc.Approval, keyboard: int) -> None:
-        with trio.CancelScope() as waiting:
-            self._questions[approval.request_id] = waiting
-            async with self._asking:
-                answer = await self._answer(approval, keyboard, whole=False)
-                if answer.wants_all:
-                    answer = await self._answer(approval, keyboard, whole=True)
-                await self._reply(approval, answer)
+    async def _do(self, command: sc.TypedCommand, done: "_Done") -> None:
+        session_id = self.state.session_id
+        try:
+            reply = await self._service.run_command(
+                session_id, command.name, command.arguments, extension=command.extension
+            )
+            done.content = reply.content
+        except sc.ExtensionFailed as failed:
+            done.failure = sc.ExtensionFailed(f"/{command.name} of {command.extension} failed: {failed.message}")
+        except sc.SessionCoreError as refused:
+            done.failure = refused
+        done.sseq = (await self._service.load_session(session_id)).sseq
+        done.over = True
+        self._listening.cancel(reason="the command is done")
 
-    async def _answer(self, approval: sc.Approval, keyboard: int, *, whole: bool) -> Answer:
-        asked = question(self._streams.err.style, approval, helper_of(self.state, approval), whole=whole)
-        forget_typed(keyboard)
-        self._view.question(asked.text)
+    async def _show_content(self, done: "_Done") -> None:
+        if done.content:
+            self._view.passage(done.content, "err" if self._manners.json else "out")  # there, stdout is for events
+            done.content, done.said = "", True
+            await self._flush()
+
+    async def run_line(self, line: str) -> None:
+        """Run a line in the shell, and print what it prints."""
+        self._line = (await self._service.run_shell_line(self.state.session_id, line)).call_id
+        while self.outcome is None:
+            await self.receive()
+        result = self._line_result
+        if result is not None and result.status != "denied" and not self._manners.json:
+            self._view.passage(result.text, "out")
+        self._view.finish()
+        if not self._manners.quiet or self.outcome.status != "completed":
+            self._view.line(wording.outcome_line(self._streams.err.style, self.outcome, None))
         await self._flush()
-        typed = await read_answer(keyboard)
-        self._view.answered()
-        return answer_of(typed, cut=asked.cut)
-
-    def _withdraw_questions(self) -> None:
-        """Ask no longer what was answered elsewhere, timed out or stopped."""
-        open_now = {approval.request_id for approval in self.state.approvals}
-        for request_id in self._questions.keys() - open_now:
-            self._questions.pop(request_id).cancel(reason="the approval is resolved")
 
     # --- stopping -----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import attrs
 import session_core as sc
 from frontends.cli import wording
 from frontends.cli.asking import helper_name
-from frontends.console.sanitise import Sanitiser
+from frontends.console.sanitise import Sanitiser, sanitise
 from frontends.console.style import Style, counted
 
 Target = Literal["out", "err"]
@@ -105,7 +105,24 @@ class View:
             case sc.events.ActivityChanged(activity=activity):
                 self._show_status(_STATUS.get(activity.name))
             case _:
+                self._of_extension(event)
+
+    def _of_extension(self, event: sc.Event) -> None:
+        match event:
+            case sc.events.MessageAdded(message=message) if message.source is not None:
+                self._posted(message)
+            case sc.events.NoticeShown():
+                self.line(wording.notice_line(self._styles["err"], event))
+            case sc.events.ExtensionDisplayed(extension=extension, status=str() as status) if status.strip():
+                self.line(wording.status_line(self._styles["err"], extension, status))
+            case _:
                 pass
+
+    def warning(self, envelope: sc.SessionEvent) -> None:
+        """Show an event to those who want to see no more than they must."""
+        event = envelope.event
+        if isinstance(event, sc.events.NoticeShown) and event.level != "info":
+            self.line(wording.notice_line(self._styles["err"], event))
 
     def catch_up(self, snapshot: sc.SessionSnapshot, missed: int | None) -> None:
         """Show what a snapshot taken after a lag holds beyond what was shown."""
@@ -132,6 +149,11 @@ class View:
         """Show a line about the work; `text` is ready to be printed."""
         self._fresh("err")
         self._write("err", f"{text}\n")
+
+    def passage(self, text: str, target: Target) -> None:
+        """Show a text from outside that stands for itself."""
+        self._fresh(target)
+        self._write(target, sanitise(text).rstrip("\n") + "\n")
 
     def question(self, text: str) -> None:
         """Show a question and leave the cursor behind it."""
@@ -180,6 +202,12 @@ class View:
         for part in message.parts:
             if isinstance(part, sc.ToolResultPart):
                 self._result(part)
+
+    def _posted(self, message: sc.Message) -> None:
+        """Show what an extension has put into the conversation: what it says as an answer is one."""
+        self.line(wording.posted_line(self._styles["err"], message))
+        if message.role == "assistant":
+            self._message(message)
 
     def _rest(self, message_id: sc.MessageId, parts: list[tuple[str, str]]) -> None:
         """Show what was not shown yet of an answer, given as kinds and texts of its parts."""

@@ -1,6 +1,7 @@
 """The lines about the work: tools, failures, approvals, outcomes. Pure functions of what happened."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 import session_core as sc
@@ -16,6 +17,9 @@ _ERROR_CHARS = 400
 _PLAN_CHARS = 100
 _PLAN_LINES = 12
 _PLAN_SYMBOLS = {"done": "✓", "in_progress": "●", "pending": "·"}
+_NO_OUTPUT = "(no output)"
+_REMARK = re.compile(r"\[.*\]")
+_REFUSED = re.compile(r"This call was not allowed: (.*)\. Do not try it again\.", re.DOTALL)
 _TOO_LONG = "the model had said as much as it may in one answer"
 
 
@@ -58,16 +62,46 @@ def _plain(value: object) -> object:
 
 def tool_line(style: Style, result: sc.ToolResultPart, arguments: Mapping[str, sc.JsonValue] | None) -> str:
     """Return the one line that tells what became of a tool call."""
-    symbol = style.symbol(_TOOL_SYMBOLS.get(result.status, "✗"))
     name = one_line(result.name, NAME_CHARS)
     call = f"{style.cyan(name)}({arguments_line(arguments or {})})"
-    return f"{_mark(style, result.status, symbol)} {call} {style.dim(f'{result.status}: {_gist(result)}')}"
+    return f"{_mark(style, result)} {call} {style.dim(_ending(result))}"
 
 
-def _mark(style: Style, status: str, symbol: str) -> str:
-    if status == "success":
+def exit_code(result: sc.ToolResultPart) -> int | None:
+    """Return what a command that has failed has exited with; None for all that has not failed, or is no command."""
+    code = result.details.get("exit_code") if result.details is not None else None
+    return code if result.status == "success" and isinstance(code, int) and code != 0 else None
+
+
+def _mark(style: Style, result: sc.ToolResultPart) -> str:
+    if exit_code(result) is not None:
+        return style.red(style.symbol("✗"))
+    symbol = style.symbol(_TOOL_SYMBOLS.get(result.status, "✗"))
+    if result.status == "success":
         return style.green(symbol)
-    return style.red(symbol) if status == "error" else style.yellow(symbol)
+    return style.red(symbol) if result.status == "error" else style.yellow(symbol)
+
+
+def _ending(result: sc.ToolResultPart) -> str:
+    """Say how a call ended, in words for people: what a tool says is written for the model."""
+    code = exit_code(result)
+    if code is not None:
+        timed_out = result.details is not None and result.details.get("timed_out") is True
+        how = "ended at its time limit" if timed_out else f"exit code {code}"
+        last = one_line(_last_line(result.text), _RESULT_CHARS)
+        return f"{how}: {last}" if last else how
+    if result.status == "denied":
+        because = _REFUSED.fullmatch(result.text)
+        return f"denied: {one_line(because[1], _RESULT_CHARS)}" if because is not None else "denied"
+    return f"{result.status}: {_gist(result)}"
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that a command has printed, without what was remarked about it in brackets."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    while lines and _REMARK.fullmatch(lines[-1]):
+        lines.pop()
+    return "" if not lines or lines[-1] == _NO_OUTPUT else lines[-1]
 
 
 def _gist(result: sc.ToolResultPart) -> str:
@@ -125,10 +159,7 @@ def _plan_line(style: Style, item: sc.PlanItem) -> str:
 
 def helper_line(style: Style, helper: str, result: sc.ToolResultPart) -> str:
     """Say how the work of a child session ended; `helper` is what it is called."""
-    symbol = style.symbol(_TOOL_SYMBOLS.get(result.status, "✗"))
-    return (
-        f"{_mark(style, result.status, symbol)} {style.cyan(helper)} {style.dim(f'{result.status}: {_gist(result)}')}"
-    )
+    return f"{_mark(style, result)} {style.cyan(helper)} {style.dim(_ending(result))}"
 
 
 def compacted_line(style: Style, finished: sc.events.CompactionFinished) -> str:
@@ -147,6 +178,26 @@ def restored_line(style: Style, event: sc.events.FilesRestored) -> str:
         if paths
     ]
     return style.dim(f"Files were brought back: {', '.join(figures) or 'none had changed'}.")
+
+
+def notice_line(style: Style, notice: sc.events.NoticeShown) -> str:
+    """Show what an extension tells people."""
+    marks = {"info": style.cyan(style.symbol("●")), "warn": style.yellow(style.symbol("■"))}
+    mark = marks.get(notice.level, style.red(style.symbol("✗")))
+    return f"{mark} {style.cyan(one_line(notice.extension, NAME_CHARS))}: {one_line(notice.message, _ERROR_CHARS)}"
+
+
+def status_line(style: Style, extension: str, status: str) -> str:
+    """Show what an extension says it is about."""
+    return style.dim(f"{style.symbol('·')} {one_line(extension, NAME_CHARS)}: {one_line(status, _ERROR_CHARS)}")
+
+
+def posted_line(style: Style, message: sc.Message) -> str:
+    """Say that an extension has put a message into the conversation, and what it says in the user's name."""
+    mark, who = style.cyan(style.symbol("●")), style.cyan(one_line(message.source or "", NAME_CHARS))
+    if message.role == "assistant":
+        return f"{mark} {who} says:"
+    return f"{mark} {who} asks for you: {one_line(message.text, _ERROR_CHARS)}"
 
 
 def cut_short(style: Style, reason: str) -> str:
@@ -193,9 +244,10 @@ def _figures(outcome: sc.TurnOutcome, separator: str) -> str:
 def usage_figures(usage: sc.Usage) -> list[str]:
     """Say what a model has read, written and cost, as far as it has told: a model that was stopped has not."""
     figures = []
+    about = "about " if usage.estimated else ""
     if usage.tokens:
         cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
-        figures.append(f"{usage.tokens - usage.output_tokens:,} tokens in{cached}, {usage.output_tokens:,} out")
+        figures.append(f"{about}{usage.tokens - usage.output_tokens:,} tokens in{cached}, {usage.output_tokens:,} out")
     if usage.cost_micros:
-        figures.append(dollars(usage.cost_micros))
+        figures.append(about + dollars(usage.cost_micros))
     return figures

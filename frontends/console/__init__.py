@@ -5,6 +5,7 @@
 - `output`, `streams`: writing to stdout and stderr without ever stalling the event loop, and asking
 - `cells`, `figures`: tables and lines that fit, and times, sizes and places in people's words
 - `progress`: a line about work that takes long
+- `signals`: being asked to end while something is still being started
 
 What comes in: text from anywhere. What goes out: bytes on a file descriptor. Escape codes come from `style` alone;
 everything else passes through `sanitise` first.

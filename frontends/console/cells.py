@@ -3,19 +3,38 @@
 Everything here takes plain text; colours are added afterwards, since escape codes have no width but do have length.
 """
 
+import os
 import shutil
+import sys
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TextIO
 
 import attrs
 
 NARROWEST = 40
+WIDEST = 100_000
+"""What goes to a file or another program is not cut: nobody could widen the window."""
 _GAP = "  "
 
 
-def columns() -> int:
-    """How wide a line may be: the terminal's width, `$COLUMNS`, or 80 where there is no terminal."""
-    return max(NARROWEST, shutil.get_terminal_size().columns)
+def columns(stream: TextIO | None = None) -> int:
+    """How wide a line may be: `$COLUMNS`, the terminal's width, or as wide as it likes where there is no terminal.
+
+    `stream` is where the line goes; left out, stdout.
+    """
+    target = sys.stdout if stream is None else stream
+    if os.environ.get("COLUMNS", "").isdecimal() or (target is not None and target.isatty()):
+        return max(NARROWEST, _terminal(target))
+    return WIDEST
+
+
+def _terminal(stream: TextIO | None) -> int:
+    if not os.environ.get("COLUMNS", "").isdecimal() and stream is not None:
+        with suppress(OSError, ValueError):  # not all that claim to be terminals can tell
+            return os.get_terminal_size(stream.fileno()).columns or shutil.get_terminal_size().columns
+    return shutil.get_terminal_size().columns
 
 
 def cell_width(character: str) -> int:

@@ -65,7 +65,9 @@ class Progress:
             while not self._done.wait(wait):
                 wait, shown = EVERY_S, True
                 seconds = f" ({counted(int(monotonic() - begun), 'second')})"
-                write(ERASE_LINE + cut(one_line(self._doing, _LONGEST), columns() - len(seconds) - 1) + seconds)
+                write(
+                    ERASE_LINE + cut(one_line(self._doing, _LONGEST), columns(sys.stderr) - len(seconds) - 1) + seconds
+                )
             if shown:
                 write(ERASE_LINE)
         except (OSError, ValueError):  # the terminal is gone; the work is not

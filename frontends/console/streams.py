@@ -10,7 +10,7 @@ import trio
 
 from frontends.console.output import Output
 
-_LONGEST_ANSWER = 1024
+_LONGEST_ANSWER = 4096  # no terminal takes a longer line
 
 
 @attrs.frozen(kw_only=True)

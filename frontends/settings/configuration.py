@@ -3,18 +3,23 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 import session_core as sc
+from frontends.cli.agent import DEMO
 from frontends.console.cells import Column, columns, table
 from frontends.console.figures import place
 from frontends.console.sanitise import one_line
 from frontends.console.style import Style, counted, style_of
+from frontends.settings.servers import wrong_in_files
 
 CONFIG_FILE = "config.toml"
 _LONGEST = 2_000
+_MOST_FILES = 5
 _HEADS = (
     Column(title="SETTING", share=4, least=12),
     Column(title="VALUE", share=4, least=8),
@@ -74,30 +79,111 @@ def value_text(value: Any) -> str:
 
 
 def check(home: Path, cwd: Path, *, as_json: bool) -> int:
-    """Run `config check`: also a project's file that is not trusted is looked at. Return 1 if something is wrong."""
-    problems: tuple[sc.ConfigProblem, ...] = ()
-    remarks: tuple[str, ...] = ()
-    try:
-        remarks = sc.load_config(home, cwd, trust=True).remarks
-    except sc.ConfigInvalid as invalid:
-        problems = invalid.problems
+    """Run `config check`: all that is wrong, and all that has no effect. Return 1 if something is wrong."""
+    found = look(home, cwd, os.environ)
     if as_json:
-        for each in problems:
-            print(json.dumps({"place": each.place, "line": each.line, "key": each.key, "what": each.what}))
-        return 1 if problems else 0
+        for severity, told in (("error", found.problems), ("warning", found.warnings)):
+            for each in told:
+                place_of = {"place": each.place, "line": each.line, "key": each.key}
+                print(json.dumps({"severity": severity, **place_of, "what": each.what}))
+        return 1 if found.problems else 0
     style = style_of(sys.stdout)
-    for each in problems:
+    for each in found.problems:
         print(f"{style.red(style.symbol('✗'))} {one_line(each.sentence, _LONGEST)}")
-    if problems:
-        print(f"{counted(len(problems), 'problem')}; nothing is used until this is put right")
-        return 1
-    print(f"{style.green(style.symbol('✓'))} {_what_was_read(home, cwd)}")
-    _remark(remarks)
-    return 0
+    if found.problems:
+        print(f"{counted(len(found.problems), 'problem')}; {found.meaning}")
+    else:
+        print(f"{style.green(style.symbol('✓'))} {_what_was_read(home, cwd)}")
+    _remark([*(each.sentence for each in found.warnings), *found.remarks])
+    return 1 if found.problems else 0
+
+
+@attrs.frozen(kw_only=True)
+class Findings:
+    """What is wrong, what that means, what has no effect, and what people should know."""
+
+    meaning: str = "what is named here does not work until it is put right"
+    problems: tuple[sc.ConfigProblem, ...] = ()
+    warnings: tuple[sc.ConfigProblem, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def look(home: Path, cwd: Path, environ: Mapping[str, str]) -> Findings:
+    """Check everything that would be read here; a project's file that is not trusted is looked at, and never counts."""
+    trust = sc.trusted_project(home, cwd)
+    try:
+        config = sc.load_config(home, cwd, environ, trust=trust)
+    except sc.ConfigInvalid as invalid:
+        return Findings(
+            meaning="nothing runs until this is put right",
+            problems=invalid.problems,
+            remarks=()
+            if trust is not None
+            else _not_read(home, cwd, environ, [each.what for each in invalid.problems]),
+        )
+    own = str(sc.project_file_of(home, cwd))
+    ignored = {each.sentence for each in config.ignored}
+    kept = [
+        remark
+        for remark in config.remarks
+        if remark not in ignored and (trust is not None or not remark.startswith(own))
+    ]
+    unread = () if trust is not None else _not_read(home, cwd, environ, config.remarks)
+    return Findings(
+        problems=(*_model_problems(config, environ), *_server_problems(home, cwd, config)),
+        warnings=(*config.ignored, *sc.unknown_tool_names(config)),
+        remarks=(*kept, *unread, *_about_keys(config, environ)),
+    )
+
+
+def _not_read(home: Path, cwd: Path, environ: Mapping[str, str], told: Sequence[str]) -> tuple[str, ...]:
+    """Say which files of a folder that is not trusted are not read, and what would be wrong with its settings."""
+    try:
+        files = [path for path, _ in sc.fingerprint(sc.Workspace(str(cwd))).files]
+    except (sc.TooMuchToTrust, OSError, ValueError):
+        files = []
+    if not files:
+        return ()
+    named = ", ".join([*files[:_MOST_FILES], *(["..."] if len(files) > _MOST_FILES else [])])
+    sentence = f"not read: {named}; this folder is not trusted (to look and trust: session-core trust)"
+    try:
+        would = sc.load_config(home, cwd, environ, trust=True).remarks
+    except sc.ConfigInvalid as invalid:
+        would = tuple(each.sentence for each in invalid.problems if each.what not in told)
+    return (sentence, *(f"if it were trusted: {each}" for each in would if each not in told))
+
+
+def _model_problems(config: sc.Config, environ: Mapping[str, str]) -> list[sc.ConfigProblem]:
+    """Say that the chosen model cannot be used: every turn would fail."""
+    if config.model is None or config.model == DEMO:
+        return []
+    try:
+        sc.chosen_model(config, config.model, environ)
+    except sc.InvalidInput as refused:
+        source = config.source("model")
+        return [sc.ConfigProblem(place=source.place, line=source.line, key="model", what=refused.message)]
+    return []
+
+
+def _about_keys(config: sc.Config, environ: Mapping[str, str]) -> list[str]:
+    """Say that no key is set, where no model was chosen that works without."""
+    if config.model is not None or any(
+        environ.get(each.key_env or "", "").strip() or each.key is not None for each in config.providers
+    ):
+        return []
+    variables = ", ".join(each.key_env for each in config.providers if each.key_env is not None)
+    return [f"no key is set ({variables}), so the offline demo answers, or Ollama if it runs here"]
+
+
+def _server_problems(home: Path, cwd: Path, config: sc.Config) -> list[sc.ConfigProblem]:
+    mistakes, _ = wrong_in_files(home, cwd, config.mcp_file)
+    return [sc.ConfigProblem(place=each.file, line=each.line, key=each.field, what=each.what) for each in mistakes]
 
 
 def _what_was_read(home: Path, cwd: Path) -> str:
-    files = [file for file in (home / CONFIG_FILE, sc.project_file_of(home, cwd)) if file is not None and file.exists()]
+    trusted = sc.trusted_project(home, cwd) is not None
+    read = (home / CONFIG_FILE, sc.project_file_of(home, cwd) if trusted else None)
+    files = [file for file in read if file is not None and file.exists()]
     if not files:
         return f"nothing is set, and nothing is wrong; settings go into {place(str(home / CONFIG_FILE))}"
     return f"nothing is wrong in {' and '.join(one_line(place(str(file)), _LONGEST) for file in files)}"

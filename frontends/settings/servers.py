@@ -1,10 +1,14 @@
 """`session-core mcp`: the MCP servers, how they are doing, and what keeps them from working."""
 
 import json
+import os
+import signal
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import attrs
 import trio
 
 import session_core as sc
@@ -12,9 +16,13 @@ from frontends.cli.agent import wait_for_servers
 from frontends.console.cells import Column, columns, table
 from frontends.console.figures import place
 from frontends.console.sanitise import one_line
+from frontends.console.signals import LEAVING_SIGNALS, minding_signals
 from frontends.console.style import Style, counted, style_of
+from frontends.settings.json_lines import line_in_file
 
 PATIENCE_S = 10.0
+MCP_FILE = "mcp.json"
+_PARAGRAPH = 100
 _LONGEST = 400
 _MOST_LINES = 5
 _HEADS = (
@@ -28,39 +36,114 @@ _HEADS = (
 _MARKS = {"ready": "✓", "failed": "✗", "connecting": "…", "disabled": "■"}
 
 
+@attrs.frozen(kw_only=True)
+class Mistake:
+    """What is wrong in a file that lists servers."""
+
+    file: str
+    line: int | None
+    field: str
+    what: str
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        where = place(self.file) if self.line is None else f"{place(self.file)}, line {self.line}"
+        return f"{where}: {self.field}: {self.what}" if self.field else f"{where}: {self.what}"
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """The servers, the tools of each, what each has said, and what is wrong in the files."""
+
+    statuses: tuple[sc.ServerStatus, ...] = ()
+    tools: Mapping[str, tuple[sc.ToolSpec, ...]] = attrs.field(factory=dict)
+    said: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    mistakes: tuple[Mistake, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
 def list_servers(home: Path, cwd: Path, *, as_json: bool) -> int:
-    """Run `mcp` and return the exit code: 1 if a server cannot be used."""
+    """Run `mcp` and return the exit code: 1 if a server cannot be used, or a file is wrong."""
     return trio.run(_list, home, cwd, as_json)
 
 
 async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - what trio.run passes on
+    # Servers are programs: whoever ends this one early must not leave them behind.
+    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
+        async with minding_signals(signals) as start:
+            found = await look(home, cwd, progress=not as_json)
+    if start.exit_code is not None:
+        return start.exit_code
+    if as_json:
+        for each in found.statuses:
+            print(json.dumps(as_object(each, found.said[each.name], found.tools[each.name]), default=dict))
+    else:
+        _print(home, found)
+    style = style_of(sys.stderr)
+    for mistake in found.mistakes:
+        print(f"{style.red(style.symbol('✗'))} {one_line(mistake.sentence, _LONGEST)}", file=sys.stderr)
+    for remark in found.remarks:
+        print(f"{style.yellow(style.symbol('●'))} {one_line(remark, _LONGEST)}", file=sys.stderr)
+    failed = any(each.state in {"failed", "connecting"} for each in found.statuses)
+    return 1 if failed or found.mistakes else 0
+
+
+async def look(home: Path, cwd: Path, *, progress: bool) -> Found:
+    """Start the servers, give them a moment, and see what they offer."""
     surroundings = sc.surroundings(home, str(cwd), keeps=False)
     # No model is asked anything here, so none has to have a key.
     async with sc.open_setup(surroundings, flags={"model": "demo"}) as setup:
-        await wait_for_servers(setup.mcp, PATIENCE_S, progress=not as_json)
+        wrong, told = await trio.to_thread.run_sync(wrong_in_files, home, cwd, setup.settings.mcp_file)
+        await wait_for_servers(setup.mcp, PATIENCE_S, progress=progress)
         statuses = setup.mcp.statuses()
-        said = {each.name: setup.mcp.diagnostics(each.name)[-_MOST_LINES:] for each in statuses}
-        remarks = setup.remarks
-    if as_json:
-        for each in statuses:
-            print(json.dumps(as_object(each, said[each.name])))
-    else:
-        _print(home, statuses, said)
-    style = style_of(sys.stderr)
-    for remark in remarks:
-        print(f"{style.yellow(style.symbol('●'))} {one_line(remark, _LONGEST)}", file=sys.stderr)
-    return 1 if any(each.state in {"failed", "connecting"} for each in statuses) else 0
+        tools = [tool.spec for tool in setup.mcp.tools()]
+        return Found(
+            statuses=statuses,
+            tools={each.name: tuple(spec for spec in tools if server_of(spec.name) == each.name) for each in statuses},
+            said={each.name: setup.mcp.diagnostics(each.name)[-_MOST_LINES:] for each in statuses},
+            mistakes=wrong,
+            remarks=tuple(remark for remark in setup.remarks if remark not in told),
+        )
 
 
-def _print(home: Path, statuses: Sequence[sc.ServerStatus], said: dict[str, tuple[str, ...]]) -> None:
-    if not statuses:
-        print(f"No MCP servers; list yours in {place(str(home / 'mcp.json'))}")
+def server_of(tool: str) -> str | None:
+    """Return the server that a tool is of: its name says it."""
+    start, _, rest = tool.partition("__")
+    return rest.partition("__")[0] if start == "mcp" and rest else None
+
+
+def wrong_in_files(home: Path, cwd: Path, mcp_file: str | None) -> tuple[tuple[Mistake, ...], set[str]]:
+    """Return what is wrong in the files, with lines, and the remarks that say the same without them."""
+    trust = sc.trusted_project(home, cwd)
+    project = cwd / MCP_FILE
+    loaded = sc.load_mcp_config(
+        folder=str(cwd),
+        trusted=trust,
+        environment=os.environ,
+        user_file=Path(mcp_file) if mcp_file else home / MCP_FILE,
+        project_file=project,
+    )
+    # That a folder is not trusted is no mistake in its file.
+    counting = [each for each in loaded.problems if trust is not None or each.file != str(project)]
+    mistakes = [
+        Mistake(file=each.file, line=line_in_file(Path(each.file), each.field), field=each.field, what=each.message)
+        for each in counting
+    ]
+    return tuple(mistakes), {str(each) for each in counting}
+
+
+def _print(home: Path, found: Found) -> None:
+    if not found.statuses:
+        if not found.mistakes:
+            print(f"No MCP servers; list yours in {place(str(home / MCP_FILE))}")
         return
     style = style_of(sys.stdout)
-    for line in server_lines(style, statuses, width=columns()):
+    width = columns()
+    for line in server_lines(style, found.statuses, width=width):
         print(line)
-    for each in statuses:
-        for line in detail_lines(style, each, said[each.name]):
+    for each in found.statuses:
+        for line in detail_lines(style, each, found.said[each.name], found.tools[each.name], width=width):
             print(line)
 
 
@@ -98,9 +181,17 @@ def note(status: sc.ServerStatus) -> str:
     return counted(len(status.notes), "remark") if status.notes else ""
 
 
-def detail_lines(style: Style, status: sc.ServerStatus, said: Sequence[str]) -> list[str]:
-    """Return what a server that does not work has said, and what was left out of one that does."""
-    lines = [f"  {one_line(each, _LONGEST)}" for each in status.notes]
+def detail_lines(
+    style: Style,
+    status: sc.ServerStatus,
+    said: Sequence[str],
+    tools: Sequence[sc.ToolSpec] = (),
+    *,
+    width: int = _PARAGRAPH,
+) -> list[str]:
+    """Return the tools of a server that works and what was left out of it, and what one that does not has said."""
+    lines = [f"  {line}" for line in _names(status.name, tools, min(width, _PARAGRAPH) - 2)]
+    lines += [f"  {one_line(each, _LONGEST)}" for each in status.notes]
     if status.state == "failed":
         lines += [
             f"  {one_line(status.reason, _LONGEST)}",
@@ -109,13 +200,24 @@ def detail_lines(style: Style, status: sc.ServerStatus, said: Sequence[str]) -> 
     return [f"{style.cyan(one_line(status.name, _LONGEST))}:", *lines] if lines else []
 
 
-def as_object(status: sc.ServerStatus, said: Sequence[str]) -> dict[str, object]:
-    """Return a server as a JSON object."""
+def _names(server: str, tools: Sequence[sc.ToolSpec], width: int) -> list[str]:
+    """Return the names of tools in lines; what a server's tools all begin with is said once."""
+    if not tools:
+        return []
+    start = f"mcp__{server}__"
+    names = ", ".join(one_line(each.name.removeprefix(start)) for each in tools)
+    return textwrap.wrap(f"{start}* {names}", width, break_long_words=False, break_on_hyphens=False)
+
+
+def as_object(status: sc.ServerStatus, said: Sequence[str], tools: Sequence[sc.ToolSpec] = ()) -> dict[str, object]:
+    """Return a server as a JSON object, with all of its tools."""
     return {
         "name": status.name,
         "state": status.state,
         "origin": status.origin,
-        "tools": status.tools,
+        "tools": [
+            {"name": each.name, "description": each.description, "parameters": each.parameters} for each in tools
+        ],
         "reason": status.reason,
         "notes": list(status.notes),
         "output": list(said),

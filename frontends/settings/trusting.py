@@ -12,6 +12,7 @@ from frontends.console.figures import place
 from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams, forget_typed, read_answer
 from frontends.console.style import Style, counted, style_of
+from frontends.settings.bringing import brought_by
 
 _MOST_FILES = 100
 _PATH_CHARS = 300
@@ -41,12 +42,12 @@ def trust(home: Path, folder: Path, *, yes: bool) -> int:
 
 
 def show(home: Path, folder: Path) -> int:
-    """Run `trust --list`: which files would count, and whether they do."""
+    """Run `trust --show`: which files would count, what they would bring, and whether they do."""
     found, store = _fingerprint(folder), sc.TrustStore(home)
     trusted = store.is_trusted(str(folder), found)
     style = style_of(sys.stdout)
     _remark(store)
-    for line in file_lines(style, found):
+    for line in file_lines(style, found, sc.Workspace(str(folder))):
         print(line)
     if found.is_empty:
         print(f"{_shown(folder)} brings nothing along that would have to be trusted.")
@@ -55,6 +56,32 @@ def show(home: Path, folder: Path) -> int:
     else:
         print(f"{style.yellow(style.symbol('■'))} {_shown(folder)} is not trusted: these files are not used.")
     return 0
+
+
+def list_folders(home: Path) -> int:
+    """Run `trust --list`: every folder that was trusted, and whether its files are still the ones that were."""
+    store, style = sc.TrustStore(home), style_of(sys.stdout)
+    folders = store.folders()
+    _remark(store)
+    if not folders:
+        print("No folder is trusted.")
+    for folder in sorted(folders):
+        good, state = _state_of(store, Path(folder))
+        mark = style.green(style.symbol("✓")) if good else style.yellow(style.symbol("■"))
+        print(f"{mark} {_shown(Path(folder))}  {style.dim(state)}")
+    return 0
+
+
+def _state_of(store: sc.TrustStore, folder: Path) -> tuple[bool, str]:
+    if not folder.is_dir():
+        return False, "gone"
+    try:
+        found = sc.fingerprint(sc.Workspace(str(folder)))
+    except (sc.TooMuchToTrust, OSError, ValueError):
+        return False, "cannot be read now, so it is not used"
+    if store.is_trusted(str(folder), found):
+        return True, f"trusted, {counted(len(found.files), 'file')}"
+    return False, "changed since, so it is not used (look again: session-core trust)"
 
 
 def remove(home: Path, folder: Path) -> int:
@@ -67,9 +94,9 @@ def remove(home: Path, folder: Path) -> int:
 async def _asked(folder: Path, found: sc.Fingerprint, streams: Streams) -> bool:
     """Ask on the terminal; whatever is not clearly a yes is a no."""
     if streams.keyboard is None:
-        raise UsageError("trust asks first, and there is no terminal to ask on; look at the files, then use --yes")
+        raise UsageError("trust asks first, and there is no terminal to ask on; look with --show, then use --yes")
     style = streams.err.style
-    for line in file_lines(style, found):
+    for line in file_lines(style, found, sc.Workspace(str(folder))):
         await streams.remark(line)
     await streams.remark(style.dim(_DO_THIS))
     many = counted(len(found.files), "file")
@@ -78,11 +105,15 @@ async def _asked(folder: Path, found: sc.Fingerprint, streams: Streams) -> bool:
     return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
 
 
-def file_lines(style: Style, found: sc.Fingerprint) -> list[str]:
-    """Return the files that count, a line each."""
-    lines = [f"  {style.cyan(one_line(path, _PATH_CHARS))}" for path, _ in found.files[:_MOST_FILES]]
-    left = len(found.files) - len(lines)
-    return [*lines, *([style.dim(f"  and {counted(left, 'more file')}")] if left else [])]
+def file_lines(style: Style, found: sc.Fingerprint, workspace: sc.Workspace | None = None) -> list[str]:
+    """Return the files that count, each with what it would bring where the folder can be looked into."""
+    lines: list[str] = []
+    for path, _ in found.files[:_MOST_FILES]:
+        lines.append(f"  {style.cyan(one_line(path, _PATH_CHARS))}")
+        if workspace is not None:
+            lines += [f"      {line}" for line in brought_by(workspace, path)]
+    left = len(found.files) - _MOST_FILES
+    return [*lines, *([style.dim(f"  and {counted(left, 'more file')}")] if left > 0 else [])]
 
 
 def _fingerprint(folder: Path) -> sc.Fingerprint:

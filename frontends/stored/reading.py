@@ -13,7 +13,7 @@ from frontends.console.style import counted
 from frontends.stored import transcript
 from frontends.stored.home import Kept, how_to_go_on, look_into, nothing_kept
 from frontends.stored.listing import called_so, hit_lines, newest_first, session_lines
-from frontends.stored.which import find, short_ids
+from frontends.stored.which import find, last_used, short_ids
 
 ON_A_TERMINAL = 40
 MOST_HITS = 50
@@ -36,10 +36,14 @@ class ListOptions:
 
 @attrs.frozen(kw_only=True)
 class ShowOptions:
-    """What was asked of `show`; `last` is a number of messages, None is what is at hand, and `whole` is everything."""
+    """What was asked of `show`; `last` is a number of messages, None is what is at hand, and `whole` is everything.
+
+    Without a session it is the last used one of `directory`.
+    """
 
     home: Path
-    session: str
+    directory: str = "/"
+    session: str | None = None
     last: int | None = None
     whole: bool = False
     json: bool = False
@@ -126,7 +130,10 @@ async def _search(options: ListOptions, streams: Streams, kept: Kept, reader: sc
 
 async def _show(options: ShowOptions, streams: Streams) -> int:
     async with look_into(options.home) as kept:
-        summary = find(options.session, kept.sessions, options.home)
+        if options.session is not None:
+            summary = find(options.session, kept.sessions, options.home)
+        else:
+            summary = last_used(kept.sessions, options.directory, options.home)
         assert kept.reader is not None, "a home without a store has no sessions to find"
         snapshot = await stored_snapshot(kept.reader, summary.session_id)
         if options.json:

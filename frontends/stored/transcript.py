@@ -33,6 +33,7 @@ def head_lines(setting: Setting, snapshot: sc.SessionSnapshot, short: str, *, ab
     style = setting.style
     interrupted = abandoned and not snapshot.activity.at_rest
     activity = "interrupted" if interrupted else snapshot.activity.name
+    about = "about " if snapshot.usage.estimated else ""
     facts = [
         short,
         ACTIVITY_WORDS.get(activity, activity),
@@ -40,7 +41,7 @@ def head_lines(setting: Setting, snapshot: sc.SessionSnapshot, short: str, *, ab
         counted(snapshot.earlier + len(snapshot.messages), "message"),
         ago(snapshot.updated_at, setting.now),
         one_line(snapshot.settings.model),
-        *([dollars(snapshot.usage.cost_micros)] if snapshot.usage.cost_micros else []),
+        *([about + dollars(snapshot.usage.cost_micros)] if snapshot.usage.cost_micros else []),
         one_line(place(snapshot.settings.cwd), _NAME_CHARS),
     ]
     more = style.symbol("…")

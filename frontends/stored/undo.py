@@ -1,5 +1,6 @@
-"""`session-core undo`: back to before a message, with the files that were changed since."""
+"""`session-core undo`: back to before a message, with the files that were changed since, and taking that back."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,19 +9,19 @@ import trio
 
 import session_core as sc
 from frontends.arguments import UsageError
-from frontends.cli.run import last_used
 from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
 from frontends.console.style import Style, counted
 from frontends.stored.home import list_kept, to_type
 from frontends.stored.patience import PatientStore
-from frontends.stored.which import find, short_id
+from frontends.stored.which import find, last_used, short_id
 
 CHECKPOINTS = "checkpoints"
 """Where a home keeps files as they were."""
 _MOST_FILES = 50
 _MOST_CANDIDATES = 10
 _PATH_CHARS = 300
+_WHY_CHARS = 300
 _SAID_CHARS = 100
 
 
@@ -35,10 +36,13 @@ class UndoOptions:
     files: bool = True
     conversation: bool = True
     force: bool = False
+    redo: bool = False
 
 
 def undo(options: UndoOptions) -> int:
-    """Run `undo` and return the exit code: 1 if a file could not be brought back."""
+    """Run `undo` and return the exit code: 1 if nothing was done, or a file could not be brought back."""
+    if options.redo and (options.to is not None or not (options.files and options.conversation)):
+        raise UsageError("--redo takes back all that an undo did, so it does not go with --to")
     return trio.run(_undo, options, Streams.standard())
 
 
@@ -56,23 +60,31 @@ async def _undo(options: UndoOptions, streams: Streams) -> int:
         checkpoints=sc.CheckpointStore(options.home / CHECKPOINTS),
         wakeups=False,
     )
-    async with sc.open_session_service(config) as service:
-        snapshot = await service.load_session(found.session_id)
-        target = None if options.to is None else message_meant(options.to, snapshot.transcript)
-        reply = await service.restore_to_message(
-            found.session_id,
-            target,
-            files=options.files,
-            conversation=options.conversation,
-            force=options.force,
-        )
+    short = short_id(found.session_id, sessions)
+    try:
+        async with sc.open_session_service(config) as service:
+            reply = await _go_back(service, found.session_id, options)
+    except sc.FilesChanged as refused:
+        for line in refusal_lines(streams.err.style, refused, options, short):
+            await streams.remark(line)
+        return 1
     for line in report_lines(streams.out.style, reply, options):
         await streams.say(line)
-    short = short_id(found.session_id, sessions)
-    if options.conversation:
-        again = to_type(options.home, "run", f'--session {short} "..."')
-        await streams.remark(streams.err.style.dim(f"Say it differently with: {again}"))
-    return 1 if reply.kept or reply.unsaved else 0
+    for line in advice_lines(reply, options, short):
+        await streams.remark(streams.err.style.dim(line))
+    return 1 if any(each.done == "skipped" for each in reply.files) else 0
+
+
+async def _go_back(
+    service: sc.SessionService, session_id: sc.SessionId, options: UndoOptions
+) -> sc.replies.RestoreReply:
+    if options.redo:
+        return await service.take_back_undo(session_id, force=options.force)
+    snapshot = await service.load_session(session_id)
+    target = None if options.to is None else message_meant(options.to, snapshot.transcript)
+    return await service.restore_to_message(
+        session_id, target, files=options.files, conversation=options.conversation, force=options.force
+    )
 
 
 def message_meant(typed: str, transcript: Sequence[sc.Message]) -> sc.MessageId:
@@ -109,24 +121,64 @@ def _candidates(messages: Sequence[sc.Message]) -> tuple[str, ...]:
 def report_lines(style: Style, reply: sc.replies.RestoreReply, options: UndoOptions) -> list[str]:
     """Say what was restored, what was removed, and what was left alone and why."""
     good, careful = style.green(style.symbol("✓")), style.yellow(style.symbol("■"))
-    lines = [
-        *_files(f"{good} restored", reply.restored),
-        *_files(f"{good} removed", reply.removed),
-        *_files(f"{careful} left alone", reply.kept, "it was changed by somebody else since (--force: all the same)"),
-        *_files(
-            f"{careful} not brought back", reply.unsaved, "it had not been saved, as it is too large or no plain file"
-        ),
-    ]
+    lines: list[str] = []
+    for done in ("restored", "recreated", "removed"):
+        lines += _files(f"{good} {done}", [(each.path, "") for each in reply.files if each.done == done])
+    skipped = [(each.path, each.why) for each in reply.files if each.done == "skipped"]
+    lines += _files(f"{careful} left alone", skipped)
     if options.files and not lines:
         lines.append("No file had been changed.")
-    if options.conversation:
+    lines += [f"{careful} {one_line(remark, _WHY_CHARS)}" for remark in reply.remarks[:_MOST_FILES]]
+    if options.redo:
+        lines.append(f"{good} the undo is taken back")
+    elif options.conversation:
         before = one_line(reply.text, _SAID_CHARS)
         lines.append(f'{good} the conversation is where it was before "{before}"')
     return lines
 
 
-def _files(head: str, paths: Sequence[str], why: str = "") -> list[str]:
-    because = f": {why}" if why else ""
-    lines = [f"{head} {one_line(path, _PATH_CHARS)}{because}" for path in paths[:_MOST_FILES]]
-    left = len(paths) - len(lines)
-    return [*lines, *([f"{head} {counted(left, 'more file')}{because}"] if left else [])]
+def refusal_lines(style: Style, refused: sc.FilesChanged, options: UndoOptions, short: str) -> list[str]:
+    """Name each file that stands in the way, and say what to type if it is to be overwritten all the same."""
+    careful = style.yellow(style.symbol("■"))
+    what = counted(len(refused.files), "file")
+    return [
+        f"Nothing was done, because {what} cannot simply be brought back:",
+        *_files(careful, refused.files),
+        style.dim(f"All the same, with what is there now saved first: {_typed(options, short, '--force')}"),
+    ]
+
+
+def advice_lines(reply: sc.replies.RestoreReply, options: UndoOptions, short: str) -> list[str]:
+    """Say how to go on, and how to take it back."""
+    lines: list[str] = []
+    if options.conversation and not options.redo:
+        again = to_type(options.home, "run", f'--session {short} "..."')
+        lines.append(f"Say it differently with: {again}")
+    if reply.undo_turn_id is not None:
+        back = "" if options.redo else "--redo"
+        what = "Undo it again with" if options.redo else "Take it back with"
+        lines.append(f"{what}: {to_type(options.home, 'undo', f'{short} {back}'.rstrip())}")
+    return lines
+
+
+def _typed(options: UndoOptions, short: str, further: str) -> str:
+    words = [short]
+    if options.to is not None:
+        words += ["--to", shlex.quote(one_line(options.to, _SAID_CHARS))]
+    chosen = {
+        "--files-only": not options.conversation,
+        "--conversation-only": not options.files,
+        "--redo": options.redo,
+    }
+    words += [flag for flag, wanted in chosen.items() if wanted]
+    return to_type(options.home, "undo", " ".join([*words, further]))
+
+
+def _files(head: str, files: Sequence[tuple[str, str]]) -> list[str]:
+    lines = [f"{head} {one_line(path, _PATH_CHARS)}{_because(why)}" for path, why in files[:_MOST_FILES]]
+    left = len(files) - len(lines)
+    return [*lines, *([f"{head} {counted(left, 'more file')}"] if left else [])]
+
+
+def _because(why: str) -> str:
+    return f": {one_line(why, _WHY_CHARS)}" if why else ""

@@ -9,14 +9,17 @@ Rules:
    the shortest end that rule 2 accepts at this moment.
 """
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import session_core as sc
 from frontends.arguments import UsageError
+from frontends.console.figures import place
 from frontends.console.sanitise import one_line
 from frontends.stored.home import to_type
+from frontends.stored.listing import newest_first
 
 SHORTEST = 4
 _KIND = "ses_"
@@ -46,6 +49,27 @@ def find(typed: str, sessions: Sequence[sc.SessionSummary], home: Path | None = 
     if 0 < len(_body(typed)) < SHORTEST:
         raise UsageError(f"there is no session {shown!r}; of an id, type at least {SHORTEST} characters")
     raise UsageError(f"there is no session {shown!r} (see: {to_type(home, 'sessions', '--all')})")
+
+
+def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path | None = None) -> sc.SessionSummary:
+    """Return the session of a directory that was used last, or where it has none, that of the nearest one above it.
+
+    Archived ones and those of other agents do not count. A directory's own come first, however old: somebody who
+    works elsewhere beneath the same root meanwhile must not get in between.
+
+    Raises:
+        UsageError: There is none.
+    """
+    here = Path(os.path.realpath(directory))
+    newest: dict[str, sc.SessionSummary] = {}
+    for summary in newest_first(sessions):
+        if not summary.archived and summary.parent_id is None:
+            newest.setdefault(os.path.realpath(summary.cwd), summary)
+    for each in (here, *here.parents):
+        if str(each) in newest:
+            return newest[str(each)]
+    see = to_type(home, "sessions", "")
+    raise UsageError(f"there is no session of {place(directory)!r} or a directory above it (see: {see})")
 
 
 def find_all(

@@ -5,8 +5,9 @@
 - `answer`: the model's answer as it streams in, put together into a message
 - `context`: what a model gets to see of a long conversation
 - `compaction`: a summary that takes a conversation's place
-- `bounds`: steps, tokens and money of one turn
+- `budget`: tokens and money that a turn and its helpers share; `bounds`: how many model calls it may make
 - `tool_runner`: prepare a tool call, ask for it, run it; `tool_results`: what it says, checked and cut
+- `tool_calls`: what a call would do and whether it may, for all who make calls
 - `permissions`: which calls run, which need a person's yes, as a table; `standing`: those that were allowed for good
 - `hooks`: the ten places where extensions take part, one narrow seam
 - `prompt`, `instructions`, `skills`: what a model is told first

@@ -34,11 +34,11 @@ class AnswerInProgress:
 
     def __init__(self, *, message_id: MessageId, parent_id: MessageId | None, turn_id: TurnId, model: str) -> None:
         self.message_id = message_id
+        self.model = model
         self.malformed: set[CallId] = set()
         self.size = 0
         self._parent_id = parent_id
         self._turn_id = turn_id
-        self._model = model
         self._parts: list[_OpenPart] = []
 
     def has_room_for(self, chunk: ProviderEvent) -> bool:
@@ -97,7 +97,7 @@ class AnswerInProgress:
             parts=tuple(part for part in map(self._close, self._parts) if part is not None),
             created_at=now,
             turn_id=self._turn_id,
-            model=self._model,
+            model=self.model,
             usage=usage,
         )
 

@@ -6,10 +6,13 @@ import attrs
 
 from session_core import limits
 from session_core.agent.answer import clean_text
+from session_core.agent.budget import LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
 from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, in_words, without_images
 from session_core.agent.model_call import Models
 from session_core.ids import MessageId, new_id
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk
+from session_core.session.desk import TurnDesk
+from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Message, TextPart, Usage
 
 Compactor = Callable[[tuple[Message, ...]], Awaitable[str]]
@@ -39,23 +42,63 @@ class Summary:
     usage: Usage = Usage()
 
 
-async def summarise(
-    models: Models, model: str, conversation: tuple[Message, ...], *, compactor: Compactor | None = None
-) -> Summary:
-    """Make a summary, by the given function or else by the model itself.
+async def summarise_at(desk: TurnDesk, models: Models, *, compactor: Compactor | None = None) -> Summary:
+    """Make a summary of a session's conversation within the limits of its turn, and count what it has used.
 
     Raises:
-        SummaryFailed: The model could not be asked, or said nothing.
+        SummaryFailed: There is none.
     """
+    model, conversation = desk.state.settings.model, await desk.conversation()
+    if compactor is not None or desk.state.turn is None:
+        return await _counted(desk, models, conversation, compactor=compactor)
+    request = ModelRequest(model=model, messages=conversation)
+    async with shared(desk, needs_of(request, models.infos.get(model), whole=True)) as share:
+        if isinstance(share, LimitReached):
+            raise SummaryFailed(share.reason)
+        return await _counted(desk, models, conversation, max_output_tokens=share.max_output_tokens)
+
+
+async def _counted(
+    desk: TurnDesk,
+    models: Models,
+    conversation: tuple[Message, ...],
+    *,
+    compactor: Compactor | None = None,
+    max_output_tokens: int | None = None,
+) -> Summary:
+    model = desk.state.settings.model
     if compactor is not None:
         return _checked(await compactor(conversation), model, Usage())
+    asking = _Asking(models=models, model=model, max_output_tokens=max_output_tokens)
+    try:
+        return await _summarise(asking, conversation)
+    finally:
+        if asking.used.tokens or asking.used.cost_micros:
+            desk.record(ev.UsageRecorded(model=model, source="compaction", usage=asking.used))
+
+
+@attrs.define(kw_only=True)
+class _Asking:
+    """Whom to ask for a summary, and what all attempts have used so far, those that were cancelled too."""
+
+    models: Models
+    model: str
+    max_output_tokens: int | None
+    used: Usage = Usage()
+
+    def count(self, usage: Usage) -> None:
+        self.used = self.used.plus(self.models.priced(self.model, usage))
+
+
+async def _summarise(asking: _Asking, conversation: tuple[Message, ...]) -> Summary:
+    models, model = asking.models, asking.model
     info = models.infos.get(model)
     room = sum(map(cost_of, conversation)) if info is None else info.context_tokens * CHARS_PER_TOKEN * 3 // 4
     messages = fit(conversation, room)
     while True:
-        answer = await _ask(models, model, messages)
+        answer = await _ask(asking, messages)
         if not isinstance(answer, ModelFailed):
-            return answer
+            return _checked(answer, model, asking.used)
         room //= 2
         shorter = fit(messages, room)
         if answer.kind != "context_too_long" or shorter == messages:
@@ -63,26 +106,35 @@ async def summarise(
         messages = shorter
 
 
-async def _ask(models: Models, model: str, messages: tuple[Message, ...]) -> Summary | ModelFailed:
-    provider = models.providers.get(model)
+async def _ask(asking: _Asking, messages: tuple[Message, ...]) -> str | ModelFailed:
+    provider = asking.models.providers.get(asking.model)
     if provider is None:
-        return ModelFailed(kind="refused", message=f"there is no model called {model!r} here")
+        return ModelFailed(kind="refused", message=f"there is no model called {asking.model!r} here")
     # In words, as interfaces refuse conversations with tool calls when no tools are offered.
-    request = ModelRequest(model=model, messages=(*in_words(without_images(messages)), _instruction(messages)))
+    request = ModelRequest(
+        model=asking.model,
+        messages=(*in_words(without_images(messages)), _instruction(messages)),
+        max_output_tokens=asking.max_output_tokens,
+    )
     pieces: list[str] = []
-    size = 0
-    async with provider.stream(request) as chunks:
-        async for chunk in chunks:
-            if isinstance(chunk, ModelFailed):
-                return chunk
-            if isinstance(chunk, TextChunk):
-                pieces.append(chunk.text)
-                size += len(chunk.text)
-            if isinstance(chunk, ModelFinished):
-                return _checked("".join(pieces), model, models.priced(model, chunk.usage))
-            if size > limits.MAX_ANSWER_CHARS:
-                return ModelFailed(kind="malformed", message="the summary does not end")
-    return ModelFailed(kind="malformed", message="the summary ended without an end mark")
+    size, told = 0, Usage()
+    try:
+        async with provider.stream(request) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, ModelFailed):
+                    told = chunk.usage
+                    return chunk
+                if isinstance(chunk, TextChunk):
+                    pieces.append(chunk.text)
+                    size += len(chunk.text)
+                if isinstance(chunk, ModelFinished):
+                    told = chunk.usage if chunk.usage.tokens else estimated_usage(request, size)
+                    return "".join(pieces)
+                if size > limits.MAX_ANSWER_CHARS:
+                    return ModelFailed(kind="malformed", message="the summary does not end")
+        return ModelFailed(kind="malformed", message="the summary ended without an end mark")
+    finally:
+        asking.count(used_by_unfinished(request, told, size))
 
 
 def _checked(text: str, model: str, usage: Usage) -> Summary:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from session_core.providers.base import ModelRequest
 from session_core.vocabulary.messages import (
     ImagePart,
     Message,
@@ -32,6 +33,12 @@ def cost_of(message: Message) -> int:
     seen = attrs.evolve(message, parts=tuple(map(_as_seen, message.parts)))
     images = [part for part in _with_inner(message.parts) if isinstance(part, ImagePart)]
     return size_of(seen) + _IMAGE_CHARS * len(images)
+
+
+def chars_of(request: ModelRequest) -> int:
+    """Return how many characters a whole request is worth: what is told first, the tools, and the conversation."""
+    tools = sum(len(tool.name) + len(tool.description) + len(encode(tool.parameters)) for tool in request.tools)
+    return len(request.system) + tools + sum(map(cost_of, request.messages))
 
 
 def _as_seen(part: Part) -> Part:

@@ -7,31 +7,18 @@ implements `Hooks` sees to order, time limits and failures: where a place protec
 """
 
 import logging
-from typing import Literal, Protocol, get_args
+from typing import Protocol, get_args
 
 import attrs
 
 from session_core.ids import MessageId, SessionId
 from session_core.providers.base import ModelRequest, ThinkingEffort
+from session_core.sep.names import FAIL_CLOSED as FAIL_CLOSED
+from session_core.sep.names import HookName as HookName
 from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
 
 log = logging.getLogger(__name__)
-
-HookName = Literal[
-    "input",
-    "before_agent_start",
-    "context",
-    "before_provider_request",
-    "tool_call",
-    "user_bash",
-    "tool_result",
-    "message_end",
-    "session_before_compact",
-    "session_before_tree",
-]
-FAIL_CLOSED: frozenset[HookName] = frozenset({"tool_call", "user_bash"})
-"""Places where a hook that fails means no."""
 
 
 @attrs.frozen(kw_only=True)

@@ -6,16 +6,22 @@ Rules:
 2. A conversation that a model finds too long is asked about again, shortened; before that, old tool results are cut so
    that it fits what is known of the model.
 3. Settings are read anew for each call: a change takes effect at the next one.
+4. What a provider asks us to wait is waited for, however long, unless it is longer than anybody would: then the call
+   fails at once and says when to try again.
+5. Whatever a call has used is counted, also when it failed, was cancelled or said nothing; what a provider did not tell
+   of a call that had begun to answer is guessed.
 """
 
 import random
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import attrs
 import trio
 
 from session_core import limits
 from session_core.agent.answer import AnswerInProgress, clean_text
+from session_core.agent.budget import LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
 from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, without_images
 from session_core.agent.hooks import Hooks, on_context, on_request
 from session_core.ids import CallId, MessageId, new_id
@@ -48,7 +54,7 @@ class Models:
     infos: Mapping[str, ModelInfo] = attrs.field(factory=dict)
 
     def priced(self, model: str, usage: Usage) -> Usage:
-        """Add what a call has cost, where the price is known."""
+        """Add what a call has cost, where the price is known; the price of a guess is a guess, and marked as one."""
         info = self.infos.get(model)
         return usage if info is None or usage.cost_micros else attrs.evolve(usage, cost_micros=cost_micros(info, usage))
 
@@ -65,7 +71,7 @@ class ModelCall:
     output_schema: JsonObject | None = None
 
 
-async def ask_model(call: ModelCall) -> Answered | ModelFailed:
+async def ask_model(call: ModelCall) -> Answered | ModelFailed | LimitReached:
     """Ask the session's model about its conversation; the answer is recorded as it streams in.
 
     Cancellation: what was streamed stays as a half-finished message, to be closed by whoever started the turn.
@@ -73,18 +79,25 @@ async def ask_model(call: ModelCall) -> Answered | ModelFailed:
     desk, attempt, shortened = call.desk, 1, 1
     while True:
         answer = await _ask_once(call, shortened)
-        if isinstance(answer, Answered):
+        if not isinstance(answer, ModelFailed):
             return answer
         if answer.kind == "context_too_long" and await _can_shorten(call, shortened):
             shortened *= 2
             withdraw(desk, answer.kind)
             continue
-        if answer.kind not in RETRYABLE or attempt > limits.MAX_RETRIES:
-            message = shown(answer.message)
-            desk.record(ev.ModelCallFailed(kind=answer.kind, message=message, attempt=attempt, retry_at=None))
-            return answer
+        retries = limits.MAX_RETRIES if answer.most_retries is None else answer.most_retries
+        if answer.kind not in RETRYABLE or attempt > retries:
+            return _given_up(desk, answer, attempt)
+        if answer.retry_after_ms is not None and answer.retry_after_ms > _patience_ms(desk):
+            return _given_up(desk, _for_later(answer, answer.retry_after_ms, desk.now()), attempt)
         await _wait_to_retry(desk, answer, attempt)
         attempt += 1
+
+
+def _given_up(desk: TurnDesk, failure: ModelFailed, attempt: int) -> ModelFailed:
+    message = shown(failure.message)
+    desk.record(ev.ModelCallFailed(kind=failure.kind, message=message, attempt=attempt, retry_at=None))
+    return failure
 
 
 _MOST_SHORTENED = 8  # a conversation is halved this often before it is given up as too long
@@ -99,7 +112,7 @@ async def _can_shorten(call: ModelCall, shortened: int) -> bool:
     return shortened < _MOST_SHORTENED and more != _fitted(conversation, info, shortened, chars)
 
 
-async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed:
+async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed | LimitReached:
     # A stop that came before costs no model call; nor does a tool that swallows its cancellation gain one.
     await trio.lowlevel.checkpoint_if_cancelled()
     desk = call.desk
@@ -111,9 +124,10 @@ async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed:
     if provider is None:
         return ModelFailed(kind="refused", message=f"there is no model called {model!r} here")
     info = call.models.infos.get(model)
+    messages = _fitted(conversation, info, shortened, desk.conversation_chars)
     request = ModelRequest(
         model=model,
-        messages=_fitted(conversation, info, shortened, desk.conversation_chars),
+        messages=messages,
         tools=call.tools if info is None or info.tools else (),
         system=call.system,
         thinking=state.settings.thinking,
@@ -121,24 +135,41 @@ async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed:
         cache_key=session_id,
     )
     request = await on_request(call.hooks, session_id, request)
+    async with shared(desk, needs_of(request, info, whole=messages is conversation)) as share:
+        if isinstance(share, LimitReached):
+            return share
+        longest = [each for each in (request.max_output_tokens, share.max_output_tokens) if each is not None]
+        request = attrs.evolve(request, max_output_tokens=min(longest, default=None))
+        return await _stream(call, provider, request)
+
+
+async def _stream(call: ModelCall, provider: Provider, request: ModelRequest) -> Answered | ModelFailed:
+    desk, model = call.desk, request.model
     answer = AnswerInProgress(
         message_id=MessageId(new_id("msg")), parent_id=desk.state.head, turn_id=desk.turn_id, model=model
     )
     desk.record(
         ev.MessageStarted(message_id=answer.message_id, parent_id=desk.state.head, turn_id=desk.turn_id, model=model)
     )
-    async with provider.stream(request) as chunks:
-        async for chunk in chunks:
-            if isinstance(chunk, ModelFailed):
-                return chunk
-            if isinstance(chunk, ModelFinished):
-                usage = call.models.priced(model, chunk.usage)
-                return _complete(desk, answer, attrs.evolve(chunk, usage=usage))
-            if not answer.has_room_for(chunk):
-                return ModelFailed(kind="malformed", message="the model's answer does not end")
-            for event in answer.take(chunk):
-                desk.record(event)
-    return ModelFailed(kind="malformed", message="the model's answer ended without an end mark")
+    told, finished = Usage(), False
+    try:
+        async with provider.stream(request) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, ModelFailed):
+                    told = chunk.usage
+                    return chunk
+                if isinstance(chunk, ModelFinished):
+                    finished = True
+                    used = chunk.usage if chunk.usage.tokens else estimated_usage(request, answer.size)
+                    return _complete(call, answer, attrs.evolve(chunk, usage=call.models.priced(model, used)))
+                if not answer.has_room_for(chunk):
+                    return ModelFailed(kind="malformed", message="the model's answer does not end")
+                for event in answer.take(chunk):
+                    desk.record(event)
+        return ModelFailed(kind="malformed", message="the model's answer ended without an end mark")
+    finally:
+        if not finished:
+            _count(call, model, used_by_unfinished(request, told, answer.size))
 
 
 def _fitted(messages: tuple[Message, ...], info: ModelInfo | None, shortened: int, chars: int) -> tuple[Message, ...]:
@@ -153,15 +184,22 @@ def _fitted(messages: tuple[Message, ...], info: ModelInfo | None, shortened: in
     return messages
 
 
-def _complete(desk: TurnDesk, answer: AnswerInProgress, finished: ModelFinished) -> Answered | ModelFailed:
-    cut = finished.stop_reason == "max_tokens"
+def _complete(call: ModelCall, answer: AnswerInProgress, finished: ModelFinished) -> Answered | ModelFailed:
+    desk, cut = call.desk, finished.stop_reason == "max_tokens"
     message = answer.message(usage=finished.usage, now=desk.now(), cut=cut)
     if not message.parts:
+        _count(call, answer.model, finished.usage)
         return ModelFailed(kind="malformed", message="the model gave an empty answer")
     if cut:
         message = attrs.evolve(message, parts=(*message.parts, InterruptedPart(reason="max_tokens")))
     desk.record(ev.MessageCompleted(message=message))
     return Answered(message=message, finished=finished, unreadable=frozenset(answer.malformed))
+
+
+def _count(call: ModelCall, model: str, usage: Usage) -> None:
+    """Count what a call has used that leaves no answer."""
+    if usage.tokens or usage.cost_micros:
+        call.desk.record(ev.UsageRecorded(model=model, source="turn", usage=call.models.priced(model, usage)))
 
 
 def withdraw(desk: TurnDesk, reason: str) -> None:
@@ -184,9 +222,29 @@ async def _wait_to_retry(desk: TurnDesk, failure: ModelFailed, attempt: int) -> 
 def retry_delay_ms(failure: ModelFailed, attempt: int) -> int:
     """Return how long to wait: what the provider asked for, else ever longer, with jitter against stampedes."""
     if failure.retry_after_ms is not None:
-        return min(max(0, failure.retry_after_ms), LONGEST_RETRY_MS)
+        return min(max(0, failure.retry_after_ms), limits.MAX_RETRY_WAIT_MS)
     longest = min(FIRST_RETRY_MS * 2 ** (attempt - 1), LONGEST_RETRY_MS)
     return int(random.uniform(longest / 2, longest))  # noqa: S311 - jitter, not a secret
+
+
+def _patience_ms(desk: TurnDesk) -> int:
+    """Return how long a provider may have us wait: not beyond the time of the turn, if that has an end."""
+    left = desk.time_left_ms
+    return limits.MAX_RETRY_WAIT_MS if left is None else min(left, limits.MAX_RETRY_WAIT_MS)
+
+
+def _for_later(failure: ModelFailed, wait_ms: int, now: int) -> ModelFailed:
+    """Say when to try again, where that is too far away to wait for."""
+    at = datetime.fromtimestamp((now + wait_ms) / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    message = f"{failure.message} It asks to wait {_in_words(wait_ms)}, which is too long for this turn"
+    return attrs.evolve(failure, message=f"{message}; try again at {at}.")
+
+
+def _in_words(milliseconds: int) -> str:
+    minutes = -(-milliseconds // 60_000)
+    if minutes < 120:
+        return f"{minutes} minutes" if minutes > 1 else f"{-(-milliseconds // 1_000)} seconds"
+    return f"{-(-minutes // 60)} hours"
 
 
 def shown(message: str) -> str:

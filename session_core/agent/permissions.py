@@ -75,8 +75,18 @@ def decide(
     rules: Sequence[PermissionRule] = (),
     grants: Collection[str] = (),
     standing: Collection[str] = (),
+    by_person: bool = False,
 ) -> Verdict:
-    """Decide about one call: `grants` are yeses for this session, `standing` fingerprints of calls that always may."""
+    """Decide about one call.
+
+    Args:
+        tier: The session's.
+        call: What is known of the call.
+        rules: What people have said in the configuration.
+        grants: Yeses for this session.
+        standing: Fingerprints of calls that always may run.
+        by_person: A person has made the call themselves: that is the yes that a rule or the tier would ask for.
+    """
     by_rule = rules_decide(rules, tool=call.tool, paths=call.paths, command=call.command)
     if by_rule == "deny":
         return Verdict(decision="deny", reason="a rule in the configuration forbids it")
@@ -86,6 +96,8 @@ def decide(
         return ALLOWED
     if call.always_ask is not None:
         return Verdict(decision="ask", reason=call.always_ask)
+    if by_person:
+        return ALLOWED
     if by_rule == "ask":
         return Verdict(decision="ask", reason="a rule in the configuration wants it to be asked for")
     if by_rule == "allow" or call.grant in grants:

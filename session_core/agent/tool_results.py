@@ -1,5 +1,7 @@
 """What tools say, while they run and at their end: checked, cleaned and cut, as tools come from outside."""
 
+import math
+
 import attrs
 import trio
 
@@ -10,8 +12,10 @@ from session_core.session.desk import TurnDesk
 from session_core.tools.base import CallPreview, ToolOutput
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.checks import check_for, is_base64
-from session_core.vocabulary.messages import ToolCallPart, ToolResultPart, ToolStatus
+from session_core.vocabulary.frozen import JsonValue, freeze_json
+from session_core.vocabulary.messages import ToolCallPart, ToolProgress, ToolResultPart, ToolStatus
 from session_core.wire.codec import encode
+from session_core.wire.strict_json import find_fault
 
 
 @attrs.frozen
@@ -22,14 +26,37 @@ class Reporter:
     call_id: CallId
 
     def __call__(self, text: str) -> None:
-        if not trio.lowlevel.in_trio_task():
-            msg = "report was called from another thread: use trio.from_thread.run_sync(context.report, text) there"
-            raise RuntimeError(msg)
-        live = next((tool for tool in self.desk.state.tools if tool.call_id == self.call_id), None)
-        if text and live is not None and live.result is None:
+        if self._is_live("report, text") and text:
             self.desk.record(
                 ev.ToolOutputDelta(call_id=self.call_id, text=clean_text(text[-limits.MAX_LIVE_OUTPUT_CHARS :]))
             )
+
+    def tell_progress(self, progress: ToolProgress) -> None:
+        """Show how far the tool is; what could not be sent to anybody is left out."""
+        if not self._is_live("progress, how_far"):
+            return
+        message, share, details = progress.message, progress.progress, progress.details
+        self.desk.record(
+            ev.ToolProgressed(
+                call_id=self.call_id,
+                message=clean_text(message[: limits.MAX_ERROR_CHARS]) if message is not None else None,
+                progress=float(min(max(share, 0), 1)) if share is not None and math.isfinite(share) else None,
+                details=freeze_json(details) if _can_be_shown(details) else None,
+            )
+        )
+
+    def _is_live(self, call: str) -> bool:
+        if not trio.lowlevel.in_trio_task():
+            name = call.partition(",")[0]
+            msg = f"{name} was called from another thread: use trio.from_thread.run_sync(context.{call}) there"
+            raise RuntimeError(msg)
+        live = next((tool for tool in self.desk.state.tools if tool.call_id == self.call_id), None)
+        return live is not None and live.result is None
+
+
+def _can_be_shown(details: JsonValue) -> bool:
+    fault = find_fault(details, limits.MAX_OPEN_JSON_DEPTH)
+    return fault is None and len(encode(freeze_json(details))) <= limits.MAX_ENTRY_BYTES
 
 
 def check_output(output: ToolOutput) -> None:

@@ -18,12 +18,12 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.answer import clean_text
 from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, on_tool_call, on_tool_result
-from session_core.agent.permissions import CallFacts, decide, fingerprint_of
 from session_core.agent.standing import StandingGrants
-from session_core.agent.tool_results import Reporter, bounded, check_output, check_preview, result_of
+from session_core.agent.tool_calls import fingerprint_for, judge, preview_of
+from session_core.agent.tool_results import Reporter, bounded, check_output, result_of
+from session_core.agent.withholding import withholding
 from session_core.config.rules import PermissionRule
 from session_core.ids import CallId, MessageId, new_id
 from session_core.session.desk import AskedCall, TurnDesk
@@ -31,7 +31,6 @@ from session_core.tools.arguments import check_arguments
 from session_core.tools.base import (
     CallPreview,
     NoHost,
-    PreviewingTool,
     Tool,
     ToolContext,
     ToolFailed,
@@ -55,6 +54,10 @@ class _Ready:
     """The fingerprint of what a person has agreed to."""
     approved: bool = False
     """Whether they have agreed to something that must always be asked for."""
+    paths: tuple[str, ...] = ()
+    """The files that the call names."""
+    state: str | None = None
+    """How what it changes was when a person agreed."""
 
     @property
     def only_reads(self) -> bool:
@@ -115,6 +118,22 @@ class ToolRunner:
             )
         )
 
+    async def run_for_person(self, call: ToolCallPart) -> None:
+        """Run a call that a person has made themselves; its result stays with the live call, nothing is committed.
+
+        Cancellation: the tool is cancelled, and the call is left without a result.
+        """
+        tool = self._tools[call.name]
+        try:
+            preview = await self._preview(tool, call)
+            prepared = await self._judge(tool, call, preview, by_person=True)
+        except ToolFailed as failure:
+            prepared = _Refused("error", str(failure) or "The tool failed.")
+        if isinstance(prepared, _Refused):
+            self._desk.record(ev.ToolCallFinished(result=result_of(call, prepared.status, prepared.text)))
+        else:
+            await self._run_group([prepared])
+
     # --- preparing ----------------------------------------------------------------------------------------------------
 
     async def _prepare(self, call: ToolCallPart, unreadable: Collection[CallId]) -> _Ready | _Refused:
@@ -137,47 +156,23 @@ class ToolRunner:
         return await self._judge(tool, call, preview)
 
     async def _preview(self, tool: Tool, call: ToolCallPart) -> CallPreview:
-        """Find out what a call would do; a tool that has no preview is shown by its name and arguments.
+        return await preview_of(tool, call, self._context(call))
 
-        One whose preview fails does not run: no rule about files or commands could be held against the call.
-        """
-        if not isinstance(tool, PreviewingTool):
-            return CallPreview(summary=f"{call.name} ({', '.join(sorted(tool.effects))})")
-        try:
-            preview = await tool.preview(call.arguments, self._context(call))
-            check_preview(preview)
-        except ToolFailed:
-            raise
-        except FOREIGN_FAULTS as bug:
-            if passes_through(bug):
-                raise
-            log.exception("tool %s could not say what a call would do", call.name)
-            raise ToolFailed(f"The tool could not say what it would do: {type(bug).__name__}: {bug}") from bug
-        if len(preview.shown) > limits.MAX_SHOWN_CHARS:
-            raise ToolFailed("This call is too large for a person to judge; do it in smaller steps.")
-        return attrs.evolve(preview, summary=clean_text(preview.summary), shown=clean_text(preview.shown))
-
-    async def _judge(self, tool: Tool, call: ToolCallPart, preview: CallPreview) -> _Ready | _Refused:
-        state = self._desk.state
-        effects = tool.effects if preview.effects is None else preview.effects & tool.effects
-        fingerprint = self._fingerprint(call, preview)
-        facts = CallFacts(
-            tool=call.name,
-            effects=effects,
-            paths=preview.paths,
-            command=preview.command,
-            grant=preview.grant or call.name,
-            always_ask=preview.always_ask,
-            fingerprint=fingerprint,
-        )
-        verdict = decide(
-            state.settings.permission_tier,
-            facts,
+    async def _judge(
+        self, tool: Tool, call: ToolCallPart, preview: CallPreview, *, by_person: bool = False
+    ) -> _Ready | _Refused:
+        judged = judge(
+            tool,
+            call,
+            preview,
+            self._desk.state.settings,
             rules=self._setting.rules,
-            grants=state.grants,
+            grants=self._desk.grants,
             standing=self._setting.standing,
+            by_person=by_person,
         )
-        ready = _Ready(call, tool, effects)
+        facts, verdict = judged.facts, judged.verdict
+        ready = _Ready(call, tool, facts.effects, paths=preview.paths)
         if verdict.decision == "deny":
             return _Refused("denied", f"This call was not allowed: {verdict.reason}. Do not try it again.")
         if verdict.decision == "ask":
@@ -186,7 +181,7 @@ class ToolRunner:
                 call=call,
                 summary=preview.summary,
                 shown=preview.shown,
-                fingerprint=fingerprint,
+                fingerprint=facts.fingerprint,
                 reason=verdict.reason,
                 grant=facts.grant,
             )
@@ -196,22 +191,22 @@ class ToolRunner:
                 text = f"This call was not allowed. Do not try it again unless asked to.{told}"
                 return _Refused("denied", text)
             if decision == "allow_always":
-                await self._setting.standing.add(fingerprint, tool=call.name, summary=preview.summary)
+                await self._setting.standing.add(facts.fingerprint, tool=call.name, summary=preview.summary)
         elif preview.always_ask is None:
             return ready
-        return attrs.evolve(ready, agreed=fingerprint, approved=preview.always_ask is not None)
-
-    def _fingerprint(self, call: ToolCallPart, preview: CallPreview) -> str:
-        shown = f"{preview.always_ask}\n{preview.shown}" if preview.always_ask is not None else preview.shown
-        return fingerprint_of(call.name, call.arguments, self._desk.state.settings.cwd, shown)
+        return attrs.evolve(
+            ready, agreed=facts.fingerprint, approved=preview.always_ask is not None, state=preview.state
+        )
 
     def _context(self, call: ToolCallPart, *, approved: bool = False) -> ToolContext:
         settings = self._desk.state.settings
+        reporter = Reporter(self._desk, call.call_id)
         return ToolContext(
             call_id=call.call_id,
             cwd=settings.cwd,
             sandbox=settings.sandbox,
-            report=Reporter(self._desk, call.call_id),
+            report=reporter,
+            progress=reporter.tell_progress,
             session_id=self._desk.state.session_id,
             turn_id=self._desk.turn_id,
             outputs=self._setting.outputs,
@@ -237,7 +232,11 @@ class ToolRunner:
 
     async def _run_one(self, ready: _Ready, limiter: trio.CapacityLimiter) -> None:
         call = ready.call
-        context = self._context(call, approved=ready.approved)
+        context = attrs.evolve(
+            self._context(call, approved=ready.approved),
+            agreed=ready.state,
+            withheld=withholding(self._setting.rules, call.name, ready.paths),
+        )
         async with limiter:
             try:
                 await self._check_agreed(ready)
@@ -246,6 +245,7 @@ class ToolRunner:
                 result = result_of(call, "success", output.text, output)
             except ToolFailed as failure:
                 result = result_of(call, "error", str(failure) or "The tool failed.")
+                result = attrs.evolve(result, details=failure.details)
             except FOREIGN_FAULTS as bug:
                 if passes_through(bug):
                     raise
@@ -258,7 +258,7 @@ class ToolRunner:
         """See that the call would still do what a person has agreed to."""
         if ready.agreed is not None:
             now = await self._preview(ready.tool, ready.call)
-            if self._fingerprint(ready.call, now) != ready.agreed:
+            if fingerprint_for(ready.call, now, self._desk.state.settings.cwd) != ready.agreed:
                 raise ToolFailed(
                     "Something has changed since this call was allowed, so it would not do what was shown then. It was "
                     "not run; look again and make a new call."

@@ -20,14 +20,16 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.agent.active_tools import ActiveTools
 from session_core.agent.answer import clean_text
-from session_core.agent.bounds import over_limit
-from session_core.agent.compaction import Compactor, Summary, SummaryFailed, summarise, summary_message
+from session_core.agent.bounds import over_steps
+from session_core.agent.budget import LimitReached, spent_out
+from session_core.agent.compaction import Compactor, Summary, SummaryFailed, summarise_at, summary_message
 from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.hooks import NO_HOOKS, Hooks, may_compact, on_agent_start, on_message_end
 from session_core.agent.model_call import Answered, ModelCall, Models, ask_model, shown, withdraw
 from session_core.agent.tool_runner import ToolRunner, ToolSetting
-from session_core.ids import MessageId, new_id
+from session_core.ids import MessageId, SessionId, new_id
 from session_core.protocols.driver import (
     Actions,
     AskModel,
@@ -74,8 +76,8 @@ MakePrompt = Callable[[Settings, tuple[ToolSpec, ...]], Awaitable[str]]
 class ToolSource(Protocol):
     """Tools that come and go while the service runs."""
 
-    def tools(self) -> Sequence[Tool]:
-        """Return those there are right now."""
+    def tools(self, session_id: SessionId) -> Sequence[Tool]:
+        """Return those that a session has right now."""
         ...
 
 
@@ -92,34 +94,50 @@ class Agent:
     driver: Driver = attrs.field(factory=NativeToolDriver)
     compactor: Compactor | None = None
     compact_at: float = COMPACT_AT
+    active: ActiveTools = attrs.field(factory=ActiveTools)
 
     async def run_turn(self, desk: TurnDesk) -> None:
         """Work until the turn has ended and is recorded as ended.
 
         Cancellation: leaves the turn open; the caller closes it.
         """
-        time_ms = desk.state.settings.limits.time_ms
-        with trio.move_on_after(math.inf if time_ms is None else time_ms / 1000) as clock:
+        began = trio.current_time()
+        with trio.CancelScope() as clock:
+
+            def look_at_limits() -> None:
+                time_ms = desk.state.settings.limits.time_ms
+                clock.deadline = math.inf if time_ms is None else began + time_ms / 1000
+                desk.work.tell_room_made()
+
+            look_at_limits()
+            desk.work.on_limits_changed = look_at_limits
             await _Turn(self, desk).run()
-        if clock.cancelled_caught and time_ms is not None:
-            desk.finish_unless_more("limit_reached", error=f"stopped after {time_ms / 1000:g} seconds, the time it had")
+        if clock.cancelled_caught:
+            seconds = (desk.state.settings.limits.time_ms or 0) / 1000
+            desk.finish_unless_more("limit_reached", error=f"stopped after {seconds:g} seconds, the time it had")
 
     def tools_for(self, state: SessionState) -> dict[str, Tool]:
-        """Return the tools that a session may use now; in a read-only one, those that change nothing."""
+        """Return the tools that a session's model is shown now."""
+        return self.active.among(state.session_id, self.allowed_tools(state))
+
+    def allowed_tools(self, state: SessionState) -> dict[str, Tool]:
+        """Return the tools that a session may use at all; in a read-only one, those that change nothing."""
         tools = dict(self.tools)
         for source in self.sources:
-            for tool in source.tools():
+            for tool in source.tools(state.session_id):
                 tools.setdefault(tool.spec.name, tool)
         if state.settings.permission_tier == "read_only":
             tools = {name: tool for name, tool in tools.items() if tool.effects <= {"read"}}
         return tools
 
     async def summarise(self, desk: TurnDesk, *, automatic: bool) -> Summary:
-        """Make a summary of the conversation; raises `SummaryFailed`. The caller puts it in place."""
+        """Make a summary of the conversation and count what that uses; raises `SummaryFailed`.
+
+        The caller puts it in place.
+        """
         if (no := await may_compact(self.hooks, desk.state.session_id, automatic=automatic)) is not None:
             raise SummaryFailed(f"an extension does not want it: {no.reason}")
-        model = desk.state.settings.model
-        return await summarise(self.models, model, await desk.conversation(), compactor=self.compactor)
+        return await summarise_at(desk, self.models, compactor=self.compactor)
 
 
 class _Turn:
@@ -211,9 +229,9 @@ class _Turn:
 
     async def _ask(self, action: AskModel) -> Decided | None:
         desk, agent = self._desk, self._agent
-        if (reached := over_limit(desk.state)) is None:
+        if (reached := _over_limit(desk)) is None:
             await self._make_room()
-            reached = over_limit(desk.state)
+            reached = _over_limit(desk)
         if reached is not None:
             desk.finish_unless_more("limit_reached", error=reached)
             return None
@@ -230,6 +248,9 @@ class _Turn:
             output_schema=self._view.output_schema,
         )
         answer = await ask_model(call)
+        if isinstance(answer, LimitReached):
+            desk.finish_unless_more("limit_reached", error=answer.reason)
+            return None
         if not isinstance(answer, Answered):
             if answer.kind == "context_too_long" and await self._make_room(forced=True):
                 return (), action
@@ -269,7 +290,6 @@ class _Turn:
         failed: tuple[TurnStatus, str | None] | None = ("stopped", None)
         try:
             summary = await agent.summarise(desk, automatic=True)
-            desk.record(ev.UsageRecorded(model=summary.model, source="compaction", usage=summary.usage))
             asked = next((each.text for each in reversed(desk.state.transcript) if each.role == "user"), "")
             message = summary_message(summary, desk.state.head, desk.now(), asked=asked)
             desk.record(ev.CompactionFinished(status="completed", summary=message))
@@ -300,3 +320,8 @@ class _Turn:
         await runner.run(answer, self._view.unreadable)
         self._view = attrs.evolve(self._view, results=self._desk.state.message(self._desk.state.head))
         return self._decided(lambda driver, view: driver.on_results(view))
+
+
+def _over_limit(desk: TurnDesk) -> str | None:
+    """Say which limit the running turn has reached, if any."""
+    return over_steps(desk.state) or spent_out(desk)

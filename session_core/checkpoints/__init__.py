@@ -7,6 +7,7 @@
 - `manifest`: one file of JSON lines per turn, each line with a checksum
 - `blobs`: contents by their SHA-256
 - `tree`: what a command may have changed: the state of the whole folder before it ran, and what differs afterwards
+- `watching`: commands that run side by side or on in the background, and to which turn their changes belong
 - `restoring`: what an undo would do, file by file, and doing it
 
 What comes in: a `Workspace`, the only way to the user's files, and paths that nobody trusts. What goes out: values that
@@ -14,7 +15,8 @@ say of every file whether it can be brought back and, if not, why.
 
 Rules: the old content and the line that names it are on the disk before a tool may write. A line torn by a crash is as
 good as not written, because then the write has not begun. Nothing that somebody else changed is overwritten unless the
-caller insists, and what is there is saved first, so an undo can be undone.
+caller insists, and what is there is saved first, so an undo can be undone. An undo notes what it is about before it
+begins: one that was cut short is gone on with, not begun anew.
 
 All of it blocks: call it in a worker thread.
 """

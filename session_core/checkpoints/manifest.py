@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from session_core.checkpoints.blobs import NAME, make_private_folder, sync_folder, write_all
-from session_core.checkpoints.values import FileState, Origin, SavedFile
+from session_core.checkpoints.values import FileState, Origin, SavedFile, Undoing
 from session_core.ids import TurnId
 from session_core.storage.home import private_open
 
@@ -23,6 +23,7 @@ MAX_LINE_BYTES: Final = 64 * 1024
 """A path of 4,096 characters, each written as an escape, with room to spare."""
 
 _KINDS: Final = frozenset({"content", "missing", "too_large", "not_saved"})
+_ORIGINS: Final = frozenset({"tool", "command", "background"})
 _FILE_NAME: Final = re.compile(r"(\d{8})\.([A-Za-z0-9_-]{1,100})\.jsonl", re.ASCII)
 
 
@@ -39,6 +40,8 @@ class TurnRecord:
     before: dict[str, tuple[FileState, Origin]] = attrs.field(factory=dict)
     after: dict[str, FileState] = attrs.field(factory=dict)
     remarks: list[str] = attrs.field(factory=list)
+    undoes: Undoing | None = None
+    finished: bool = False
 
     def files(self) -> tuple[SavedFile, ...]:
         """The files of this turn."""
@@ -55,7 +58,7 @@ class TurnRecord:
                 self.undo = fields["undo"] is True
                 self.dropped = fields["dropped"] is True
             case "before":
-                origin: Origin = "command" if fields["origin"] == "command" else "tool"
+                origin: Origin = fields["origin"] if fields["origin"] in _ORIGINS else "tool"
                 # The first line of a path counts: later ones can only come from damage or tampering.
                 self.before.setdefault(_text(fields["path"]), (state_from(fields["state"]), origin))
             case "after":
@@ -63,6 +66,10 @@ class TurnRecord:
             case "remark":
                 if (remark := _text(fields["text"])) not in self.remarks:
                     self.remarks.append(remark)
+            case "undoes":
+                self.undoes = _undoing(fields)
+            case "finished":
+                self.finished = True
             case other:
                 raise ValueError(f"no such line: {other!r}")
 
@@ -85,6 +92,16 @@ def after_line(path: str, state: FileState) -> dict[str, Any]:
 def remark_line(text: str) -> dict[str, Any]:
     """What people should know about the record."""
     return {"line": "remark", "text": text}
+
+
+def undoes_line(undoing: Undoing) -> dict[str, Any]:
+    """What an undo takes back."""
+    return {"line": "undoes", **attrs.asdict(undoing)}
+
+
+def finished_line() -> dict[str, Any]:
+    """That an undo came to its end."""
+    return {"line": "finished"}
 
 
 def file_name(record: TurnRecord) -> str:
@@ -225,10 +242,25 @@ def _decode(line: bytes) -> dict[str, Any] | None:
     return fields
 
 
+def _undoing(fields: dict[str, Any]) -> Undoing:
+    return Undoing(
+        turn_ids=tuple(TurnId(_text(each)) for each in fields["turn_ids"]),
+        root=_text(fields["root"]),
+        takes_back=None if fields["takes_back"] is None else TurnId(_text(fields["takes_back"])),
+        conversation=fields["conversation"] is True,
+        head_before=_text_or_none(fields["head_before"]),
+        head_after=_text_or_none(fields["head_after"]),
+    )
+
+
 def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError("not a whole number")
     return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
 
 
 def _text(value: object) -> str:

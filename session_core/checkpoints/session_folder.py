@@ -6,15 +6,19 @@ Each session has contents of its own, so forgetting one can never take something
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from session_core.checkpoints import manifest
 from session_core.checkpoints.blobs import Blobs
 from session_core.checkpoints.manifest import TurnRecord
 from session_core.checkpoints.tree import TreeIndex, read_index
-from session_core.checkpoints.values import CheckpointLimits, FileState, Origin
+from session_core.checkpoints.values import CheckpointLimits, FileState, Origin, Undoing
 from session_core.ids import TurnId
+
+_MOST_TREES: Final = 4
+"""Folders of one session whose state before a command is kept; there is more than one if the session moved."""
 
 
 class SessionFolder:
@@ -25,7 +29,7 @@ class SessionFolder:
         self._limits = limits
         self.blobs = Blobs(folder / "blobs")
         self.turns: dict[TurnId, TurnRecord] = {}
-        self.tree: TreeIndex | None = read_index(self._tree_file)
+        self.trees: dict[str, TreeIndex] = self._read_trees()
         self._needed: Counter[str] = Counter()  # by how many lines
         self._sizes: dict[str, int] = {}
         for record in self._read_turns():
@@ -45,15 +49,23 @@ class SessionFolder:
         """Files in all turns."""
         return sum(len(record.before) for record in self.turns.values())
 
-    def turn(self, turn_id: TurnId, *, at: int, undo: bool = False) -> TurnRecord:
+    def turn(self, turn_id: TurnId, *, at: int, undo: bool = False, undoes: Undoing | None = None) -> TurnRecord:
         """Return the record of a turn, begun if need be."""
         record = self.turns.get(turn_id)
         if record is None:
             number = max((each.number for each in self.turns.values()), default=0) + 1
-            record = TurnRecord(turn_id=turn_id, number=number, saved_at=at, undo=undo)
-            self._append(record, [manifest.turn_line(at=at, undo=undo)])
+            record = TurnRecord(turn_id=turn_id, number=number, saved_at=at, undo=undo, undoes=undoes)
+            says = [] if undoes is None else [manifest.undoes_line(undoes)]
+            self._append(record, [manifest.turn_line(at=at, undo=undo), *says])
             self.turns[turn_id] = record
+            self._forget_bare({turn_id})
         return record
+
+    def discard(self, record: TurnRecord) -> None:
+        """Forget an undo of which nothing is left to take back."""
+        self._file(record).unlink(missing_ok=True)
+        del self.turns[record.turn_id]
+        self._let_go(record)
 
     def save(
         self, record: TurnRecord, path: str, state: FileState, data: bytes | None, *, keep: Collection[TurnId] = ()
@@ -96,16 +108,27 @@ class SessionFolder:
             self._append(record, [manifest.remark_line(text)])
             record.remarks.append(text)
 
+    def finish(self, record: TurnRecord) -> None:
+        """Record that an undo came to its end."""
+        if not record.finished:
+            self._append(record, [manifest.finished_line()])
+            record.finished = True
+
     def tree_contents(self) -> dict[str, int]:
-        """The contents, with their sizes, that the state of the folder needs."""
-        files = self.tree.files.values() if self.tree else ()
+        """The contents, with their sizes, that the states of folders need."""
+        files = (each for tree in self.trees.values() for each in tree.files.values())
         return {each.sha256: each.size for each in files if each.kind == "content" and each.sha256 is not None}
 
     def set_tree(self, tree: TreeIndex) -> None:
-        """Replace the state of the folder; contents that nobody needs any longer are deleted."""
+        """Replace the state of a folder; contents that nobody needs any longer are deleted."""
         gone = self.tree_contents().keys()
-        manifest.replace(self._tree_file, tree.lines())
-        self.tree = tree
+        manifest.replace(self._tree_file(tree.root), tree.lines())
+        self.trees.pop(tree.root, None)
+        self.trees[tree.root] = tree
+        settled = [root for root, each in self.trees.items() if each.settled and root != tree.root]
+        for root in settled[: max(0, len(self.trees) - _MOST_TREES)]:
+            self._tree_file(root).unlink(missing_ok=True)
+            del self.trees[root]
         self._sizes |= self.tree_contents()
         self._release(gone)
 
@@ -120,9 +143,13 @@ class SessionFolder:
             pass
         return max(0, self._limits.session_files - self.noted_files)
 
-    @property
-    def _tree_file(self) -> Path:
-        return self._folder / "tree.jsonl"
+    def _tree_file(self, root: str) -> Path:
+        name = sha256(root.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return self._folder / f"tree-{name}.jsonl"
+
+    def _read_trees(self) -> dict[str, TreeIndex]:
+        found = (read_index(file) for file in sorted(self._folder.glob("tree-*.jsonl")))
+        return {tree.root: tree for tree in found if tree is not None}
 
     def _file(self, record: TurnRecord) -> Path:
         return self._folder / "turns" / manifest.file_name(record)
@@ -153,25 +180,32 @@ class SessionFolder:
     def _drop_oldest(self, keep: Collection[TurnId]) -> TurnId | None:
         """Give up the oldest turn but these, and say in its record that it was given up."""
         for record in self.turns.values():
-            if record.turn_id not in keep and not record.dropped:
-                manifest.replace(
-                    self._file(record), [manifest.turn_line(at=record.saved_at, undo=record.undo, dropped=True)]
-                )
-                names = [
-                    state.sha256 for state, _ in record.before.values() if state.kind == "content" and state.sha256
-                ]
-                record.dropped = True
-                record.before.clear()
-                record.after.clear()
-                self._needed.subtract(names)
-                self._release(names)
-                self._forget_long_dropped()
+            if record.turn_id not in keep and record.before:
+                lines = [manifest.turn_line(at=record.saved_at, undo=record.undo, dropped=True)]
+                # Which undo was taken back by which must be known as long as they are listed.
+                lines += [] if record.undoes is None else [manifest.undoes_line(record.undoes)]
+                lines += [manifest.finished_line()] if record.finished else []
+                manifest.replace(self._file(record), lines)
+                record.dropped, record.damaged = True, 0
+                record.remarks.clear()
+                self._let_go(record)
+                self._forget_bare(keep)
                 return record.turn_id
         return None
 
-    def _forget_long_dropped(self) -> None:
-        dropped = [record for record in self.turns.values() if record.dropped]
-        for record in dropped[: max(0, len(dropped) - self._limits.dropped_turns)]:
+    def _let_go(self, record: TurnRecord) -> None:
+        """Delete the contents that only this record needs."""
+        names = [state.sha256 for state, _ in record.before.values() if state.kind == "content" and state.sha256]
+        record.before.clear()
+        record.after.clear()
+        self._needed.subtract(names)
+        self._release(names)
+
+    def _forget_bare(self, keep: Collection[TurnId]) -> None:
+        """Keep the list short: of records without files, dropped or never with any, the oldest go."""
+        empty = (each for each in self.turns.values() if not each.before and each.turn_id not in keep)
+        bare = [each for each in empty if each.dropped or not each.damaged]  # what is damaged may be read one day
+        for record in bare[: max(0, len(bare) - self._limits.dropped_turns)]:
             self._file(record).unlink(missing_ok=True)
             del self.turns[record.turn_id]
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,18 +23,18 @@ from session_core.checkpoints.blobs import sync_folder
 from session_core.checkpoints.looking import look, remembered_name
 from session_core.checkpoints.manifest import TurnRecord
 from session_core.checkpoints.session_folder import SessionFolder
-from session_core.checkpoints.tree import Walker, changes_since, take_index
 from session_core.checkpoints.values import (
     CheckpointFailed,
     CheckpointLimits,
-    FileState,
     RestorePlan,
     RestoreReport,
     Saved,
+    SkippedFile,
     TreeSnapshot,
     TurnCheckpoint,
+    Undoing,
 )
-from session_core.confine.contents import OutsideWorkspace
+from session_core.checkpoints.watching import Running, Watch, present_state
 from session_core.confine.ignore import IgnoreRules
 from session_core.confine.workspace import Workspace
 from session_core.errors import InvalidInput, StoreUnusable
@@ -64,6 +64,7 @@ class CheckpointStore:
         self._clock = clock
         self._locks = [threading.RLock() for _ in range(_LOCKS)]
         self._remembered: OrderedDict[SessionId, SessionFolder] = OrderedDict()
+        self._running: dict[tuple[SessionId, str], Running] = {}  # by session and folder
         self._remembering = threading.Lock()
         self._prepared = False
 
@@ -82,41 +83,40 @@ class CheckpointStore:
             known = kept.turns.get(turn_id)
             if known is not None and name in known.before:
                 return Saved(path=name, state=known.before[name][0], first=False)
-            state, data = look(workspace, name, limit=self._limits.file_bytes)
+            with self._watch(session_id, kept, workspace) as watch:
+                watch.hand_over(turn_id)
+                state, data = look(workspace, name, limit=self._limits.file_bytes)
+                before = watch.state_before(turn_id, name, state)
             record = kept.turn(turn_id, at=self._now())
+            if before is not None and kept.room_for_files(turn_id, 1):
+                kept.add_before(record, [(name, before)], "command")
+                return Saved(path=name, state=before, first=True)
             saved, dropped = kept.save(record, name, state, data)
             return Saved(path=name, state=saved, first=True, dropped=dropped)
 
     def snapshot_tree(
-        self, session_id: SessionId, turn_id: TurnId, workspace: Workspace, ignore: IgnoreRules | None = None
+        self,
+        session_id: SessionId,
+        turn_id: TurnId,
+        workspace: Workspace,
+        ignore: IgnoreRules | None = None,
+        *,
+        command: str = "",
     ) -> TreeSnapshot:
         """Remember the files of the workspace before a command that may change any of them.
 
         Bounded in files, bytes and time; the answer says whether all of it is remembered. Ignored files are left out.
+        `command` names it among those that run side by side, until `note_after` says that it has ended.
 
         Raises:
             CheckpointFailed: Nothing could be saved.
         """
         _check_id(turn_id, "turn_id")
-        ignore = ignore or IgnoreRules.load(workspace)
-        with self._session(session_id, "the folder could not be saved before the command") as kept:
-            self._settle(kept, workspace, ignore, turn_id)
-            walker = Walker(workspace, ignore, self._limits, self._clock)
-            index, spent = take_index(
-                workspace,
-                walker,
-                self._limits,
-                turn_id=turn_id,
-                now_ns=self._now() * 1_000_000,
-                known=kept.tree,
-                room=kept.room_for_tree(turn_id),
-                keep=lambda data: kept.blobs.put(data, durable=False),
-            )
-            kept.set_tree(index)
-            if walker.why:
-                record = kept.turn(turn_id, at=self._now())
-                kept.add_remark(record, f"a command may have changed files that are not here: {walker.why}")
-            return TreeSnapshot(files=len(index.files), saved_bytes=spent, complete=index.complete, why=walker.why)
+        with (
+            self._session(session_id, "the folder could not be saved before the command") as kept,
+            self._watch(session_id, kept, workspace, ignore) as watch,
+        ):
+            return watch.begin(turn_id, command)
 
     def note_after(
         self,
@@ -126,25 +126,38 @@ class CheckpointStore:
         *,
         paths: Sequence[str] | None = None,
         ignore: IgnoreRules | None = None,
+        command: str = "",
+        runs_on: bool = False,
+        certain: bool = True,
     ) -> None:
         """Note how the turn left its files, so that later changes by others are told apart.
 
         Without `paths`, all files of the turn are noted: for the end of a turn. With the paths of one call, right after
         it, less of what others do meanwhile is mistaken for the turn's work, and a crash later on does no harm.
-        What commands changed since the last `snapshot_tree` is always noted. What is not noted counts as changed by
-        others.
+        What commands changed is always noted. What is not noted counts as changed by others.
+
+        `command` has ended, if it was running, unless it `runs_on` in the background: then this is called again when it
+        has ended. If that is after its turn, others may have been at work beside it: without `certain` its changes are
+        noted, but an undo asks before it overwrites them.
 
         Raises:
             CheckpointFailed: It could not be noted.
         """
         _check_id(turn_id, "turn_id")
         with self._session(session_id, "how the turn left its files could not be noted") as kept:
-            if kept.tree is not None and not kept.tree.settled:
-                self._settle(kept, workspace, ignore or IgnoreRules.load(workspace), turn_id)
+            with self._watch(session_id, kept, workspace, ignore) as watch:
+                try:
+                    watch.see(turn_id, certain=certain)
+                    if not watch.running.commands - (set() if runs_on else {command}):
+                        watch.settle()
+                finally:
+                    if not runs_on:
+                        watch.running.commands.discard(command)
             if (record := kept.turns.get(turn_id)) is not None:
                 named = record.before if paths is None else {remembered_name(workspace, path) for path in paths}
                 kept.add_after(
-                    record, [(path, self._state(workspace, path)) for path in record.before if path in named]
+                    record,
+                    [(path, present_state(workspace, path, self._limits)) for path in record.before if path in named],
                 )
 
     def turns(self, session_id: SessionId) -> list[TurnCheckpoint]:
@@ -161,21 +174,90 @@ class CheckpointStore:
         for turn_id in turn_ids:
             _check_id(turn_id, "turn_ids")
         with self._session(session_id, "the checkpoints cannot be read") as kept:
-            if kept.tree is not None and not kept.tree.settled:
-                self._settle(kept, workspace, IgnoreRules.load(workspace), None)
-            return restoring.plan(kept, session_id, turn_ids, workspace, self._limits)
+            with self._watch(session_id, kept, workspace) as watch:
+                watch.see(None, certain=False)
+                runs_on = bool(watch.running.commands)
+                if not runs_on:
+                    watch.settle()
+            plan = restoring.plan(kept, session_id, turn_ids, workspace, self._limits)
+            remark = "a command still runs in the background, and may change files again"
+            return attrs.evolve(plan, remarks=(*plan.remarks, remark)) if runs_on else plan
 
-    def restore(self, plan: RestorePlan, workspace: Workspace, *, force: bool = False) -> RestoreReport:
+    def restore(
+        self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: Undoing | None = None
+    ) -> RestoreReport:
         """Carry out a plan; what is there is saved first, as a turn of its own.
 
-        Files that changed since the plan was made, and conflicts, are left alone unless `force` is given.
+        Files that changed since the plan was made, and conflicts, are left alone unless `force` is given. With
+        `undoing` there is such a turn even if no file changes, and an undo that was cut short is gone on with.
 
         Raises:
-            CheckpointFailed: The present contents could not be saved; what is not in the report was not changed.
+            CheckpointFailed: The present contents could not be saved. All files are as they were, but those it names
+                as `left`: the same undo again goes on with them.
         """
         with self._session(plan.session_id, "the present files could not be saved, so the undo stopped") as kept:
-            undo = TurnId(new_id("undo"))
-            return restoring.restore(kept, plan, workspace, self._limits, undo=undo, at=self._now(), force=force)
+            undo = restoring.Undo(
+                kept=kept,
+                plan=plan,
+                workspace=workspace,
+                limits=self._limits,
+                at=self._now(),
+                force=force,
+                undoing=undoing,
+            )
+            try:
+                report = undo.run()
+                with self._watch(plan.session_id, kept, workspace) as watch:
+                    watch.rebase([*report.restored, *report.recreated, *report.deleted])
+            except OSError as error:
+                if left := undo.put_back():
+                    msg = f"the present files could not be saved, so the undo stopped: {error.strerror or error}"
+                    raise CheckpointFailed(msg, left=left) from error
+                raise
+            return report
+
+    def abandon_undo(self, plan: RestorePlan, workspace: Workspace, undo_turn_id: TurnId) -> tuple[SkippedFile, ...]:
+        """Put back what an undo has just done by this plan, as if it had not been; return the files that refused.
+
+        Raises:
+            CheckpointFailed: The checkpoints cannot be read.
+        """
+        _check_id(undo_turn_id, "undo_turn_id")
+        with self._session(plan.session_id, "the undo could not be put back") as kept:
+            undo = restoring.Undo(
+                kept=kept,
+                plan=plan,
+                workspace=workspace,
+                limits=self._limits,
+                at=self._now(),
+                force=False,
+                undoing=None,
+                begun=kept.turns.get(undo_turn_id),
+            )
+            left = undo.put_back()
+            with self._watch(plan.session_id, kept, workspace) as watch, suppress(OSError):
+                watch.rebase([each.path for each in plan.files])
+            return left
+
+    def note_undo(self, session_id: SessionId, undoing: Undoing) -> TurnId:
+        """Note an undo that brings no files back, so that it can be taken back all the same.
+
+        Raises:
+            CheckpointFailed: It could not be noted.
+        """
+        with self._session(session_id, "the undo could not be noted") as kept:
+            return kept.turn(TurnId(new_id("undo")), at=self._now(), undo=True, undoes=undoing).turn_id
+
+    def finish_undo(self, session_id: SessionId, undo_turn_id: TurnId) -> None:
+        """Note that an undo is complete, the conversation included, so that it is not gone on with.
+
+        Raises:
+            CheckpointFailed: It could not be noted.
+        """
+        _check_id(undo_turn_id, "undo_turn_id")
+        with self._session(session_id, "the end of the undo could not be noted") as kept:
+            if (record := kept.turns.get(undo_turn_id)) is not None and record.undo:
+                kept.finish(record)
 
     def forget(self, session_id: SessionId) -> None:
         """Delete all that is kept of a session.
@@ -189,6 +271,8 @@ class CheckpointStore:
                 self._prepare()
                 with self._remembering:
                     self._remembered.pop(session_id, None)
+                    for each in [key for key in self._running if key[0] == session_id]:
+                        del self._running[each]
                 # The new name hides it at once; a crash leaves a name that the next start removes.
                 gone = self._folder / (_GONE + secrets.token_hex(8))
                 try:
@@ -200,33 +284,27 @@ class CheckpointStore:
             except OSError as error:
                 raise CheckpointFailed(f"the checkpoints could not be deleted: {error.strerror or error}") from error
 
-    def _settle(self, kept: SessionFolder, workspace: Workspace, ignore: IgnoreRules, turn_id: TurnId | None) -> None:
-        """Record what a command changed; how it left the files is only known if its turn is still the present one."""
-        index = kept.tree
-        if index is None or index.settled:
-            return
-        walker = Walker(workspace, ignore, self._limits, self._clock)
-        changes = changes_since(index, workspace, walker, self._limits)
-        known = kept.turns.get(index.turn_id)
-        new = [each for each in changes if known is None or each.path not in known.before]
-        if changes or walker.why:
-            record = kept.turn(index.turn_id, at=self._now())
-            room = kept.room_for_files(index.turn_id, len(new))
-            kept.add_before(record, [(each.path, each.before) for each in new[:room]], "command")
-            if turn_id == index.turn_id:
-                noted = [(each.path, each.after) for each in changes if each.path in record.before]
-                kept.add_after(record, noted)
-            if len(new) > room:
-                kept.add_remark(record, f"a command changed {len(new) - room:,} more files than can be noted")
-            if walker.why:
-                kept.add_remark(record, f"a command may have made files that are not here: {walker.why}")
-        kept.set_tree(attrs.evolve(index, settled=True))
-
-    def _state(self, workspace: Workspace, path: str) -> FileState:
+    @contextmanager
+    def _watch(
+        self, session_id: SessionId, kept: SessionFolder, workspace: Workspace, ignore: IgnoreRules | None = None
+    ) -> Generator[Watch]:
+        key = (session_id, workspace.root)
+        with self._remembering:
+            running = self._running.setdefault(key, Running())
         try:
-            return look(workspace, path, limit=self._limits.file_bytes)[0]
-        except OutsideWorkspace as error:
-            return FileState(kind="not_saved", why=str(error))
+            yield Watch(
+                kept=kept,
+                workspace=workspace,
+                limits=self._limits,
+                clock=self._clock,
+                now=self._now,
+                running=running,
+                ignore=ignore,
+            )
+        finally:
+            with self._remembering:
+                if not running.commands:
+                    self._running.pop(key, None)
 
     @contextmanager
     def _session(self, session_id: SessionId, failure: str) -> Generator[SessionFolder]:
@@ -279,6 +357,8 @@ def _checkpoint(record: TurnRecord) -> TurnCheckpoint:
         saved_at=record.saved_at,
         files=record.files(),
         undo=record.undo,
+        undoes=record.undoes,
+        finished=record.finished,
         dropped=record.dropped,
         damaged=record.damaged,
         remarks=tuple(record.remarks),

@@ -2,7 +2,7 @@
 
 A command names no files, so the whole folder is looked at before it runs: size and time of every file that is not
 ignored, and the content of those that are text and not large. Afterwards what differs is recorded as if a tool had
-changed it. Between the two, the state is in one file, `tree.jsonl`, so that it survives the death of this process; the
+changed it. Between the two, the state is in a file, `tree-*.jsonl`, so that it survives the death of this process; the
 next look at the session then records the difference, without claiming to know what the command itself left behind.
 """
 
@@ -33,16 +33,18 @@ Clock = Callable[[], float]
 
 @attrs.frozen(kw_only=True)
 class TreeIndex:
-    """The files of a folder before a command.
+    """The files of a folder before a command, or before the first of several that run side by side.
 
     Attributes:
-        turn_id: The turn whose command comes next.
-        settled: Whether what the command changed is recorded.
+        root: The folder.
+        turn_id: The turn to which changes since then belong.
+        settled: Whether all commands have ended and what they changed is recorded.
         complete: Whether every file that is not ignored is here, so that any other one is new.
         taken_ns: When it was taken; what is younger than that is compared by content.
         times: When each file was last written.
     """
 
+    root: str
     turn_id: TurnId
     settled: bool
     complete: bool
@@ -54,6 +56,7 @@ class TreeIndex:
         """The index as it is written."""
         yield {
             "line": "tree",
+            "root": self.root,
             "turn_id": self.turn_id,
             "settled": self.settled,
             "complete": self.complete,
@@ -87,6 +90,7 @@ def read_index(path: Path) -> TreeIndex | None:
             files[str(fields["path"])] = manifest.state_from(fields["state"])
             times[str(fields["path"])] = int(fields["at"])
         return TreeIndex(
+            root=str(header["root"]),
             turn_id=TurnId(str(header["turn_id"])),
             settled=header["settled"] is True,
             complete=header["complete"] is True,
@@ -125,7 +129,8 @@ class Walker:
                     if files > self._limits.tree_files:
                         self.why = f"only {self._limits.tree_files:,} files are remembered"
                         return
-                    yield path
+                    # With the whole disk open, files are shown by their whole path; tools' files are not noted so.
+                    yield path.removeprefix(self._workspace.root.rstrip("/") + "/")
         except OSError as error:
             self.why = f"a folder could not be read: {error.strerror or error}"
         if entries >= limit:
@@ -183,17 +188,22 @@ def take_index(
         files[path] = state
         times[path] = status.mtime_ns
     index = TreeIndex(
-        turn_id=turn_id, settled=False, complete=not walker.why, taken_ns=now_ns, files=files, times=times
+        root=workspace.root,
+        turn_id=turn_id,
+        settled=False,
+        complete=not walker.why,
+        taken_ns=now_ns,
+        files=files,
+        times=times,
     )
     return index, min(spent, room)
 
 
 def changes_since(index: TreeIndex, workspace: Workspace, walker: Walker, limits: CheckpointLimits) -> list[Change]:
     """Compare a folder with how it was; the walker says whether all of it was seen."""
-    found = [change for path in index.files if (change := _change_of(index, path, workspace, limits)) is not None]
+    found = [change for path in index.files if (change := change_of(index, path, workspace, limits)) is not None]
     if not index.complete:
         return found
-    rules_changed = any(each.path.rpartition("/")[2] in IGNORE_FILES for each in found)
     for path in walker.files():
         if path in index.files:
             continue
@@ -205,9 +215,36 @@ def changes_since(index: TreeIndex, workspace: Workspace, walker: Walker, limits
             after, _ = look(workspace, path, limit=limits.file_bytes)
         except (OutsideWorkspace, OSError):
             continue
-        rules_changed = rules_changed or path.rpartition("/")[2] in IGNORE_FILES
         found.append(Change(path=path, before=MISSING, after=after))
-    if not rules_changed:
+    return _doubting_new_ones(found)
+
+
+def changes_between(
+    earlier: TreeIndex, later: TreeIndex, workspace: Workspace, limits: CheckpointLimits
+) -> list[Change]:
+    """Compare two states of a folder; what the later one does not hold is looked up."""
+    found: list[Change] = []
+    for path, before in earlier.files.items():
+        after = later.files.get(path)
+        if after is None:
+            if (change := change_of(earlier, path, workspace, limits)) is not None:
+                found.append(change)
+        elif not before.same_as(after):
+            found.append(Change(path=path, before=before, after=after))
+    if not earlier.complete:
+        return found
+    youngest_old = earlier.taken_ns - _CLOCK_BLUR_NS
+    found += [
+        Change(path=path, before=MISSING, after=after)
+        for path, after in later.files.items()
+        if path not in earlier.files and later.times[path] >= youngest_old
+    ]
+    return _doubting_new_ones(found)
+
+
+def _doubting_new_ones(found: list[Change]) -> list[Change]:
+    """After a change of the ignore rules a file that comes to light may be old."""
+    if not any(each.path.rpartition("/")[2] in IGNORE_FILES for each in found):
         return found
     return [
         attrs.evolve(each, before=_UNKNOWN_NEW)
@@ -217,7 +254,8 @@ def changes_since(index: TreeIndex, workspace: Workspace, walker: Walker, limits
     ]
 
 
-def _change_of(index: TreeIndex, path: str, workspace: Workspace, limits: CheckpointLimits) -> Change | None:
+def change_of(index: TreeIndex, path: str, workspace: Workspace, limits: CheckpointLimits) -> Change | None:
+    """Compare one file that the index knows with how it was."""
     before = index.files[path]
     try:
         status = workspace.stat(path)

@@ -9,14 +9,21 @@ from session_core.ids import SessionId, TurnId
 
 StateKind = Literal["content", "missing", "too_large", "not_saved"]
 Action = Literal["restore", "delete", "unchanged", "conflict", "not_saved", "too_large"]
-Origin = Literal["tool", "command"]
-"""Who was about to change the file: a tool that names it, or a command that may change anything."""
+Origin = Literal["tool", "command", "background"]
+"""Who changed the file: a tool that names it, a command that may change anything, or one that ran on after its call."""
 
 
 class CheckpointFailed(SessionCoreError):
-    """A file could not be saved before a change; the change must not go ahead."""
+    """A file could not be saved before a change; the change must not go ahead.
+
+    `left` is empty unless an undo failed in the middle: then it names the files that could not be put back, and why.
+    """
 
     code = "checkpoint_failed"
+
+    def __init__(self, message: str, *, field: str | None = None, left: "tuple[SkippedFile, ...]" = ()) -> None:
+        super().__init__(message, field=field)
+        self.left = left
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +34,7 @@ class CheckpointLimits:
         file_bytes: Larger files are data rather than source; they are noted, not kept.
         session_bytes: All contents kept for one session; the oldest turns make room.
         session_files: Files noted in all turns of one session; the oldest turns make room.
-        dropped_turns: How many of the turns that made room are still listed by their id.
+        dropped_turns: How many records without files are listed: turns that made room, undos of the conversation alone.
         tree_files: Files remembered before a command runs.
         tree_bytes: Their contents together.
         tree_file_bytes: Larger files are only noted before a command, not kept.
@@ -103,11 +110,32 @@ class SavedFile:
 
 
 @attrs.frozen(kw_only=True)
+class Undoing:
+    """What an undo takes back, kept with it so that it can be taken back itself.
+
+    Attributes:
+        turn_ids: The turns whose files it brings back.
+        root: The folder to which its names of files are relative.
+        takes_back: The undo that is taken back, if this is none of turns.
+        conversation: Whether the conversation moved too: from `head_before` to `head_after`.
+    """
+
+    turn_ids: tuple[TurnId, ...]
+    root: str
+    takes_back: TurnId | None = None
+    conversation: bool = False
+    head_before: str | None = None
+    head_after: str | None = None
+
+
+@attrs.frozen(kw_only=True)
 class TurnCheckpoint:
     """What can be undone of one turn.
 
     Attributes:
         undo: Whether it was made by an undo rather than by a turn of the agent.
+        undoes: What that undo took back.
+        finished: Whether that undo came to its end, the conversation included.
         dropped: It had to make room for later turns, so nothing of it can be brought back.
         damaged: Lines of its record that could not be read.
         remarks: What people should know, such as that a command's changes may not all be here.
@@ -117,6 +145,8 @@ class TurnCheckpoint:
     saved_at: int
     files: tuple[SavedFile, ...]
     undo: bool = False
+    undoes: Undoing | None = None
+    finished: bool = False
     dropped: bool = False
     damaged: int = 0
     remarks: tuple[str, ...] = ()
@@ -177,9 +207,13 @@ class SkippedFile:
 
 @attrs.frozen(kw_only=True)
 class RestoreReport:
-    """What an undo did; to take it back, restore the turn `undo_turn_id`, which is none if nothing was changed."""
+    """What an undo did; to take it back, restore the turn `undo_turn_id`, which is none if nothing was kept of it.
+
+    `restored` files were there and have their old content again, `recreated` ones had been gone.
+    """
 
     undo_turn_id: TurnId | None
     restored: tuple[str, ...]
+    recreated: tuple[str, ...]
     deleted: tuple[str, ...]
     skipped: tuple[SkippedFile, ...]

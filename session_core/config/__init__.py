@@ -4,6 +4,9 @@
 - `settings`: the table of all settings: type, default, variable, and whether a project may make it stricter
 - `kinds`: types and bounds of single values
 - `rules`, `globs`: permission rules, which of them decides about a call, and their patterns; `LiveRules` can change
+- `command_lines`, `shell_words`, `starters`: which commands a command line runs, read as a shell would, also behind
+  programs that start others
+- `tool_names`: names of tools that no tool has, and which tools are switched off
 - `tables`: the parts of the file that are more than single values: rules, providers, models
 - `toml_files`, `positions`: reading a file with care, and in which line each key stands
 - `layers`: what one file, the environment or the flags say
@@ -16,7 +19,8 @@ What comes in: two files, the environment and flags. What goes out: one frozen `
 problem at once. Layers, each on top of those before: defaults, the user's `config.toml` in the home, the project's
 `.session-core/config.toml`, variables, flags.
 
-A project's file is somebody else's text: it is read only in a trusted folder, and it can only make things stricter.
+A project's file is somebody else's text: it is read only in a trusted folder, and it can only make things stricter;
+what goes further is passed over with a warning (`Config.ignored`).
 Keys are `Secret`s from the moment they are read, and no problem ever repeats a value that could be one.
 
 Not its business: who trusts a folder (`confine`), the MCP servers' own file, and what is done with the values.

@@ -30,6 +30,7 @@ from session_core.providers.catalogue import nearest
 from session_core.providers.secrets import redact
 
 VARIABLE_PREFIX: Final = "SESSION_CORE_"
+NOT_FOR_PROJECTS: Final = "this is ignored: a project's file cannot set it, only your own config.toml can"
 _BEYOND_A_PROJECT: Final = frozenset({"hooks", "extensions", "trust", "trusted", "mcp_servers"})
 """Words that a project may try, although no file has them."""
 
@@ -50,10 +51,17 @@ class Layer:
 class FileReader:
     """Reads the tables of one file into a layer, and collects what is wrong with them."""
 
-    def __init__(self, file: TomlFile, name: LayerName, problems: list[ConfigProblem]) -> None:
+    def __init__(
+        self,
+        file: TomlFile,
+        name: LayerName,
+        problems: list[ConfigProblem],
+        ignored: list[ConfigProblem] | None = None,
+    ) -> None:
         self.file = file
         self.layer = Layer(name=name)
         self._problems = problems
+        self._ignored = problems if ignored is None else ignored
 
     def read(self) -> Layer:
         """Read everything."""
@@ -117,16 +125,20 @@ class FileReader:
 
     def wrong(self, path: Sequence[str | int], what: str) -> None:
         """Say that something is wrong."""
-        line = line_of(self.file.lines, path)
-        self._problems.append(ConfigProblem(place=str(self.file.path), line=line, key=dotted(path), what=what))
+        self._problems.append(self._problem(path, what))
+
+    def _problem(self, path: Sequence[str | int], what: str) -> ConfigProblem:
+        return ConfigProblem(
+            place=str(self.file.path), line=line_of(self.file.lines, path), key=dotted(path), what=what
+        )
 
     def unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:
         """Say that there is no such setting, and which one was probably meant."""
         self.wrong(path, f"there is no such setting{meant(dotted(path), known)}")
 
     def not_for_projects(self, path: Sequence[str | int]) -> None:
-        """Say that this is for the user's own file."""
-        self.wrong(path, "a project's file cannot set this, only your own config.toml can")
+        """Say that this is for the user's own file, and passed over here."""
+        self._ignored.append(self._problem(path, NOT_FOR_PROJECTS))
 
     def source(self, path: Sequence[str | int]) -> Source:
         """Return the place of a value."""

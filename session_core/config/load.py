@@ -10,7 +10,7 @@ import attrs
 
 from session_core.config.kinds import shown
 from session_core.config.layers import FileReader, Layer, dotted, meant, read_environment, read_flags
-from session_core.config.problems import ConfigInvalid, ConfigProblem
+from session_core.config.problems import MAX_PROBLEMS, ConfigInvalid, ConfigProblem
 from session_core.config.settings import BY_KEY, MODELS, PROVIDERS, RULES, SETTINGS
 from session_core.config.tables import GivenProvider, GivenRule
 from session_core.config.toml_files import (
@@ -34,6 +34,7 @@ from session_core.providers.catalogue import (
     with_own,
 )
 from session_core.providers.choose import DEMO
+from session_core.providers.timeouts import ProviderTimeouts
 from session_core.storage.settings import Retention
 from session_core.vocabulary.sessions import SandboxPolicy, TurnLimits
 
@@ -113,6 +114,7 @@ class _Loading:
         self._flags = flags
         self._trust = trust
         self._problems: list[ConfigProblem] = []
+        self._ignored: list[ConfigProblem] = []
         self._remarks: list[str] = []
         self._values: dict[str, Any] = {each.key: each.default for each in SETTINGS}
         self._sources: dict[str, Source] = {}
@@ -162,7 +164,7 @@ class _Loading:
             if isinstance(self._trust, Fingerprint) and not self._trust.covers(_PROJECT_FILE, file.content):
                 self._remarks.append(f"{path} is not used, as it has changed since this folder was trusted")
                 return None
-            return FileReader(file, "project", self._problems).read()
+            return FileReader(file, "project", self._problems, self._ignored).read()
         self._problems += [file] if file is not None else []
         return None
 
@@ -171,14 +173,14 @@ class _Loading:
         self._sources.update(layer.sources)
 
     def _narrow(self, project: Layer) -> None:
-        """Take over what makes things stricter, and refuse the rest."""
+        """Take over what makes things stricter, and pass over the rest: a stranger's file must not stop the program."""
         for key, wanted in project.values.items():
             setting, so_far = BY_KEY[key], self._values[key]
             source = project.sources[key]
             if setting.stricter is None or not setting.stricter(so_far, wanted):
                 compared = f"{_in_words(wanted)} is not stricter than {_in_words(so_far)}"
-                what = f"a project's file can only make this stricter, and {compared}"
-                self._problems.append(ConfigProblem(place=source.place, line=source.line, key=key, what=what))
+                what = f"this is ignored: a project's file can only make it stricter, and {compared}"
+                self._ignored.append(ConfigProblem(place=source.place, line=source.line, key=key, what=what))
                 continue
             joined = wanted if setting.joined is None else setting.joined(so_far, wanted)
             if joined != so_far:
@@ -186,8 +188,8 @@ class _Loading:
                 self._sources[key] = source
         for number, given in enumerate(project.rules):
             if given.rule.decision == "allow":
-                what = "a project's file can only add rules that ask or deny, not one that allows"
-                self._problems.append(
+                what = "this is ignored: a project's file can only add rules that ask or deny, not one that allows"
+                self._ignored.append(
                     ConfigProblem(
                         place=given.source.place, line=given.source.line, key=dotted((RULES, number)), what=what
                     )
@@ -211,6 +213,9 @@ class _Loading:
             values["chosen_by_user"] = "base_url" in values
             if "key" in values:
                 values["key_env"] = None
+            if "timeouts" in values:
+                usual = ProviderTimeouts() if before is None else before.timeouts
+                values["timeouts"] = attrs.evolve(usual, **values["timeouts"])
             providers[name] = (
                 attrs.evolve(before, **values) if before is not None else ProviderSettings(name=name, **values)
             )
@@ -265,11 +270,15 @@ class _Loading:
             compaction_threshold=float(values["compaction.threshold"]),
             mcp_file=values["mcp.file"],
             skill_paths=values["skills.paths"],
+            extensions=values["extensions.use"],
+            extension_flags=values["extensions.flags"],
+            watched_extensions=values["extensions.watch"],
             retention=Retention(
                 archive_after_days=values["retention.archive_after_days"],
                 delete_archived_after_days=values["retention.delete_archived_after_days"],
             ),
-            remarks=tuple(self._remarks),
+            remarks=(*self._remarks, *(each.sentence for each in self._ignored[:MAX_PROBLEMS])),
+            ignored=tuple(self._ignored[:MAX_PROBLEMS]),
             sources=self._sources,
         )
 

@@ -8,8 +8,12 @@ and commands, `*` stands for anything. In doubt a rule that denies or asks fits,
 
 - A path pattern without a slash is about names in any folder. To deny a folder is to deny what is in it. A call that
   touches several files is allowed by a path only if the pattern fits all of them.
-- To deny `rm *` is also to deny `cd x && rm -r y`: each part of a command line is looked at. To allow `git log *` is
-  not to allow `git log; rm -r y`: a star never stands for characters by which a shell starts something else.
+- To deny `rm *` is also to deny `cd x && rm -r y`, `'r'm y` and `timeout 5 bash -c "rm y"`: each command of a line is
+  looked at, without its quotes, also behind the programs that are known to start others (`starters`). Where the shell's
+  own language may hide such a command, as `$x y` does, a person is asked. What other programs run for themselves
+  (`make`, `tar --to-command`, a script in a file) is not seen.
+- To allow `git log *` is not to allow `git log; rm -r y`: a star never stands for characters by which a shell starts
+  something else, nor for a command that the program before it would start. What is not understood is not allowed.
 
 This reads commands as text. It keeps honest models from slips; the sandbox is what keeps the others in.
 """
@@ -17,10 +21,12 @@ This reads commands as text. It keeps honest models from slips; the sandbox is w
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final, Literal, overload
 
 import attrs
 
+from session_core.config.command_lines import CommandLine, read_line
 from session_core.config.globs import fits_path, gaps_of
 
 RuleDecision = Literal["allow", "ask", "deny"]
@@ -75,21 +81,48 @@ class LiveRules(Sequence[PermissionRule]):
 def decide(
     rules: Iterable[PermissionRule], *, tool: str, paths: Sequence[str] = (), command: str | None = None
 ) -> RuleDecision | None:
-    """Return what the rules, in any order, say about a call, or None when none of them fits."""
-    fitting = {rule.decision for rule in rules if fits(rule, tool=tool, paths=paths, command=command)}
+    """Return what the rules, in any order, say about a call, or None when none of them fits.
+
+    A command that may be one of those a rule forbids, and whose text does not tell, is to be asked for.
+    """
+    fitting: set[RuleDecision] = set()
+    for rule in rules:
+        if fits(rule, tool=tool, paths=paths, command=command):
+            fitting.add(rule.decision)
+        elif rule.decision != "allow" and _may_fit(rule, tool, paths, command):
+            fitting.add("ask")
     return next((decision for decision in STRICT_FIRST if decision in fitting), None)
 
 
 def fits(rule: PermissionRule, *, tool: str, paths: Sequence[str] = (), command: str | None = None) -> bool:
     """Tell whether a rule is about this call."""
-    careful = rule.decision != "allow"
-    if rule.tool is not None and gaps_of(rule.tool, tool) is None:
-        return False
-    if rule.path is not None and not _fits_paths(rule.path, paths, careful=careful):
+    if not _fits_beside_command(rule, tool, paths):
         return False
     if rule.command is None:
         return True
-    return command is not None and _fits_command(rule.command, command, careful=careful)
+    return command is not None and _fits_command(rule.command, command, careful=rule.decision != "allow")
+
+
+def _fits_beside_command(rule: PermissionRule, tool: str, paths: Sequence[str]) -> bool:
+    if rule.tool is not None and gaps_of(rule.tool, tool) is None:
+        return False
+    return rule.path is None or _fits_paths(rule.path, paths, careful=rule.decision != "allow")
+
+
+def _may_fit(rule: PermissionRule, tool: str, paths: Sequence[str], command: str | None) -> bool:
+    """Tell whether a rule could be about this call, for all that its text says."""
+    if rule.command is None or command is None or not _fits_beside_command(rule, tool, paths):
+        return False
+    line = read_line(command)
+    if line.unseen or not line.whole:
+        return True
+    certain = " ".join(rule.command.split()).partition("*")[0]
+    return any(
+        each.known is not None
+        and (each.known.startswith(certain) or certain.startswith(each.known))
+        and not (each.only_names and not certain)  # a file's name would have to be the rest of it
+        for each in line.commands
+    )
 
 
 def _fits_paths(pattern: str, paths: Sequence[str], *, careful: bool) -> bool:
@@ -117,19 +150,35 @@ def _fits_plainly(wanted: str, path: str) -> bool:
 def _fits_command(pattern: str, command: str, *, careful: bool) -> bool:
     if not careful:
         gaps = gaps_of(pattern.strip(), command.strip())
-        return gaps is not None and not _RISKY & set("".join(gaps))
+        if gaps is None or _RISKY & set("".join(gaps)):
+            return False
+        line = read_line(command)
+        return line.whole and _programs_are_spelled_out(pattern.strip(), line)
     wanted = " ".join(pattern.split())
     # `rm *` is about a bare `rm` too.
     forms = (wanted, wanted.removesuffix(" *"))
     return any(gaps_of(form, part) is not None for part in _parts(command) for form in forms)
 
 
-def _parts(command: str) -> Iterator[str]:
-    """The command line, and each command in it, also without what only changes how it is run."""
-    for piece in (command, *_SEPARATORS.split(command)):
+def _programs_are_spelled_out(pattern: str, line: CommandLine) -> bool:
+    """Tell whether what is started stands in the pattern itself, and not where it has a star."""
+    certain, star, _ = pattern.partition("*")
+    if not star or (not certain and not line.behind):
+        return True
+    spelled = read_line(certain).programs
+    if len(spelled) != len(line.programs):
+        return False
+    *first, last = line.programs or ("",)
+    return [*first] == list(spelled[:-1]) and last.startswith(spelled[-1] if spelled else "")
+
+
+@lru_cache(maxsize=64)
+def _parts(command: str) -> tuple[str, ...]:
+    """The command line, each command in it, and each piece between signs of the shell, even if they were quoted."""
+    found = dict.fromkeys((" ".join(command.split()), *(each.text for each in read_line(command).commands)))
+    for piece in dict.fromkeys(_SEPARATORS.split(command)):
         plain = " ".join(piece.split())
-        yield plain
         bare = _BEFORE_COMMANDS.sub("", plain, count=1) if _BEFORE_COMMANDS.match(plain) else plain
-        yield bare
         name, blank, rest = bare.partition(" ")
-        yield posixpath.basename(name.strip("\\\"'")) + blank + rest
+        found |= {bare: None, posixpath.basename(name.strip("\\\"'")) + blank + rest: None}
+    return tuple(found)

@@ -50,6 +50,9 @@ def _singles(config: Config) -> dict[str, JsonLike]:
         "compaction.threshold": config.compaction_threshold,
         "mcp.file": config.mcp_file,
         "skills.paths": list(config.skill_paths),
+        "extensions.use": config.extensions,
+        "extensions.flags": list(config.extension_flags),
+        "extensions.watch": list(config.watched_extensions),
         "retention.archive_after_days": config.retention.archive_after_days,
         "retention.delete_archived_after_days": config.retention.delete_archived_after_days,
     }
@@ -80,6 +83,8 @@ def _provider(provider: ProviderSettings, config: Config, environ: Mapping[str, 
         values["key_env"] = provider.key_env
     if provider.headers:
         values["headers"] = {name: MASK for name, _ in provider.headers}
+    if f"{base}.timeouts" in config.sources:
+        values["timeouts"] = {key.removesuffix("_s"): each for key, each in attrs.asdict(provider.timeouts).items()}
     shown = [
         ShownSetting(key=f"{base}.{key}", value=value, source=config.source(f"{base}.{key}"))
         for key, value in values.items()

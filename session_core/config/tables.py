@@ -30,7 +30,14 @@ _RULE: Final[Mapping[str, Kind]] = {
     "path": _PATTERN,
     "command": _PATTERN,
 }
-_PROVIDER_KEYS: Final = ("kind", "base_url", "key_env", "key", "headers")
+_PROVIDER_KEYS: Final = ("kind", "base_url", "key_env", "key", "headers", "timeouts")
+_TIMEOUTS: Final[Mapping[str, Kind]] = {
+    "connect": Amount(Decimal(1), Decimal(300)),
+    "read": Amount(Decimal(1), Decimal(3_600)),
+    "progress": Amount(Decimal(1), Decimal(6 * 3_600)),
+    "total": Amount(Decimal(1), Decimal(24 * 3_600)),
+}
+"""In seconds. Less than one would take a slow moment for the end; the longest is what `ProviderTimeouts` takes."""
 _KIND: Final = Choice(get_args(ProviderKind))
 _VARIABLE: Final = Text(expected="the name of an environment variable", pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_]*"))
 _PRICE: Final = Amount(Decimal(0), Decimal(1_000_000))
@@ -133,6 +140,8 @@ def _provider(name: str, table: object, reader: Reader) -> GivenProvider | None:
     for key, each in table.items():
         if key == "headers":
             values[key] = _headers((*path, key), each, reader)
+        elif key == "timeouts":
+            values[key] = _timeouts((*path, key), each, reader)
         elif key not in readers:
             reader.unknown((*path, key), tuple(f"{PROVIDERS}.{name}.{known}" for known in _PROVIDER_KEYS))
         else:
@@ -144,6 +153,14 @@ def _provider(name: str, table: object, reader: Reader) -> GivenProvider | None:
     return GivenProvider(
         values=values, source=reader.source(path), sources={key: reader.source((*path, key)) for key in values}
     )
+
+
+def _timeouts(path: KeyPath, value: object, reader: Reader) -> dict[str, float]:
+    if not isinstance(value, dict):
+        reader.wrong(path, f"expected a table with seconds: {', '.join(_TIMEOUTS)}")
+        return {}
+    fields = _fields(value, _TIMEOUTS, path, reader) or {}
+    return {f"{key}_s": float(seconds) for key, seconds in fields.items()}
 
 
 def _variable(value: object) -> str:

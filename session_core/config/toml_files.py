@@ -65,13 +65,15 @@ def _read(path: Path, folder: int | None) -> TomlFile | ConfigProblem | None:
     except (OSError, ValueError) as error:
         return _unreadable(path, error)
     try:
-        with open(descriptor, "rb", closefd=True) as file:  # noqa: PTH123 - a descriptor, not a path
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                return _about(path, "this is not an ordinary file; expected a text file with settings, or none")
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return _about(path, "this is not an ordinary file; expected a text file with settings, or none")
+        with open(descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_CONFIG_BYTES + 1)
-    except (OSError, ValueError) as error:  # a directory is refused by `open` itself
+    except (OSError, ValueError) as error:
         return _unreadable(path, error)
+    finally:
+        os.close(descriptor)  # by ourselves: `open` leaves it open when it refuses, as with a directory
     if len(content) > MAX_CONFIG_BYTES:
         return _about(path, f"it is longer than {MAX_CONFIG_BYTES} bytes; expected a short file with settings")
     return _parsed(path, content, others_may_read=bool(status.st_mode & 0o077))

@@ -6,6 +6,7 @@ from typing import Literal
 
 import attrs
 
+from session_core.config.problems import ConfigProblem
 from session_core.config.rules import PermissionRule
 from session_core.providers.catalogue import ModelInfo, ProviderSettings
 from session_core.storage.settings import Retention
@@ -52,8 +53,12 @@ class Config:
         compaction_threshold: How full a model's context may be before the conversation is summed up, from 0 to 1.
         mcp_file: Where the user's MCP servers are listed, if not in the usual place.
         skill_paths: Folders with the user's skills, besides the usual ones.
+        extensions: Whether extensions are started.
+        extension_flags: What they are told, as `name` or `name=value`.
+        watched_extensions: Those that are reloaded when their files change.
         retention: How long sessions are kept.
         remarks: Sentences people should see although nothing is wrong.
+        ignored: What a project's file says and may not, and is passed over; `remarks` has it as sentences.
         sources: Where each setting came from, by its key; what is not in it is a default.
     """
 
@@ -69,8 +74,12 @@ class Config:
     compaction_threshold: float
     mcp_file: str | None
     skill_paths: tuple[str, ...]
+    extensions: bool
+    extension_flags: tuple[str, ...]
+    watched_extensions: tuple[str, ...]
     retention: Retention
     remarks: tuple[str, ...] = ()
+    ignored: tuple[ConfigProblem, ...] = ()
     sources: Mapping[str, Source] = attrs.field(factory=dict, converter=_frozen, eq=False, repr=False)
 
     def source(self, key: str) -> Source:

@@ -28,12 +28,14 @@ class ConfigChange:
     Attributes:
         config: The new configuration, or None when it cannot be used: the one before stays in force.
         problems: What is wrong with it.
+        warnings: What is passed over in it.
         changed: The settings that differ from before, by their keys.
         needs_restart: Those of them that take effect only when the program starts again.
     """
 
     config: Config | None
     problems: tuple[ConfigProblem, ...] = ()
+    warnings: tuple[ConfigProblem, ...] = ()
     changed: tuple[str, ...] = ()
     needs_restart: tuple[str, ...] = ()
 
@@ -87,10 +89,11 @@ class ConfigWatcher:
         self._seen = marks
         recovered, self._problems = bool(self._problems), ()
         changed = changed_settings(self.current, config)
-        if not changed and not recovered:
+        warned = config.ignored if config.ignored != self.current.ignored else ()
+        if not changed and not recovered and not warned:
             return None
         self.current = config
-        return ConfigChange(config=config, changed=changed, needs_restart=needing_restart(changed))
+        return ConfigChange(config=config, warnings=warned, changed=changed, needs_restart=needing_restart(changed))
 
     def _refused(self, problems: tuple[ConfigProblem, ...]) -> ConfigChange | None:
         if problems == self._problems:

@@ -35,9 +35,10 @@ class Bubblewrap:
 
 @attrs.frozen(kw_only=True)
 class NoBubblewrap:
-    """Programs cannot be confined here."""
+    """Programs cannot be confined here; unless `lasting`, it may be otherwise the next time."""
 
     reason: str
+    lasting: bool = attrs.field(default=False, eq=False)
 
 
 def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewrap) -> list[str]:
@@ -80,7 +81,7 @@ def _mounts(plan: SandboxPlan) -> Iterator[str]:
     rules |= {path: ("--ro-bind", path, path) for path in plan.visible}
     rules |= {path: ("--bind", path, path) for path in (*plan.writable, *plan.pinned)}
     rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.missing}
-    rules |= {path: ("--ro-bind", path, path) for path in plan.protected}
+    rules |= {path: ("--ro-bind", path, path) for path in (*plan.protected, *plan.missing_files)}
     rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.hidden_folders}
     rules |= {path: ("--ro-bind", "/dev/null", path) for path in plan.hidden_files}
     for path in sorted(rules, key=lambda path: path.split("/")):
@@ -99,25 +100,39 @@ _found: dict[str, Bubblewrap | NoBubblewrap] = {}
 
 
 async def find_bubblewrap(places: str = _PLACES) -> Bubblewrap | NoBubblewrap:
-    """Find bubblewrap and try once whether it can confine anything here; later calls get the same answer."""
-    if places not in _found:
-        _found[places] = await _try_out(places)
-    return _found[places]
+    """Find bubblewrap and try out whether it can confine anything here.
+
+    Later calls get the same answer, unless it is one that may change: that it is not installed, cannot be started, or
+    was too slow just now.
+    """
+    if (known := _found.get(places)) is not None:
+        return known
+    found = await _try_out(places)
+    if isinstance(found, Bubblewrap) or found.lasting:
+        _found[places] = found
+    return found
 
 
 async def _try_out(places: str) -> Bubblewrap | NoBubblewrap:
     if sys.platform != "linux":
-        return NoBubblewrap(reason="bubblewrap confines programs on Linux only")
+        return NoBubblewrap(reason="bubblewrap confines programs on Linux only", lasting=True)
     path = await trio.to_thread.run_sync(_look_for, places)
     if path is None:
         return NoBubblewrap(reason="bubblewrap is not installed; install the package called bubblewrap")
     problem = ""
     for stops_namespaces in (True, False):
         candidate = Bubblewrap(path=path, stops_namespaces=stops_namespaces)
-        problem = await _problem_of(candidate)
+        try:
+            problem = await _problem_of(candidate)
+        except _NoAnswer as trouble:
+            return NoBubblewrap(reason=f"bubblewrap is installed but could not be tried out: {trouble}")
         if not problem:
             return candidate
-    return NoBubblewrap(reason=f"bubblewrap is installed but does not work here: {problem}")
+    return NoBubblewrap(reason=f"bubblewrap is installed but does not work here: {problem}", lasting=True)
+
+
+class _NoAnswer(Exception):
+    """Whether it works is not known; the message says why."""
 
 
 def _look_for(places: str) -> str | None:
@@ -133,9 +148,9 @@ async def _problem_of(candidate: Bubblewrap) -> str:
                 argv, stdin=subprocess.DEVNULL, capture_stdout=True, capture_stderr=True, check=False
             )
         except OSError as error:
-            return error.strerror or "it cannot be started"
+            raise _NoAnswer(error.strerror or "it cannot be started") from error
         if done.returncode == 42:
             return ""
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         return said[-1][:200] if said else f"it ended with {done.returncode}"
-    return f"it did not finish within {_PATIENCE_SECONDS} seconds"
+    raise _NoAnswer(f"it did not finish within {_PATIENCE_SECONDS} seconds")

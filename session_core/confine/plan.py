@@ -1,26 +1,23 @@
 """Decide what a confined program sees: a look at the disk turns a policy into a plan, a value that can be compared."""
 
-import fcntl
 import os
-import stat
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
 
-from session_core.confine.contents import WorkspaceRefused
+from session_core.confine.guarding import Guarded
 from session_core.confine.protected import PROTECTED
-from session_core.confine.secrets import clean_environment, open_sockets, secret_paths
+from session_core.confine.secrets import clean_environment, secret_paths
+from session_core.confine.sockets import MAX_SOCKETS, SocketsUnknown, open_sockets
+from session_core.confine.stand_ins import CannotConfine as CannotConfine
+from session_core.confine.stand_ins import hold_places as hold_places
+from session_core.confine.walking import is_beneath
 
 PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108 - each sandbox gets empty ones of its own
 _COVERED: Final = ("/run", "/var/run", "/var/lib/docker", "/var/lib/containerd", "/sys/firmware")
 _STAYS_VISIBLE: Final = ("/run/current-system", "/run/opengl-driver")
 """Where one system keeps its programs."""
-
-
-class CannotConfine(WorkspaceRefused):
-    """No sandbox can keep what this policy promises; the message says why."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,6 +41,7 @@ class SandboxPlan:
         pinned: Folders that it must not rename, for something protected lies inside of them.
         protected: Paths inside of writable folders that are there and that it may only read.
         missing: The same, but not there; an empty folder that cannot be changed takes their place.
+        missing_files: The same, where a file that cannot be changed takes it.
         visible: Paths that it may read although they lie in a hidden folder.
         private: Empty folders of its own, in memory.
         hidden_folders: Folders that it sees empty.
@@ -59,6 +57,7 @@ class SandboxPlan:
     pinned: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    missing_files: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
     private: tuple[str, ...] = PRIVATE
     hidden_folders: tuple[str, ...] = ()
@@ -79,7 +78,8 @@ def plan_sandbox(
     hidden: Sequence[str] = (),
     read_only: bool = False,
     network: bool = False,
-    protected: Sequence[str] = PROTECTED,
+    protected: Sequence[str] | None = PROTECTED,
+    homes: Sequence[str] = (),
     limits: ResourceLimits | None = None,
     filter_file: str | None = None,
     cwd: str | None = None,
@@ -95,25 +95,30 @@ def plan_sandbox(
         hidden: Further paths to hide: the home of session-core.
         read_only: Change nothing but private folders.
         network: Share the network.
-        protected: Paths beneath each writable folder that stay as they are, whether they exist or not.
+        protected: Paths beneath each writable folder that stay as they are, whether they exist or not; so do the
+            start files of home directories in it. None if all of that may be changed.
+        homes: Further home directories of the user.
         limits: What it may use up.
         filter_file: See `seccomp.write_filter`.
         cwd: Where to start; `root` when left out.
 
     Raises:
-        CannotConfine: A root is the whole disk or missing, or a protected path is a link, which could be replaced.
+        CannotConfine: A root is the whole disk or missing, a protected path is a link, which could be replaced, or
+            there are more sockets than can be hidden.
     """
     writable = () if read_only else tuple(dict.fromkeys(_real(path) for path in (root, *writable_roots)))
     readable = tuple(dict.fromkeys(_real(path) for path in (root, *readable_roots) if os.path.isdir(path)))
     if "/" in writable:
         raise CannotConfine("the whole disk is open to this session, so there is nothing to confine")
-    guarded = _Guarded()
-    for each in writable:
-        for path in protected:
-            guarded.add(each, path)
+    guarded = Guarded(writable)
+    if protected is not None:
+        guarded.add_projects(protected)
+        guarded.add_homes(dict.fromkeys(os.path.realpath(home) for home in (user_home, *homes)))
+    places = [os.path.realpath(path) for path in hidden]
+    guarded.add_missing(path for path in places if not os.path.lexists(path))
     covered = tuple(dict.fromkeys(_real(path) for path in _COVERED if os.path.isdir(path)))
-    secrets = [*secret_paths(user_home), *(os.path.realpath(path) for path in hidden if os.path.exists(path))]
-    masked = _uncovered((*secrets, *open_sockets()), over=(*covered, *PRIVATE), under=(*writable, *readable))
+    secrets = [*secret_paths(user_home), *(path for path in places if os.path.exists(path))]
+    masked = _uncovered((*secrets, *_sockets(covered)), over=(*covered, *PRIVATE), under=(*writable, *readable))
     folders = tuple(path for path in masked if os.path.isdir(path))
     visible = [path for path in readable if path not in writable]
     visible += [path for path in _STAYS_VISIBLE if os.path.exists(path)]
@@ -121,10 +126,11 @@ def plan_sandbox(
         visible.append(names)
     return SandboxPlan(
         cwd=_real(cwd) if cwd is not None else _real(root),
-        writable=writable,
+        writable=(*writable, *guarded.beside_links()),
         pinned=guarded.pinned(),
         protected=tuple(sorted(guarded.present)),
         missing=tuple(sorted(guarded.missing)),
+        missing_files=tuple(sorted(guarded.missing_files)),
         visible=tuple(visible),
         hidden_folders=tuple(sorted({*covered, *folders})),
         hidden_files=tuple(sorted(set(masked) - set(folders))),
@@ -135,38 +141,15 @@ def plan_sandbox(
     )
 
 
-class _Guarded:
-    """The protected paths of all roots, sorted by what has to be done about them."""
-
-    def __init__(self) -> None:
-        self.present: set[str] = set()
-        self.missing: set[str] = set()
-        self._above: set[str] = set()
-
-    def add(self, root: str, path: str) -> None:
-        place = root
-        names = [name for name in os.path.normpath(path).split("/") if name not in {"", "."}]
-        for number, name in enumerate(names, start=1):
-            place = os.path.join(place, name)
-            try:
-                found = os.lstat(place)
-            except FileNotFoundError:
-                self.missing.add(place)
-                return
-            if stat.S_ISLNK(found.st_mode):
-                raise CannotConfine(f"{place!r} is protected but a link, which a program could replace")
-            if number == len(names):
-                # An empty folder may be the stand-in of another run, which must not vanish before we end.
-                empty = stat.S_ISDIR(found.st_mode) and not os.listdir(place)
-                (self.missing if empty else self.present).add(place)
-            elif stat.S_ISDIR(found.st_mode):
-                self._above.add(place)
-            else:
-                self.present.add(place)
-                return
-
-    def pinned(self) -> tuple[str, ...]:
-        return tuple(sorted(self._above - self.present - self.missing))
+def _sockets(covered: Sequence[str]) -> list[str]:
+    """All sockets that are not in a folder which is covered anyway; not one of them may stay open."""
+    try:
+        found = [path for path in open_sockets() if not is_beneath(path, (*covered, *PRIVATE))]
+    except SocketsUnknown as error:
+        raise CannotConfine(error.strerror or str(error)) from error
+    if len(found) > MAX_SOCKETS:
+        raise CannotConfine(f"other programs listen on {len(found)} sockets, and only {MAX_SOCKETS} can be hidden")
+    return found
 
 
 def _real(path: str) -> str:
@@ -193,40 +176,3 @@ def without_vanished(plan: SandboxPlan) -> SandboxPlan:
     Nothing can be mounted on what is not there, and one socket less on the machine must not fail a command.
     """
     return attrs.evolve(plan, hidden_files=tuple(path for path in plan.hidden_files if os.path.lexists(path)))
-
-
-@contextmanager
-def hold_places(plan: SandboxPlan) -> Generator[None]:
-    """Make the stand-ins for missing protected paths, and take them away when no run needs them any more.
-
-    They have to be on the disk, for nothing can be mounted on what is not there. Folders, because git does not see
-    empty ones. A lock on each keeps other runs, of other processes too, from taking it away under this one: the kernel
-    would take the mount away with it.
-    """
-    with ExitStack() as held:
-        for path in plan.missing:
-            with suppress(FileExistsError):
-                os.mkdir(path, 0o755)
-                _made_here.add(path)
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            except OSError:
-                raise CannotConfine(f"{path!r} is protected and was made just now; try again") from None
-            held.callback(_give_up, path, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-        yield
-
-
-_made_here: set[str] = set()
-"""Stand-ins that this process has made; those of people and of other processes are not ours to take away."""
-
-
-def _give_up(path: str, descriptor: int) -> None:
-    try:
-        if path in _made_here:
-            with suppress(OSError):  # another run holds it, or somebody has put something into it
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _made_here.discard(path)
-                os.rmdir(path)
-    finally:
-        os.close(descriptor)

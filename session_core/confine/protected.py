@@ -1,8 +1,9 @@
-"""Paths in a project that run code outside the sandbox when somebody next uses the project."""
+"""Paths that run code outside the sandbox when somebody next uses a project, or logs in."""
 
+import functools
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 PROTECTED: Final[tuple[str, ...]] = (
@@ -19,6 +20,26 @@ PROTECTED: Final[tuple[str, ...]] = (
 )
 """Relative to each root. The whole of `.git`, not its hooks and config alone: a file `commondir` in it moves both to
 another place, and the notes of a half-done rebase hold commands."""
+
+HOME_PROTECTED: Final[tuple[str, ...]] = (
+    # shells
+    ".bash_aliases", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".cshrc", ".inputrc", ".kshrc",
+    ".login", ".logout", ".oh-my-zsh/", ".profile", ".tcshrc", ".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc",
+    ".config/fish/",
+    # what starts with a login, or by the clock
+    ".anacrontab", ".config/autostart/", ".config/environment.d/", ".config/plasma-workspace/", ".config/systemd/",
+    ".crontab", ".local/share/dbus-1/", ".local/share/systemd/", ".pam_environment", ".ssh/", ".xinitrc", ".xprofile",
+    ".xserverrc", ".xsession", ".xsessionrc",
+    # programs that are found by their names
+    ".cargo/bin/", ".local/bin/", ".local/lib/", ".local/share/applications/", "bin/",
+    # settings that name programs to run
+    ".cargo/config", ".cargo/config.toml", ".cargo/env", ".config/direnv/", ".config/emacs/", ".config/git/",
+    ".config/nvim/", ".config/tmux/", ".direnvrc", ".emacs", ".emacs.d/", ".forward", ".gdbinit", ".gitconfig",
+    ".ipython/", ".screenrc", ".tmux.conf", ".vim/", ".vimrc",
+)  # fmt: skip
+"""Relative to the user's home directory, where a session's folder contains it; folders have a slash at the end."""
+
+_MAX_POINTER_BYTES: Final = 4_096
 
 
 def is_protected_path(
@@ -49,6 +70,66 @@ def _beneath(path: str, root: str) -> str | None:
     return path[len(start) :] if path.startswith(start) else None
 
 
+def home_guards(real_roots: Iterable[str], real_homes: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Return the protected paths of home directories that lie inside of the roots, each with its home.
+
+    A root that lies in such a path itself was somebody's choice.
+    """
+    roots = tuple(real_roots)
+    for home in real_homes:
+        near = [root for root in roots if _beneath(home, root) is not None or _beneath(root, home) is not None]
+        for path in HOME_PROTECTED if near else ():
+            place = os.path.join(home, path.rstrip("/"))
+            if any(place != root and _beneath(place, root) is not None for root in near):
+                yield home, path
+
+
+def is_protected_at_home(
+    real_path: str, real_roots: Iterable[str], real_homes: Iterable[str], *, new_folder: bool = False
+) -> bool:
+    """Tell whether a change of `real_path` changes a start file of a home directory that lies in one of the roots."""
+    roots = tuple(real_roots)
+    for home, path in home_guards(roots, real_homes):
+        if is_protected_path(real_path, (home,), (path,), new_folder=new_folder):
+            place = os.path.join(home, path.rstrip("/"))
+            chosen = (root for root in roots if _beneath(root, place) is not None)
+            return all(_beneath(real_path, root) is None for root in chosen)
+    return False
+
+
+def led_to(folder: str, path: str) -> Iterator[str]:
+    """Return where a protected path of a folder really lies, if links or git's own pointers lead elsewhere.
+
+    The `.git` of a working tree may be a file that names another folder, and that may name one more.
+    """
+    place = os.path.join(folder, path.rstrip("/"))
+    real = os.path.realpath(place)
+    if real != place:
+        yield real
+    if os.path.basename(place) == ".git" and (pointed := _pointer(real, b"gitdir:")) is not None:
+        yield pointed
+        if (common := _pointer(os.path.join(pointed, "commondir"), b"", pointed)) is not None:
+            yield common
+
+
+def _pointer(file: str, start: bytes, folder: str | None = None) -> str | None:
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        data = os.read(descriptor, _MAX_POINTER_BYTES)
+    except OSError:  # a folder, as usual
+        return None
+    finally:
+        os.close(descriptor)
+    if not data.startswith(start) or b"\0" in data:
+        return None
+    named = os.fsdecode(data[len(start) :].split(b"\n")[0].strip())
+    return os.path.realpath(os.path.join(folder or os.path.dirname(file), named)) if named else None
+
+
+@functools.lru_cache(maxsize=1024)
 def _alike(path: str) -> tuple[str, ...]:
     """Split a path into names that are equal if any file system takes them for one and the same."""
     return tuple(

@@ -24,7 +24,7 @@ def replace_file(folder: int, name: str, data: bytes, expected: FileVersion | El
         version = FileVersion(size=found.st_size, mtime_ns=found.st_mtime_ns)
     if not isinstance(expected, EllipsisType) and version != expected:
         what = "is there already" if expected is None else "has changed since it was read"
-        raise FileChanged(f"{shown!r} {what}; read it again")
+        raise FileChanged(f"{shown!r} {what}, so nothing was written; read it again")
     temporary = f".{secrets.token_hex(8)}.tmp"
     with ExitStack() as undo:
         descriptor = os.open(

@@ -1,12 +1,15 @@
-"""What a confined program never gets to see: keys, tokens, histories, sockets of other programs."""
+"""What a confined program never gets to see: keys, tokens, histories."""
 
+import functools
 import os
 import pwd
-import stat
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+import attrs
 
 from session_core.errors import StoreUnusable
 from session_core.storage.home import default_home
@@ -36,7 +39,9 @@ SECRET_PATHS: Final[tuple[str, ...]] = (
     ".snowflake", ".ssh", ".terraform.d", ".terraformrc", ".thunderbird", ".vault-token", ".zsh_history",
 )  # fmt: skip
 """Relative to the user's home directory."""
-_MAX_SOCKETS: Final = 256
+_MAX_LOOKS: Final = 16
+_SETTLED_NS: Final = 2_000_000_000
+"""A folder that changed less than this ago may change again without its time showing it."""
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -54,43 +59,90 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def secret_paths(user_home: str) -> tuple[str, ...]:
     """Return the places with secrets that exist in a home directory, behind any links."""
-    return tuple(
-        dict.fromkeys(
-            os.path.realpath(path)
-            for name in SECRET_PATHS
-            if os.path.lexists(path := os.path.join(user_home, name)) and os.path.exists(path)
-        )
-    )
+    plain, links = _looked_up(user_home)
+    return tuple(dict.fromkeys((*plain, *(os.path.realpath(path) for path in links if os.path.exists(path)))))
+
+
+@attrs.frozen
+class _Look:
+    """What a look into a home directory has found, and how its folders were then.
+
+    Only what the folders themselves say is kept: which names are there, and which of them are links. Where a link leads
+    is looked up each time.
+    """
+
+    folders: tuple[tuple[str, tuple[int, int, int] | None], ...]
+    plain: tuple[str, ...]
+    links: tuple[str, ...]
+
+
+_looks: dict[str, _Look] = {}
+"""By home directory; there are one or two."""
+
+
+def _looked_up(user_home: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    before = _looks.get(user_home)
+    if before is not None and all(_state_of(folder) == state for folder, state in before.folders):
+        return before.plain, before.links
+    now_ns = time.time_ns()
+    states = tuple((folder, _state_of(folder)) for folder in _folders_of(user_home))
+    plain: list[str] = []
+    links: list[str] = []
+    real_home = os.path.realpath(user_home)
+    for name in SECRET_PATHS:
+        path = os.path.join(user_home, name)
+        if os.path.lexists(path):
+            whole = os.path.realpath(path) == os.path.join(real_home, name) and not os.path.islink(path)
+            (plain if whole else links).append(os.path.join(real_home, name) if whole else path)
+    look = _Look(states, tuple(plain), tuple(links))
+    # The time of change, unlike that of the content, can be set by nobody.
+    if real_home == user_home and all(state is None or state[2] < now_ns - _SETTLED_NS for _, state in states):
+        if len(_looks) >= _MAX_LOOKS:
+            _looks.clear()
+        _looks[user_home] = look
+    return look.plain, look.links
+
+
+def _folders_of(user_home: str) -> Iterator[str]:
+    """The folders that decide which of the names are there."""
+    above = {user_home}
+    for name in SECRET_PATHS:
+        folder = os.path.dirname(name)
+        while folder:
+            above.add(os.path.join(user_home, folder))
+            folder = os.path.dirname(folder)
+    yield from sorted(above)
+
+
+def _state_of(folder: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_ctime_ns
+
+
+def home_folders() -> tuple[str, ...]:
+    """Return the user's home directories: that of the environment and that of the system may differ."""
+    homes: list[str] = []
+    with suppress(RuntimeError):
+        homes.append(str(Path.home()))
+    with suppress(KeyError):  # a user without an entry, as in some containers
+        homes.append(_system_home(os.getuid()))
+    return tuple(dict.fromkeys(homes))
+
+
+@functools.cache
+def _system_home(user: int) -> str:
+    return pwd.getpwuid(user).pw_dir
 
 
 def hidden_places() -> tuple[str, ...]:
     """Return what no tool may touch even where the folder of a session contains it: keys, and this service's own home.
 
-    The home directory of the environment and that of the system may differ, and either may hold keys.
+    Either home directory may hold keys.
     """
-    homes: list[str] = []
-    with suppress(RuntimeError):
-        homes.append(str(Path.home()))
-    with suppress(KeyError):  # a user without an entry, as in some containers
-        homes.append(pwd.getpwuid(os.getuid()).pw_dir)
-    places = [path for home in dict.fromkeys(homes) for path in secret_paths(home)]
+    places = [path for home in home_folders() for path in secret_paths(home)]
     with suppress(StoreUnusable):
         places.append(os.path.realpath(default_home()))
     return tuple(dict.fromkeys(places))
-
-
-def open_sockets() -> tuple[str, ...]:
-    """Return the sockets in the file system on which programs listen now; a read-only mount does not close them."""
-    try:
-        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as table:
-            paths = sorted({line.split(None, 7)[7].rstrip("\n") for line in table if line.count("/")})
-    except (OSError, IndexError):
-        return ()
-    return tuple(path for path in paths if path.startswith("/") and _is_socket(path))[:_MAX_SOCKETS]
-
-
-def _is_socket(path: str) -> bool:
-    try:
-        return stat.S_ISSOCK(os.lstat(path).st_mode) and os.path.realpath(path) == path
-    except OSError:
-        return False

@@ -18,8 +18,17 @@ import attrs
 from session_core.confine.workspace import OutsideWorkspace, Workspace
 from session_core.storage.home import prepare_home, private_open, unusable
 
-PROJECT_FILES: Final[tuple[str, ...]] = (".session-core", ".agents", "AGENTS.md", ".mcp.json", "mcp.json")
+PROJECT_FILES: Final[tuple[str, ...]] = (
+    ".session-core",
+    ".smooth/extensions",
+    ".agents",
+    "AGENTS.md",
+    ".mcp.json",
+    "mcp.json",
+)
 """What a project may bring along, files and folders."""
+PINNED_APART: Final = (".session-core/extensions", ".smooth/extensions")
+"""Extensions are agreed to one by one, with all their files, which may be thousands; here only their names count."""
 _MAX_FILES: Final = 2_000
 _MAX_FILE_BYTES: Final = 4 * 1024 * 1024
 _MAX_ALL_BYTES: Final = 32 * 1024 * 1024
@@ -93,6 +102,10 @@ def _collect(workspace: Workspace, path: str, found: _Collected, depth: int) -> 
     except OutsideWorkspace:
         found.add(path, b"link outside", b"")
     except IsADirectoryError:
+        if path in PINNED_APART:
+            names = sorted(entry.name for entry in workspace.scan(path, limit=_MAX_FILES + 1))
+            found.add(path, b"extensions", "\0".join(names).encode("utf-8", "surrogateescape"))
+            return
         for entry in workspace.scan(path, limit=_MAX_FILES + 1):
             _collect(workspace, os.path.join(path, entry.name), found, depth + 1)
     except OSError as error:
@@ -124,6 +137,10 @@ class TrustStore:
     def is_trusted(self, root: str, fingerprint: Fingerprint) -> bool:
         """Tell whether a person has trusted this folder as it is now."""
         return self._read().get(os.path.realpath(root)) == fingerprint.digest
+
+    def folders(self) -> tuple[str, ...]:
+        """Return the folders that were trusted, those trusted longest ago first; their files may have changed since."""
+        return tuple(self._read())
 
     def trust(self, root: str, fingerprint: Fingerprint) -> None:
         """Trust a folder as it is now, in place of what it was before.

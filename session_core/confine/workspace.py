@@ -1,7 +1,6 @@
 """Files beneath the root, and beneath nothing else."""
 
 import errno
-import functools
 import os
 import stat
 from collections.abc import Generator, Iterator, Sequence
@@ -11,6 +10,7 @@ from types import EllipsisType
 from typing import Final
 
 from session_core.confine.beneath import FOLDER_ONLY, open_beneath, path_of
+from session_core.confine.bounds import Bounds
 from session_core.confine.contents import Entry as Entry
 from session_core.confine.contents import FileChanged as FileChanged
 from session_core.confine.contents import FileContent as FileContent
@@ -23,9 +23,8 @@ from session_core.confine.contents import WorkspaceRefused as WorkspaceRefused
 from session_core.confine.contents import list_folder, read_up_to, status_of
 from session_core.confine.ignore import IgnoreRules
 from session_core.confine.protected import PROTECTED as PROTECTED
-from session_core.confine.protected import is_protected_path
 from session_core.confine.replacing import replace_file
-from session_core.confine.secrets import hidden_places
+from session_core.confine.stand_ins import held_here
 from session_core.confine.walking import is_beneath, walk_folder
 
 _MAX_LINKS: Final = 40
@@ -60,13 +59,14 @@ class Workspace:
         protected: Sequence[str] = PROTECTED,
         hidden: Sequence[str] = (),
     ) -> None:
-        self._also_hidden = tuple(os.path.realpath(each) for each in hidden)
         self.root = os.path.abspath(root)
         self._writable = (self.root, *(os.path.abspath(each) for each in extra_roots))
-        self._roots = (*self._writable, *(os.path.abspath(each) for each in readable_roots))
+        self._readable = tuple(os.path.abspath(each) for each in readable_roots)
         self._read_only = read_only
         self._may_write_protected = may_write_protected
-        self._protected = tuple(protected)
+        self._bounds = Bounds(
+            writable=self._writable, readable=self._readable, protected=tuple(protected), also_hidden=tuple(hidden)
+        )
 
     def locate(self, path: str) -> Location:
         """Find the root that a path belongs to; absolute paths must lie beneath one as they are written.
@@ -84,12 +84,27 @@ class Workspace:
         if absolute.startswith("//"):  # POSIX leaves two slashes alone
             absolute = absolute[1:]
         # With the whole disk among the roots there is nothing to keep links from leaving.
-        for root in ("/",) if "/" in self._writable else self._roots:
-            for start in dict.fromkeys((root, os.path.realpath(root))):
-                if absolute == start or absolute.startswith(start.rstrip("/") + "/"):
-                    relative = absolute[len(start) :].lstrip("/")
-                    return Location(root=root, relative=relative, shown=self._shown(absolute, root, relative))
-        raise OutsideWorkspace(f"{path!r} is outside of the folders that tools may use")
+        whole_disk = "/" in self._writable
+        found = self._root_of(absolute, ("/",) if whole_disk else self._writable)
+        # A folder that may only be read counts as such even if it lies in one that may be written.
+        deeper = None if whole_disk else self._root_of(absolute, self._readable)
+        if deeper is not None and (found is None or len(deeper[1]) > len(found[1])):
+            found = deeper
+        if found is None:
+            raise OutsideWorkspace(f"{path!r} is outside of the folders that tools may use")
+        root, start = found
+        relative = absolute[len(start) :].lstrip("/")
+        return Location(root=root, relative=relative, shown=self._shown(absolute, root, relative))
+
+    @staticmethod
+    def _root_of(absolute: str, roots: Sequence[str]) -> tuple[str, str] | None:
+        """The first of the roots that a path lies in, and how that root is written in it."""
+        for root in roots:
+            if is_beneath(absolute, (root,)):
+                return root, root
+            if is_beneath(absolute, (real := os.path.realpath(root),)):
+                return root, real
+        return None
 
     def read(self, path: str, *, max_bytes: int) -> FileContent:
         """Read an ordinary file, or its first `max_bytes` bytes."""
@@ -130,6 +145,7 @@ class Workspace:
         data: bytes,
         *,
         expected: FileVersion | EllipsisType | None = ...,
+        place: str | None = None,
         make_parents: bool = True,
     ) -> None:
         """Replace a file in one step, or make it; readers see the old content or the new one, never a part.
@@ -140,6 +156,7 @@ class Workspace:
             path: The file.
             data: Its whole new content.
             expected: The version it must still have, or None if it must be missing; left out, anything goes.
+            place: Where it must lie behind all links, as `place_of` says; left out, anywhere.
             make_parents: Make missing folders on the way.
 
         Raises:
@@ -149,6 +166,8 @@ class Workspace:
         location = self._for_writing(path)
         with self._parent(location, make_parents=make_parents) as (folder, name):
             self._check_protected(location, folder, name)
+            if place is not None and _place(folder, name) != place:
+                raise FileChanged(f"{location.shown!r} leads elsewhere by now, so nothing was written; read it again")
             replace_file(folder, name, data, expected, location.shown)
 
     def remove(self, path: str) -> None:
@@ -158,7 +177,7 @@ class Workspace:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
         with self._folder(location, os.path.dirname(location.relative)) as folder:
             name = os.path.basename(location.relative)
-            self._refuse_hidden(location, folder, name)
+            self._refuse_hidden(location, folder, name, writing=True)
             self._check_protected(location, folder, name)
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
@@ -180,11 +199,16 @@ class Workspace:
         with ExitStack() as opened:
             folder = opened.enter_context(self._folder(location, location.relative, os.O_RDONLY | os.O_DIRECTORY))
             root = opened.enter_context(self._folder(location))
-            yield from islice(walk_folder(folder, root, location, ignore, self._hidden), limit)
+            left_out = (*self._bounds.hidden, *held_here())
+            yield from islice(walk_folder(folder, root, location, ignore, left_out), limit)
 
     def is_protected(self, path: str) -> bool:
         """Tell whether a write to this path needs a person's agreement, whether or not anything is there yet."""
-        return self._is_guarded(self._target(self.locate(path)))
+        return self._bounds.is_guarded(self._target(self.locate(path)))
+
+    def place_of(self, path: str) -> str:
+        """Tell where a write to this path would go: an absolute path without links."""
+        return self._target(self.locate(path))
 
     def behind_links(self, path: str) -> str | None:
         """Tell where a write to this path would go, if links on the way make that another place than it seems."""
@@ -226,6 +250,7 @@ class Workspace:
             raise PermissionError(errno.EACCES, "this session may only read files", location.shown)
         if location.root not in self._writable:
             raise PermissionError(errno.EACCES, "files in this folder may only be read", location.shown)
+        self._bounds.look()  # a folder that this very write makes must not look as if it had been there
         return location
 
     @contextmanager
@@ -276,7 +301,7 @@ class Workspace:
                     except OSError as error:
                         if error.errno not in {errno.EINVAL, errno.ENOENT}:
                             raise
-                        self._refuse_hidden(location, folder, name)
+                        self._refuse_hidden(location, folder, name, writing=True)
                         yield folder, name
                         return
                 if target.startswith("/") and not whole_disk:
@@ -301,31 +326,13 @@ class Workspace:
         finally:
             os.close(folder)
 
-    @functools.cached_property
-    def _hidden(self) -> tuple[str, ...]:
-        """Hidden places inside of the roots; a root that lies in a hidden place itself was somebody's choice."""
-        roots = [os.path.realpath(root) for root in self._roots]
-        if "/" in roots:
-            return ()
-        hidden = (*hidden_places(), *self._also_hidden)
-        return tuple(place for place in hidden if is_beneath(place, roots) and place not in roots)
-
-    def _refuse_hidden(self, location: Location, opened: int, name: str = "") -> None:
-        if not self._hidden:
-            return
-        if is_beneath(_place(opened, name), self._hidden):
+    def _refuse_hidden(self, location: Location, opened: int, name: str = "", *, writing: bool = False) -> None:
+        if self._bounds.hidden and self._bounds.is_hidden(_place(opened, name), writing=writing):
             raise OutsideWorkspace(f"{location.shown!r} may hold keys or other secrets, so no tool may use it")
 
     def _check_protected(self, location: Location, folder: int, name: str, *, new_folder: bool = False) -> None:
-        if not self._may_write_protected and self._guarded(folder, name, new_folder=new_folder):
+        if not self._may_write_protected and self._bounds.is_guarded(_place(folder, name), new_folder=new_folder):
             raise ProtectedPath(f"{location.shown!r} is protected: a person has to agree before it is changed")
-
-    def _guarded(self, folder: int, name: str, *, new_folder: bool = False) -> bool:
-        return self._is_guarded(_place(folder, name), new_folder=new_folder)
-
-    def _is_guarded(self, real_path: str, *, new_folder: bool = False) -> bool:
-        roots = {os.path.realpath(root) for root in self._writable}
-        return is_protected_path(real_path, roots, self._protected, new_folder=new_folder)
 
 
 def _place(opened: int, name: str = "") -> str:

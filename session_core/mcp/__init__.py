@@ -5,6 +5,7 @@
 - `variables`: `${NAME}` in environments and headers, from a short list of variables and those the user has released
 - `names`: `mcp__server__tool`, a name that says where a tool comes from and that every provider accepts
 - `client`: `open_mcp_servers`, all servers of a session service and what they offer together
+- `nothing`: the same where no server is named, without loading any of it
 - `connection`: one server: connecting, listing, requests, losing it, connecting again
 - `stdio`, `remote`: how messages get there, over the pipes of a child process or over streamable HTTP
 - `bodies`: the bodies of HTTP answers, bounded

@@ -69,7 +69,12 @@ def _why_not(tool: "types.Tool") -> str:
 
 
 def _effects(config: ServerConfig, hints: "types.ToolAnnotations | None") -> frozenset[Effect]:
-    """Take a server's word that a tool only reads; what it says beyond that can only add to the effects."""
+    """Take the word of a server that the user chose that a tool only reads; more can only add to the effects.
+
+    A server that a project brings along may say so to be asked about less: nothing it says makes its tools harmless.
+    """
+    if config.origin == "project":
+        return frozenset({"execute", "network"})
     read_only = hints is not None and hints.read_only_hint is True
     open_world = None if hints is None else hints.open_world_hint
     effects: set[Effect] = {"read"} if read_only else {"execute"}

@@ -5,7 +5,8 @@
 - `anthropic`, `anthropic_stream`: models behind Anthropic's Messages interface: the question, and reading the answer
 - `openai_chat`, `openai_responses`, `openai_common`: models behind the two interfaces of OpenAI and all who copy them
 - `conversation`: makes any conversation fit for the strict interfaces; every provider begins with it
-- `endpoint`, `http`: the address, key and bounds of a provider, and one call to it as a stream of events
+- `tool_names`: names of tools that every interface takes, one for each tool of a request, and the way back
+- `endpoint`, `timeouts`, `http`: the address, key, bounds and patience of a provider, and one call to it as a stream
 - `sse`: server-sent events from bytes, without I/O
 - `failures`: statuses, headers, bodies and errors become a `ModelFailed`; `secrets`: keys that do not show themselves
 - `catalogue`: which models there are, what they can do and what they cost

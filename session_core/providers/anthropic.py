@@ -19,12 +19,12 @@ from session_core.providers.conversation import (
     ModelSays,
     Step,
     UserSays,
-    fit_tool_name,
     own_signature,
     prepare,
     result_text,
 )
 from session_core.providers.http import Endpoint, stream_answer
+from session_core.providers.tool_names import ToolNames
 from session_core.vocabulary.frozen import thaw_json
 from session_core.vocabulary.messages import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 
@@ -71,8 +71,8 @@ class AnthropicProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
         """Ask the model; leaving at any moment closes the connection."""
         body = encoded(build_request(request, self._model_id, self._options))
-        names = {fit_tool_name(tool.name): tool.name for tool in reversed(request.tools)}
-        decoder = AnthropicDecoder(names=names, secrets=self._endpoint.secrets)
+        names = ToolNames(tool.name for tool in request.tools)
+        decoder = AnthropicDecoder(names=names.ours, secrets=self._endpoint.secrets)
         headers = {"anthropic-version": API_VERSION}
         async with stream_answer(self._endpoint, self._path, body, decoder, headers, key_header="x-api-key") as events:
             yield events
@@ -92,7 +92,8 @@ def build_request(
     options: AnthropicOptions = AnthropicOptions(),  # noqa: B008 - frozen
 ) -> dict[str, Any]:
     """Return the JSON body of a call."""
-    steps = prepare(request.messages)
+    names = ToolNames(tool.name for tool in request.tools)
+    steps = prepare(request.messages, names.fit)
     longest = max(1, min(request.max_output_tokens or options.max_output_tokens, options.max_output_tokens))
     body: dict[str, Any] = {"model": model_id, "max_tokens": longest, "stream": True}
     output: dict[str, Any] = {}
@@ -112,7 +113,7 @@ def build_request(
         body["output_config"] = output
     if system.strip():
         body["system"] = [{"type": "text", "text": system}]
-    body.update(_tools(request, steps))
+    body.update(_tools(request, steps, names))
     body["messages"] = _messages(steps, options)
     if options.caching:
         _mark_for_cache(body)
@@ -140,10 +141,10 @@ def _may_think_now(steps: tuple[Step, ...]) -> bool:
     return not isinstance(last, ModelSays) or _thought(last.parts[0]) is not None
 
 
-def _tools(request: ModelRequest, steps: tuple[Step, ...]) -> dict[str, Any]:
+def _tools(request: ModelRequest, steps: tuple[Step, ...], names: ToolNames) -> dict[str, Any]:
     tools: dict[str, dict[str, Any]] = {}
     for spec in request.tools:
-        tool: dict[str, Any] = {"name": fit_tool_name(spec.name)}
+        tool: dict[str, Any] = {"name": names.fit(spec.name)}
         if spec.description.strip():
             tool["description"] = spec.description
         tool["input_schema"] = {"type": "object", **thaw_json(spec.parameters)}

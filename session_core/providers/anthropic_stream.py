@@ -24,6 +24,8 @@ from session_core.vocabulary.messages import Usage
 
 SIGNED: Final = "anthropic"
 REDACTED: Final = "anthropic-redacted"
+_END_MARK: Final = "[DONE]"
+"""Not of this interface, but some who copy it end with this instead of the last event."""
 
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "tool_use": "tool_calls",
@@ -71,7 +73,7 @@ class AnthropicDecoder:
         self._names = names or {}
         self._secrets = tuple(secrets)
         self._block: _Block | None = None
-        self._usage: dict[str, int] = {}
+        self._usage: dict[str, Any] = {}
         self._stop_reason: StopReason | None = None
         self._called = False
         self._ended = False
@@ -86,7 +88,12 @@ class AnthropicDecoder:
         except (_Malformed, RecursionError) as error:
             found = [failed("malformed", detail=str(error), secrets=self._secrets)]
         self._ended = any(isinstance(each, ModelFinished | ModelFailed) for each in found)
-        return found
+        return [attrs.evolve(each, usage=self.usage) if isinstance(each, ModelFailed) else each for each in found]
+
+    @property
+    def usage(self) -> Usage:
+        """What the answer has used, as far as it has been told."""
+        return Usage(**self._usage)
 
     def finish(self) -> list[ProviderEvent]:
         """Say what the end of the stream means: all is well if the model has said why it stopped."""
@@ -95,7 +102,8 @@ class AnthropicDecoder:
         self._ended = True
         if self._stop_reason is not None:
             return [*self._close_block(), self._finished()]
-        return [failed("network", "The connection to the provider ended before the answer did")]
+        cut = failed("network", "The connection to the provider ended before the answer did")
+        return [attrs.evolve(cut, usage=self.usage)]
 
     def _read(self, event: SseEvent) -> list[ProviderEvent]:
         data = event.json_object()
@@ -104,6 +112,8 @@ class AnthropicDecoder:
                 return [failed_in_stream(event.data, secrets=self._secrets)]
             if event.event == "ping":
                 return []
+            if event.data.strip() == _END_MARK and self._stop_reason is not None:
+                return [*self._close_block(), self._finished()]
             raise _Malformed("an event is not a JSON object")
         match data.get("type") or event.event:
             case "message_start":
@@ -113,13 +123,17 @@ class AnthropicDecoder:
             case "content_block_delta":
                 return self._grow_block(_index(data), _object(data.get("delta")))
             case "content_block_stop":
-                return self._close_block()
+                # Some servers begin the next part first: then this one was closed already.
+                known = self._block is not None and data.get("index") in {self._block.index, None}
+                return self._close_block() if known else []
             case "message_delta":
                 self._count(data.get("usage"))
                 self._note_stop(_object(data.get("delta")).get("stop_reason"))
             case "message_stop":
                 return [*self._close_block(), self._finished()]
             case "error":
+                return [failed_in_stream(data, secrets=self._secrets)]
+            case _ if data.get("error"):
                 return [failed_in_stream(data, secrets=self._secrets)]
             case _:
                 # The interface may grow; what is not known yet is no fault.
@@ -157,6 +171,8 @@ class AnthropicDecoder:
             return []
         if block.kind != kind:
             raise _Malformed("a piece does not fit the part of the answer it came for")
+        if field == "partial_json" and isinstance(delta.get(field), dict):
+            delta = {field: json.dumps(delta[field])}
         text = _text(delta, field)
         if field == "signature":
             block.signature = text
@@ -185,15 +201,15 @@ class AnthropicDecoder:
             self._stop_reason = _STOP_REASONS.get(reason, "end")
 
     def _count(self, usage: object) -> None:
-        """Later figures replace earlier ones: each is a sum so far."""
+        """Take the highest figures: each is a sum so far, and some servers end with none."""
         for theirs, ours in _USAGE_FIELDS.items():
             count = _object(usage).get(theirs)
             if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= limits.MAX_INTEGER:
-                self._usage[ours] = count
+                self._usage[ours] = max(count, self._usage.get(ours, 0))
 
     def _finished(self) -> ModelFinished:
         reason = self._stop_reason or ("tool_calls" if self._called else "end")
-        return ModelFinished(usage=Usage(**self._usage), stop_reason=reason)
+        return ModelFinished(usage=self.usage, stop_reason=reason)
 
 
 def _text_chunk(text: str) -> list[ProviderEvent]:
@@ -209,7 +225,9 @@ def _object(item: object) -> Mapping[str, Any]:
 
 
 def _text(item: Mapping[str, Any], field: str) -> str:
-    text = item.get(field, "")
+    text = item.get(field)
+    if text is None:
+        return ""
     if not isinstance(text, str):
         raise _Malformed(f"{field} is not a text")
     return clean_text(text)

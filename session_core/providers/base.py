@@ -87,11 +87,21 @@ class ModelFinished:
 
 @attrs.frozen(kw_only=True)
 class ModelFailed:
-    """The answer failed; nothing follows. `retry_after_ms` is what the provider asked us to wait."""
+    """The answer failed; nothing follows.
+
+    Attributes:
+        kind: What to do about it; see `RETRYABLE`.
+        message: What people are told.
+        retry_after_ms: What the provider asked us to wait.
+        most_retries: How often another try is worth it, when that is less often than usual.
+        usage: What the provider says the call has used all the same.
+    """
 
     kind: FailureKind
     message: str
     retry_after_ms: int | None = None
+    most_retries: int | None = None
+    usage: Usage = Usage()
 
 
 ProviderEvent = TextChunk | ThinkingChunk | ToolCallOpened | ToolCallChunk | ModelFinished | ModelFailed

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from session_core.providers.secrets import Secret
+from session_core.providers.timeouts import ProviderTimeouts
 from session_core.vocabulary.messages import Usage
 
 ProviderKind = Literal["anthropic", "openai_chat", "openai_responses"]
@@ -90,6 +91,7 @@ class ProviderSettings:
         key: A key written into the user's own file; it comes before the variable.
         headers: Sent along with every call; their values may be keys too, so they are kept like keys.
         chosen_by_user: Whether the user's own file names the address, so that keys may go there.
+        timeouts: How long things may take.
     """
 
     name: str
@@ -99,6 +101,7 @@ class ProviderSettings:
     key: Secret | None = None
     headers: tuple[tuple[str, Secret], ...] = ()
     chosen_by_user: bool = False
+    timeouts: ProviderTimeouts = attrs.field(factory=ProviderTimeouts)
 
 
 BUILT_IN_PROVIDERS: Final = (

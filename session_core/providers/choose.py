@@ -292,8 +292,20 @@ def make_endpoint(provider: ProviderSettings, environ: Mapping[str, str] | None 
     if why_not is not None:
         raise InvalidInput(f"{provider.name} cannot be used: {why_not}", field=f"providers.{provider.name}")
     return Endpoint(
-        base_url=provider.base_url, key=key, headers=dict(provider.headers), key_hint=_key_hint(provider, key)
+        base_url=provider.base_url,
+        key=key,
+        headers=dict(provider.headers),
+        key_hint=_key_hint(provider, key),
+        absent_hint=_absent_hint(provider),
+        timeouts=provider.timeouts,
     )
+
+
+def _absent_hint(provider: ProviderSettings) -> str:
+    """Ask for what is probably missing, in the words of whoever has configured it."""
+    if provider.name == OLLAMA:
+        return "is Ollama running? (to start it: ollama serve)"
+    return f"is the server of providers.{provider.name} running?"
 
 
 def _key_hint(provider: ProviderSettings, key: Secret | None) -> str:

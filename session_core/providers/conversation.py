@@ -5,6 +5,8 @@ where a real conversation is not: it may have been stopped, have crashed, been s
 
 - It begins with `UserSays`, and ends with `UserSays` or with tool results: the model is always the next to speak.
 - No `UserSays` follows another; no `ModelSays` follows one without tool results. Neither is ever empty.
+- What an extension says in the model's name is the model's as well, but the model's own answer to it is a step apart:
+  interfaces want thinking to come first in a step.
 - Every tool call has exactly one result, in `ModelSays.results`, in the order of the calls; one that never came is
   made up and says so. Results without a call become text of the user's side. Call ids are unique, and ids and names
   use letters that every interface takes.
@@ -17,12 +19,13 @@ out what is not its own is the provider's part (`own_signature`). For interfaces
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import attrs
 
 from session_core.ids import CallId
+from session_core.providers.tool_names import fit_tool_name as fit_tool_name
 from session_core.vocabulary.messages import (
     FilePart,
     ImagePart,
@@ -39,8 +42,6 @@ from session_core.vocabulary.messages import (
 
 MAX_ID_CHARS: Final = 40
 """The shortest of the longest call ids that interfaces take."""
-MAX_TOOL_NAME_CHARS: Final = 64
-"""The shortest of the longest tool names that interfaces take."""
 
 _GO_ON: Final = "Please go on."
 _BEGINS_WITH_ANSWER: Final = "[What was said before this is no longer part of the conversation.]"
@@ -84,9 +85,9 @@ class ModelSays:
 Step = UserSays | ModelSays
 
 
-def prepare(messages: Iterable[Message]) -> tuple[Step, ...]:
-    """Bring a conversation into the form described above."""
-    conversation = _Conversation()
+def prepare(messages: Iterable[Message], fit_name: Callable[[str], str] = fit_tool_name) -> tuple[Step, ...]:
+    """Bring a conversation into the form described above; `fit_name` says what the request calls a tool."""
+    conversation = _Conversation(fit_name)
     for message in messages:
         conversation.add(message)
     return conversation.steps()
@@ -105,11 +106,6 @@ def own_signature(part: ThinkingPart, kind: str) -> str | None:
     return part.signature.removeprefix(prefix)
 
 
-def fit_tool_name(name: str) -> str:
-    """Return a tool's name in letters that every interface takes: models make names up, and they come back here."""
-    return _NOT_IN_NAMES.sub("_", name)[:MAX_TOOL_NAME_CHARS] or "unnamed"
-
-
 @attrs.define
 class _OpenStep:
     """A step that is still being collected; `answers` holds a place for the result of each call."""
@@ -122,10 +118,12 @@ class _OpenStep:
 class _Conversation:
     """Collects the messages of a conversation, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, fit_name: Callable[[str], str]) -> None:
+        self._fit_name = fit_name
         self._steps: list[_OpenStep] = []
         self._asked: dict[CallId, tuple[_OpenStep, CallId]] = {}
         self._used: set[CallId] = set()
+        self._posted_last = False
 
     def add(self, message: Message) -> None:
         """Take in one message: an answer of the model, or something from the user's side."""
@@ -154,6 +152,9 @@ class _Conversation:
             parts.pop()
         if not parts:
             return
+        if self._posted_last and message.source is None and self._ends_with_answer():
+            self._tell(_GO_ON)  # as it was asked then
+        self._posted_last = message.source is not None
         step = self._step(by_model=True)
         for part in parts:
             step.parts.append(self._with_own_id(part, step) if isinstance(part, ToolCallPart) else part)
@@ -162,7 +163,7 @@ class _Conversation:
         own = self._unused_id(call.call_id)
         step.answers[own] = None
         self._asked[call.call_id] = (step, own)
-        return attrs.evolve(call, call_id=own, name=fit_tool_name(call.name))
+        return attrs.evolve(call, call_id=own, name=self._fit_name(call.name))
 
     def _unused_id(self, wanted: CallId) -> CallId:
         fitting = own = CallId(_NOT_IN_NAMES.sub("_", wanted)[:MAX_ID_CHARS] or "call")
@@ -177,10 +178,10 @@ class _Conversation:
     def _add_result(self, result: ToolResultPart) -> None:
         step, own = self._asked.get(result.call_id, (None, result.call_id))
         if step is None:
-            self._tell(f"[Result of an earlier call of {fit_tool_name(result.name)}]\n{result_text(result)}")
+            self._tell(f"[Result of an earlier call of {self._fit_name(result.name)}]\n{result_text(result)}")
             self._step(by_model=False).parts.extend(result.images)
         elif step.answers[own] is None:
-            step.answers[own] = attrs.evolve(result, call_id=own, name=fit_tool_name(result.name))
+            step.answers[own] = attrs.evolve(result, call_id=own, name=self._fit_name(result.name))
 
     def _tell(self, text: str, *, before: str = "") -> None:
         if text.strip():
@@ -192,11 +193,14 @@ class _Conversation:
             self._steps.append(_OpenStep(by_model=by_model))
         return self._steps[-1]
 
+    def _ends_with_answer(self) -> bool:
+        return bool(self._steps) and self._steps[-1].by_model and not self._steps[-1].answers
+
     def steps(self) -> tuple[Step, ...]:
         """Close everything that is open."""
         if self._steps and self._steps[0].by_model:
             self._steps.insert(0, _OpenStep(by_model=False, parts=[TextPart(text=_BEGINS_WITH_ANSWER)]))
-        if not self._steps or (self._steps[-1].by_model and not self._steps[-1].answers):
+        if not self._steps or self._ends_with_answer():
             self._tell(_GO_ON)
         return tuple(map(_closed, self._steps))
 

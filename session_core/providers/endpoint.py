@@ -13,6 +13,7 @@ from session_core.errors import InvalidInput
 from session_core.providers.failures import excerpt
 from session_core.providers.secrets import Secret
 from session_core.providers.sse import DEFAULT_MAX_EVENT_BYTES
+from session_core.providers.timeouts import ProviderTimeouts
 
 if TYPE_CHECKING:
     import httpx2
@@ -87,11 +88,9 @@ class Endpoint:
         key: Sent with every call, to this address only.
         key_header: The header that carries the key, if it is not the one the provider's kind uses.
         key_hint: What people should do when the key is refused, such as the variable to set.
+        absent_hint: What they should look at when no program listens at an address of this machine.
         headers: Sent with every call too; those that must not be seen are `Secret`s.
-        connect_timeout_s: For reaching the host.
-        read_timeout_s: Between two pieces of the answer.
-        progress_timeout_s: Between two events that say something; also for the head of the answer.
-        total_timeout_s: For the whole answer.
+        timeouts: How long things may take.
         max_stream_bytes: The longest answer, as bytes.
         max_events: The longest answer, as events.
         max_event_bytes: The largest single event.
@@ -101,11 +100,9 @@ class Endpoint:
     key: Secret | None = attrs.field(default=None, validator=_check_key)
     key_header: str | None = None
     key_hint: str = ""
+    absent_hint: str = "is the model's server running?"
     headers: Mapping[str, str | Secret] = attrs.field(factory=dict, validator=_check_headers)
-    connect_timeout_s: float = 15
-    read_timeout_s: float = 120
-    progress_timeout_s: float = 600
-    total_timeout_s: float = 3_600
+    timeouts: ProviderTimeouts = attrs.field(factory=ProviderTimeouts)
     max_stream_bytes: int = 128 * 1024 * 1024
     max_events: int = 1_000_000
     max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES
@@ -157,10 +154,10 @@ def _make_client(endpoint: Endpoint) -> "httpx2.AsyncClient":
         # Without TLS nothing is to be verified, and reading the system's certificates takes a while.
         verify=True if address.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         timeout=httpx2.Timeout(
-            connect=endpoint.connect_timeout_s,
-            read=endpoint.read_timeout_s,
-            write=endpoint.read_timeout_s,
-            pool=endpoint.connect_timeout_s,
+            connect=endpoint.timeouts.connect_s,
+            read=endpoint.timeouts.read_s,
+            write=endpoint.timeouts.read_s,
+            pool=endpoint.timeouts.connect_s,
         ),
         limits=httpx2.Limits(
             max_connections=_MAX_CONNECTIONS,

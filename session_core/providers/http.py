@@ -7,24 +7,30 @@ and the key goes nowhere but to the configured address. httpx2 is imported on fi
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from urllib.parse import urlsplit
 
+import attrs
 import trio
 
 from session_core._version import __version__
 from session_core.errors import InvalidInput
+from session_core.http_body import hold_body
 from session_core.providers.base import ModelFailed, ModelFinished, ProviderEvent
 from session_core.providers.endpoint import Endpoint as Endpoint
+from session_core.providers.endpoint import is_loopback
 from session_core.providers.failures import failed, failed_by_status, failed_in_stream
 from session_core.providers.secrets import Secret
 from session_core.providers.sse import SseEvent, SseEventTooLarge, SseParser
+from session_core.vocabulary.messages import Usage
 
 if TYPE_CHECKING:
     import httpx2
 
 MAX_ERROR_BODY_BYTES: Final = 64 * 1024
 """An error is a few sentences; of a longer body only the beginning is read."""
+_RETRIES_IF_NOBODY_IS_THERE: Final = 1
+"""A server on this machine that does not run will not run in ten seconds either."""
 _ERROR_BODY_S: Final = 10
 _CLOSE_S: Final = 2
 _DRAIN_S: Final = 0.2
@@ -43,7 +49,7 @@ class HttpStream:
         self._ended = False
         self._bytes = self._events = 0
         self._progress_at = trio.current_time()
-        self._ends_at = self._progress_at + endpoint.total_timeout_s
+        self._ends_at = self._progress_at + endpoint.timeouts.total_s
 
     def __aiter__(self) -> Self:
         return self
@@ -65,7 +71,7 @@ class HttpStream:
         piece: bytes | None = None
         try:
             with trio.CancelScope(
-                deadline=min(self._progress_at + self._endpoint.progress_timeout_s, self._ends_at)
+                deadline=min(self._progress_at + self._endpoint.timeouts.progress_s, self._ends_at)
             ) as patience:
                 piece = await anext(self._pieces, None)
         except Exception as error:  # noqa: BLE001 - as above: any failure of a call is an event
@@ -115,11 +121,11 @@ async def open_stream(
     opened: HttpStream | ModelFailed
     try:
         try:
-            with trio.move_on_after(endpoint.progress_timeout_s):
+            with trio.move_on_after(endpoint.timeouts.progress_s):
                 client = await endpoint.client()
                 request = _request(client, endpoint, path, body, _all_headers(endpoint, headers or {}, key_header))
                 response = await client.send(request, stream=True, follow_redirects=False)
-                _keep_hold_of_pieces(response)
+                hold_body(response)
             if response is None:
                 opened = _stalled(endpoint, in_all=False)
             else:
@@ -138,6 +144,11 @@ async def open_stream(
 
 class Decoder(Protocol):
     """Turns the events of one kind of provider into ours, without I/O."""
+
+    @property
+    def usage(self) -> Usage:
+        """What the answer has used, as far as it has been told."""
+        ...
 
     def take(self, event: SseEvent) -> list[ProviderEvent]:
         """Return what an event means; a `ModelFinished` or `ModelFailed` is the last of all."""
@@ -172,7 +183,10 @@ async def _answer(opened: HttpStream | ModelFailed, decoder: Decoder) -> AsyncGe
         yield opened
         return
     async for item in opened:
-        for event in [item] if isinstance(item, ModelFailed) else decoder.take(item):
+        if isinstance(item, ModelFailed):
+            yield attrs.evolve(item, usage=decoder.usage)
+            return
+        for event in decoder.take(item):
             if isinstance(event, ModelFinished):
                 await drain(opened)
             yield event
@@ -230,35 +244,6 @@ async def _beginning(response: "httpx2.Response") -> bytes:
     return bytes(body[:MAX_ERROR_BODY_BYTES])
 
 
-class _Pieces:
-    """The pieces of a body as they come from the connection, closed together with it."""
-
-    def __init__(self, body: Any) -> None:
-        self._body = body
-        self._pieces = body.__aiter__()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        return cast(bytes, await anext(self._pieces))
-
-    async def aclose(self) -> None:
-        await self._pieces.aclose()
-        await self._body.aclose()
-
-
-def _keep_hold_of_pieces(response: "httpx2.Response") -> None:
-    """See to it that a body left halfway is closed to its core.
-
-    httpx2 2.16 forgets the innermost generator when it closes the others. The garbage collector would find it, and trio
-    would complain about that.
-    """
-    holder = getattr(response.stream, "_stream", None)
-    if hasattr(getattr(holder, "_httpcore_stream", None), "aclose"):
-        cast(Any, holder)._httpcore_stream = _Pieces(cast(Any, holder)._httpcore_stream)  # noqa: SLF001
-
-
 class _Closable(Protocol):
     def aclose(self) -> Coroutine[Any, Any, None]: ...
 
@@ -303,8 +288,8 @@ def _all_headers(endpoint: Endpoint, headers: Mapping[str, str], key_header: str
 
 def _stalled(endpoint: Endpoint, *, in_all: bool) -> ModelFailed:
     if in_all:
-        return failed("network", f"The answer of {endpoint.host} took more than {endpoint.total_timeout_s:g} seconds")
-    return failed("network", f"{endpoint.host} sent nothing new for {endpoint.progress_timeout_s:g} seconds")
+        return failed("network", f"The answer of {endpoint.host} took more than {endpoint.timeouts.total_s:g} seconds")
+    return failed("network", f"{endpoint.host} sent nothing new for {endpoint.timeouts.progress_s:g} seconds")
 
 
 def _failed_by_error(endpoint: Endpoint, error: Exception) -> ModelFailed:
@@ -313,11 +298,14 @@ def _failed_by_error(endpoint: Endpoint, error: Exception) -> ModelFailed:
     name = _name_in_httpx(error)
     match name:
         case "ConnectTimeout":
-            return failed("network", f"{host} could not be reached within {endpoint.connect_timeout_s:g} seconds")
+            return failed("network", f"{host} could not be reached within {endpoint.timeouts.connect_s:g} seconds")
         case "PoolTimeout":
             return failed("network", f"There are too many calls to {host} at once")
         case "ReadTimeout" | "WriteTimeout":
-            return failed("network", f"{host} was silent for {endpoint.read_timeout_s:g} seconds")
+            return failed("network", f"{host} was silent for {endpoint.timeouts.read_s:g} seconds")
+        case "ConnectError" if _is_nobody_there(endpoint, error):
+            message = f"Nothing answers at {endpoint.base_url}: {endpoint.absent_hint}"
+            return ModelFailed(kind="network", message=message, most_retries=_RETRIES_IF_NOBODY_IS_THERE)
         case "ConnectError" | "ProxyError":
             return failed("network", f"No connection to {host}", _reason(error), secrets=endpoint.secrets)
         case "RemoteProtocolError" if "disconnected" not in str(error) and "closed" not in str(error):
@@ -336,13 +324,25 @@ def _name_in_httpx(error: Exception) -> str:
     return type(error).__name__ if type(error).__module__.partition(".")[0] in {"httpx2", "httpcore2"} else ""
 
 
-def _reason(error: BaseException) -> str:
-    """The innermost cause tells most: a name that does not resolve, a certificate that is not trusted."""
+def _is_nobody_there(endpoint: Endpoint, error: Exception) -> bool:
+    """Whether no program listens at an address of this machine; one far away may just be restarting."""
+    return is_loopback(urlsplit(endpoint.base_url).hostname or "") and isinstance(
+        _innermost(error), ConnectionRefusedError
+    )
+
+
+def _innermost(error: BaseException) -> BaseException:
     for _ in range(8):
         inner = error.__cause__ or error.__context__
+        if isinstance(error, BaseExceptionGroup):
+            inner = error.exceptions[0]
         if inner is None:
             break
         error = inner
-    if isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause tells most: a name that does not resolve, a certificate that is not trusted."""
+    error = _innermost(error)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

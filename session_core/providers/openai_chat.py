@@ -29,6 +29,7 @@ from session_core.providers.openai_common import (
     tool_parameters,
 )
 from session_core.providers.sse import SseEvent
+from session_core.providers.tool_names import ToolNames
 from session_core.vocabulary.frozen import thaw_json
 from session_core.vocabulary.messages import (
     ImagePart,
@@ -92,7 +93,8 @@ class ChatCompletionsProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
         """Ask the model; leaving at any moment closes the connection."""
         body = encoded(build_request(request, self._model_id, self._options))
-        decoder = ChatDecoder(self._endpoint.secrets)
+        names = ToolNames(tool.name for tool in request.tools)
+        decoder = ChatDecoder(self._endpoint.secrets, names=names.ours)
         async with open_stream(self._endpoint, PATH, body) as opened, aclosing(_answer(opened, decoder)) as events:
             yield events
 
@@ -108,7 +110,7 @@ async def _answer(opened: HttpStream | ModelFailed, decoder: ChatDecoder) -> Asy
         with trio.move_on_after(_LAST_WORD_S if decoder.complete else math.inf):
             item = await anext(opened, None)
         if isinstance(item, ModelFailed) and not decoder.complete:
-            yield item
+            yield attrs.evolve(item, usage=decoder.usage)
             return
         for event in decoder.take(item) if isinstance(item, SseEvent) else decoder.finish():
             if isinstance(event, ModelFinished):
@@ -118,11 +120,12 @@ async def _answer(opened: HttpStream | ModelFailed, decoder: ChatDecoder) -> Asy
 
 def build_request(request: ModelRequest, model_id: str, options: ChatOptions) -> dict[str, Any]:
     """Return the body of the call."""
-    body: dict[str, Any] = {"model": model_id, "messages": _messages(request, options), "stream": True}
+    names = ToolNames(tool.name for tool in request.tools)
+    body: dict[str, Any] = {"model": model_id, "messages": _messages(request, options, names), "stream": True}
     if options.include_usage:
         body["stream_options"] = {"include_usage": True}
     if request.tools:
-        body["tools"] = [_tool(spec) for spec in request.tools]
+        body["tools"] = [_tool(spec, names) for spec in request.tools]
     if request.max_output_tokens is not None:
         body[options.max_tokens_field] = request.max_output_tokens
     if options.can_think:
@@ -138,20 +141,20 @@ def build_request(request: ModelRequest, model_id: str, options: ChatOptions) ->
     return body
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _tool(spec: ToolSpec, names: ToolNames) -> dict[str, Any]:
     parameters = tool_parameters(spec.parameters)
     return {
         "type": "function",
-        "function": {"name": spec.name, "description": spec.description, "parameters": parameters},
+        "function": {"name": names.fit(spec.name), "description": spec.description, "parameters": parameters},
     }
 
 
-def _messages(request: ModelRequest, options: ChatOptions) -> list[dict[str, Any]]:
+def _messages(request: ModelRequest, options: ChatOptions, names: ToolNames) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if request.system.strip():
         messages.append({"role": options.system_role, "content": request.system})
     seen: list[UserContent] = []  # images of tool results: only a user may show images here
-    for step in prepare(request.messages):
+    for step in prepare(request.messages, names.fit):
         match step:
             case UserSays():
                 messages.append(_user_message([*seen, *step.parts], options))

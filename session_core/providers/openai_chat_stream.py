@@ -4,8 +4,7 @@ Servers differ in how they send tool calls (in pieces, whole, without index or i
 tell of errors, and whether they send the end mark. None of that needs to be configured.
 """
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -16,6 +15,7 @@ from session_core.providers.openai_common import (
     CALL_COST,
     InOrder,
     TooMuchWaiting,
+    call_arguments,
     count_at,
     cut_off,
     failed_by_error,
@@ -45,14 +45,16 @@ class _Call:
 
 
 class ChatDecoder:
-    """Understands the answers of all servers of this interface."""
+    """Understands the answers of all servers of this interface; `names` tells what we call the tools they know."""
 
-    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+    def __init__(self, secrets: Iterable[Secret] = (), *, names: Mapping[str, str] | None = None) -> None:
         self._secrets = tuple(secrets)
+        self._names = names or {}
         self._parts = InOrder()
         self._calls: list[_Call] = []
         self._chars_of_calls = 0
-        self._usage = Usage()
+        self.usage = Usage()
+        """What the answer has used, as far as it has been told."""
         self._reason = ""
         self._refused = False
         self.ended = False
@@ -85,9 +87,11 @@ class ChatDecoder:
     def _take_chunk(self, chunk: dict[str, Any], *, is_error: bool) -> list[ProviderEvent]:
         if is_error or chunk.get("error") or chunk.get("object") == "error":
             return self._fail(failed_by_error(chunk, self._secrets))
-        if isinstance(chunk.get("usage"), dict):
-            self._usage = _usage(chunk["usage"])
         choice = next((each for each in objects_at(chunk, "choices") if not each.get("index")), {})
+        for told in (chunk.get("usage"), choice.get("usage"), value_at(chunk, "x_groq", "usage")):
+            # Each is a sum so far, and some servers send one without figures at the end.
+            if isinstance(told, dict) and (found := _usage(told)).tokens >= self.usage.tokens:
+                self.usage = found
         if choice.get("error"):
             return self._fail(failed_by_error(choice, self._secrets))
         delta = choice.get("delta") or choice.get("message")
@@ -98,6 +102,8 @@ class ChatDecoder:
             events += self._parts.text(refusal)
         for call in objects_at(delta, "tool_calls"):
             events += self._take_call(call)
+        if isinstance(only := value_at(delta, "function_call"), dict):  # as servers wrote it before there were several
+            events += self._take_call({"index": 0, "function": only})
         self._reason = text_at(choice, "finish_reason") or self._reason
         if self._reason in _FAILED_REASONS:
             return [*events, *self._fail(failed_by_error({"message": f"stopped by {self._reason}"}, self._secrets))]
@@ -116,15 +122,14 @@ class ChatDecoder:
 
     def _take_call(self, delta: dict[str, Any]) -> list[ProviderEvent]:
         name = text_at(delta, "function", "name")
-        arguments = value_at(delta, "function", "arguments")
-        text = json.dumps(arguments) if isinstance(arguments, dict) else arguments if isinstance(arguments, str) else ""
+        text = call_arguments(value_at(delta, "function", "arguments"))
         events: list[ProviderEvent] = []
         number = self._number_of_call(delta, name, text)
         call = self._calls[number]
         if name and not call.name:
             call.name = name
             call.whole = _is_object(text)
-            events += self._parts.open_call(number, name)
+            events += self._parts.open_call(number, self._names.get(name, name))
             text = "".join(call.held) + text
             call.held.clear()
         if call.name:
@@ -165,11 +170,11 @@ class ChatDecoder:
         events += self._parts.finish()
         reason: StopReason = "tool_calls" if self._parts.calls else "end"
         reason = "refused" if self._refused else _STOP_REASONS.get(self._reason, reason)
-        return [*events, ModelFinished(usage=self._usage, stop_reason=reason)]
+        return [*events, ModelFinished(usage=self.usage, stop_reason=reason)]
 
     def _fail(self, failure: ModelFailed) -> list[ProviderEvent]:
         self.ended = True
-        return [failure]
+        return [attrs.evolve(failure, usage=self.usage)]
 
 
 def _is_object(text: str) -> bool:
@@ -177,9 +182,13 @@ def _is_object(text: str) -> bool:
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
+    prompt, output = count_at(usage, "prompt_tokens"), count_at(usage, "completion_tokens")
+    thought = count_at(usage, "completion_tokens_details", "reasoning_tokens")
+    if thought and count_at(usage, "total_tokens") == prompt + output + thought:
+        output += thought  # most servers count it in already
     return usage_from(
-        prompt=count_at(usage, "prompt_tokens"),
+        prompt=prompt,
         cached=count_at(usage, "prompt_tokens_details", "cached_tokens") or count_at(usage, "prompt_cache_hit_tokens"),
         written=count_at(usage, "prompt_tokens_details", "cache_write_tokens"),
-        output=count_at(usage, "completion_tokens"),
+        output=output,
     )

@@ -160,6 +160,11 @@ def objects_at(source: object, *path: str) -> Iterator[dict[str, Any]]:
     return (each for each in found if isinstance(each, dict)) if isinstance(found, list) else iter(())
 
 
+def call_arguments(arguments: object) -> str:
+    """Return the arguments of a call as text; some servers send the object itself."""
+    return json.dumps(arguments) if isinstance(arguments, dict) else arguments if isinstance(arguments, str) else ""
+
+
 def usage_from(*, prompt: int, cached: int, written: int, output: int) -> Usage:
     """Return the usage of an interface that counts cached tokens among those of the prompt."""
     cached = min(cached, prompt)

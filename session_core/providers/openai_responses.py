@@ -6,7 +6,7 @@ back as they came; without them a reasoning model begins to think anew after eac
 """
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from session_core.providers.openai_common import (
     InOrder,
     TooMuchWaiting,
     arguments_text,
+    call_arguments,
     count_at,
     cut_off,
     encoded,
@@ -45,6 +46,7 @@ from session_core.providers.openai_common import (
 )
 from session_core.providers.secrets import Secret
 from session_core.providers.sse import SseEvent
+from session_core.providers.tool_names import ToolNames
 from session_core.vocabulary.frozen import thaw_json
 from session_core.vocabulary.messages import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, Usage
 from session_core.vocabulary.tools import ToolSpec
@@ -84,22 +86,25 @@ class ResponsesProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
         """Ask the model; leaving at any moment closes the connection."""
         body = encoded(build_request(request, self._model_id, self._options))
-        async with stream_answer(self._endpoint, PATH, body, ResponsesDecoder(self._endpoint.secrets)) as events:
+        names = ToolNames(tool.name for tool in request.tools)
+        decoder = ResponsesDecoder(self._endpoint.secrets, names=names.ours)
+        async with stream_answer(self._endpoint, PATH, body, decoder) as events:
             yield events
 
 
 def build_request(request: ModelRequest, model_id: str, options: ResponsesOptions) -> dict[str, Any]:
     """Return the body of the call."""
+    names = ToolNames(tool.name for tool in request.tools)
     body: dict[str, Any] = {
         "model": model_id,
-        "input": list(_input(request, options)),
+        "input": list(_input(request, options, names)),
         "stream": True,
         "store": False,
     }
     if request.system.strip():
         body["instructions"] = request.system
     if request.tools:
-        body["tools"] = [_tool(spec) for spec in request.tools]
+        body["tools"] = [_tool(spec, names) for spec in request.tools]
     if request.max_output_tokens is not None:
         body["max_output_tokens"] = max(_FEWEST_OUTPUT_TOKENS, request.max_output_tokens)
     if options.can_think:
@@ -119,19 +124,19 @@ def build_request(request: ModelRequest, model_id: str, options: ResponsesOption
     return body
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _tool(spec: ToolSpec, names: ToolNames) -> dict[str, Any]:
     parameters = tool_parameters(spec.parameters)
     return {
         "type": "function",
-        "name": spec.name,
+        "name": names.fit(spec.name),
         "description": spec.description,
         "parameters": parameters,
         "strict": False,
     }
 
 
-def _input(request: ModelRequest, options: ResponsesOptions) -> Iterable[dict[str, Any]]:
-    for step in prepare(request.messages):
+def _input(request: ModelRequest, options: ResponsesOptions, names: ToolNames) -> Iterable[dict[str, Any]]:
+    for step in prepare(request.messages, names.fit):
         match step:
             case UserSays():
                 yield {"type": "message", "role": "user", "content": _contents(step.parts, options)}
@@ -187,16 +192,22 @@ def _signature(items: list[dict[str, Any]]) -> str:
 
 
 class ResponsesDecoder:
-    """Understands the events of one answer; those about things we never ask for are passed over."""
+    """Understands the events of one answer; those about things we never ask for are passed over.
 
-    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+    `names` tells what we call the tools the interface knows.
+    """
+
+    def __init__(self, secrets: Iterable[Secret] = (), *, names: Mapping[str, str] | None = None) -> None:
         self._secrets = tuple(secrets)
+        self._names = names or {}
         self._parts = InOrder()
         self._reasoning: list[dict[str, Any]] = []
         self._with_text: set[int] = set()
         self._with_call: set[int] = set()
         self._with_arguments: set[int] = set()
         self._refused = False
+        self.usage = Usage()
+        """What the answer has used, as far as it has been told."""
         self.ended = False
 
     def take(self, event: SseEvent) -> list[ProviderEvent]:
@@ -217,6 +228,8 @@ class ResponsesDecoder:
 
     def _take(self, kind: str, body: dict[str, Any]) -> list[ProviderEvent]:
         place = count_at(body, "output_index")
+        if isinstance(used := value_at(body, "response", "usage"), dict):
+            self.usage = _usage(used)
         match kind:
             case "response.output_text.delta":
                 return self._take_text(place, text_at(body, "delta"))
@@ -229,12 +242,16 @@ class ResponsesDecoder:
                 return self._parts.thinking(text_at(body, "delta"))
             case "response.function_call_arguments.delta":
                 return self._take_arguments(place, text_at(body, "delta"))
+            case "response.function_call_arguments.done" if place not in self._with_arguments:
+                return self._take_arguments(place, call_arguments(body.get("arguments")))
             case "response.output_item.added":
                 return self._open_item(place, value_at(body, "item"))
             case "response.output_item.done":
                 return self._close_item(place, value_at(body, "item"))
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
                 return self._end(kind, value_at(body, "response"))
+            case "response.done":  # what some who copy the interface say for any of these
+                return self._end(f"response.{text_at(body, 'response', 'status')}", value_at(body, "response"))
             case "error" | "response.error":
                 return self._fail(failed_by_error(body, self._secrets))
             case _ if body.get("error"):
@@ -258,7 +275,8 @@ class ResponsesDecoder:
             return []
         self._with_call.add(place)
         self._reasoning.clear()
-        return self._parts.open_call(place, text_at(item, "name"))
+        name = text_at(item, "name")
+        return self._parts.open_call(place, self._names.get(name, name))
 
     def _close_item(self, place: int, item: object) -> list[ProviderEvent]:
         """Take what the whole item holds and its pieces have not told: some servers send no pieces."""
@@ -266,7 +284,7 @@ class ResponsesDecoder:
             case "function_call":
                 events = [] if place in self._with_call else self._open_item(place, item)
                 if place not in self._with_arguments:
-                    events += self._take_arguments(place, text_at(item, "arguments"))
+                    events += self._take_arguments(place, call_arguments(value_at(item, "arguments")))
                 return events + self._parts.end_call(place)
             case "message" if place not in self._with_text:
                 events = []
@@ -285,17 +303,21 @@ class ResponsesDecoder:
             return self._fail(failed_by_error({"error": value_at(response, "error")}, self._secrets))
         if kind == "response.cancelled":
             return self._fail(failed_by_error({"message": "the answer was cancelled on the other side"}, self._secrets))
+        events: list[ProviderEvent] = []
+        if not self._with_text and not self._with_call:  # some servers tell everything at the end only
+            for place, item in enumerate(objects_at(response, "output")):
+                events += [] if text_at(item, "type") == "reasoning" else self._close_item(place, item)
         self.ended = True
-        events = self._parts.finish()
+        events += self._parts.finish()
         reason: StopReason = "refused" if self._refused else "tool_calls" if self._parts.calls else "end"
         if kind == "response.incomplete":
             filtered = text_at(response, "incomplete_details", "reason") == "content_filter"
             reason = "refused" if filtered else "max_tokens"
-        return [*events, ModelFinished(usage=_usage(value_at(response, "usage")), stop_reason=reason)]
+        return [*events, ModelFinished(usage=self.usage, stop_reason=reason)]
 
     def _fail(self, failure: ModelFailed) -> list[ProviderEvent]:
         self.ended = True
-        return [failure]
+        return [attrs.evolve(failure, usage=self.usage)]
 
 
 def _usage(usage: object) -> Usage:

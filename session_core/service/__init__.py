@@ -4,7 +4,10 @@
 - `config`: `ServiceConfig`, where everything has a default
 - `core`: what handlers work with: sessions, starting and ending turns
 - `other_work`: summaries and undos, which are no turns
+- `side_work`: what runs beside turns: commands of extensions, logins, reloads
+- `extensions_seam`: `Extensions`, what handlers need of extensions, and in whose name those act
 - `tool_host`: what a turn does for its tools: files kept for an undo, child sessions
+- `program_gate`: programs that extensions run, judged and confined like commands of a model
 - `family`: which sessions work for which
 - `before`: what extensions may do to a command before it is sent
 - `setup`: a whole coding agent out of a home and a folder

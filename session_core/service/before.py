@@ -4,7 +4,7 @@ from typing import Any, TypeVar, cast
 
 import attrs
 
-from session_core.agent.hooks import Blocked, Hooks, may_change_tree, on_input
+from session_core.agent.hooks import Blocked, Hooks, may_change_tree, may_run_user_command, on_input
 from session_core.errors import Forbidden
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.checks import checked_value
@@ -34,6 +34,10 @@ async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
         case c.EditMessage() | c.SwitchBranch() | c.RestoreToMessage():
             what = type(given).__name__
             _refuse(await may_change_tree(hooks, given.session_id, what, given.message_id or ""))
+        case c.TakeBackUndo():
+            _refuse(await may_change_tree(hooks, given.session_id, "TakeBackUndo", ""))
+        case c.RunShellLine(session_id=session_id, line=line):
+            _refuse(await may_run_user_command(hooks, session_id, line))
         case _:
             pass
     if isinstance(given, _SAYS) and given.text:

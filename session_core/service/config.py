@@ -1,7 +1,8 @@
 """How a service is set up. Everything has a default that works offline with nothing configured."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -19,6 +20,7 @@ from session_core.protocols.standard import NativeToolDriver
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.providers.demo import DemoProvider
+from session_core.service.extensions_seam import Extensions
 from session_core.storage.base import SessionStore
 from session_core.storage.settings import Retention
 from session_core.storage.sqlite import SqliteStore
@@ -27,6 +29,12 @@ from session_core.tools.base import Tool
 from session_core.tools.files import file_tools
 from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Thinking, TurnLimits
 from session_core.vocabulary.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from session_core.service.service import SessionService
+
+Companion = Callable[["SessionService"], Awaitable[None]]
+"""Something that runs beside a service, such as a look at its configuration now and then."""
 
 SYSTEM_PROMPT = "You are a careful assistant that works in the user's project. Use the tools you are given."
 
@@ -64,6 +72,7 @@ class ServiceConfig:
         turn_limits: What one turn of a new session may use.
         rules: What people have said about single tools, paths and commands; `LiveRules` may change meanwhile.
         hooks: Extensions that take part in turns.
+        extensions: What people can have extensions do; without it there is nothing.
         driver: How the model acts within a turn; native tool calling by default.
         checkpoints: Where files are kept before they are changed; without it nothing can be undone.
         standing: Calls that people have allowed for good.
@@ -79,6 +88,7 @@ class ServiceConfig:
         stop_patience_ms: How long a stop waits for the end of what it stopped before it replies.
         retention: What is archived and deleted by itself; nothing by default.
         session_stay_ms: How long a session that nobody uses stays in memory.
+        companions: What runs beside the service for as long as it is open; the end or a failure of one ends nothing.
         wakeups: Whether wake-ups fire; a program that opens a home only to change something leaves them to the next.
         now: The wall clock in milliseconds.
     """
@@ -93,6 +103,7 @@ class ServiceConfig:
     turn_limits: TurnLimits = attrs.field(factory=TurnLimits)
     rules: Sequence[PermissionRule] = ()
     hooks: Hooks = NO_HOOKS
+    extensions: Extensions | None = None
     driver: Driver = attrs.field(factory=NativeToolDriver)
     checkpoints: CheckpointStore | None = None
     standing: StandingGrants = attrs.field(factory=StandingGrants)
@@ -112,6 +123,7 @@ class ServiceConfig:
     stop_patience_ms: int = limits.STOP_PATIENCE_MS
     retention: Retention = attrs.field(factory=Retention)
     session_stay_ms: int = limits.REMEMBERED_SESSIONS_MS
+    companions: tuple["Companion", ...] = ()
     wakeups: bool = True
     now: Callable[[], int] = now_ms
 

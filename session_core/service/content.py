@@ -1,17 +1,22 @@
 """Checking and building what people send: texts, images, names, queue items."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import get_args
 
 import attrs
 
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import ClientId, MessageId, QueueItemId, TurnId, new_id
+from session_core.service.extensions_seam import extension_of
 from session_core.vocabulary.checks import check_for, is_base64
+from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import FilePart, ImagePart, Message, TextPart, UserPart
+from session_core.vocabulary.messages import FilePart, ImagePart, Message, PostedRole, TextPart, UserPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, SandboxPolicy, TurnLimits
+from session_core.wire.codec import encode
 from session_core.wire.json_schema import fault_of_schema
+from session_core.wire.strict_json import find_fault
 
 
 def checked_text(text: str, field: str = "text", *, longest: int = limits.MAX_TEXT_CHARS) -> str:
@@ -134,20 +139,69 @@ def text_parts(text: str) -> tuple[UserPart, ...]:
     return (TextPart(text=text),)
 
 
-def user_message(parts: tuple[UserPart, ...], parent_id: MessageId | None, turn_id: TurnId | None, now: int) -> Message:
-    """Make a user message."""
+def checked_json(given: JsonObject, field: str, *, longest: int) -> JsonObject:
+    """Return open JSON that everybody can be sent, and that is not too long."""
+    if (fault := find_fault(given, limits.MAX_OPEN_JSON_DEPTH)) is not None:
+        msg = f"{field}{fault.path}: {fault.reason}"
+        raise InvalidInput(msg, field=field)
+    if (size := len(encode(given))) > longest:
+        msg = f"{field} has {size:,} bytes; the limit is {longest:,}"
+        raise InvalidInput(msg, field=field)
+    return given
+
+
+def checked_ui(ui: Collection[UiKind]) -> tuple[UiKind, ...]:
+    """Return what a frontend can show and ask for extensions, in the usual order."""
+    known: tuple[UiKind, ...] = get_args(UiKind)
+    if isinstance(ui, str) or not all(kind in known for kind in ui):
+        msg = f"ui must be a set of: {', '.join(known)}"
+        raise InvalidInput(msg, field="ui")
+    return tuple(kind for kind in known if kind in ui)
+
+
+def user_message(
+    parts: tuple[UserPart, ...],
+    parent_id: MessageId | None,
+    turn_id: TurnId | None,
+    now: int,
+    *,
+    role: PostedRole = "user",
+    source: str | None = None,
+) -> Message:
+    """Make a message of a user, or one that is posted in the name of somebody else."""
     return Message(
         message_id=MessageId(new_id("msg")),
         parent_id=parent_id,
-        role="user",
+        role=role,
         parts=parts,
         created_at=now,
         turn_id=turn_id,
+        source=source,
     )
 
 
-def queue_item(parts: tuple[UserPart, ...], deliver_as: DeliverAs, now: int, client_id: ClientId | None) -> QueueItem:
+def queue_item(
+    parts: tuple[UserPart, ...],
+    deliver_as: DeliverAs,
+    now: int,
+    client_id: ClientId | None,
+    *,
+    role: PostedRole = "user",
+    quiet: bool = False,
+) -> QueueItem:
     """Make a message that waits."""
     return QueueItem(
-        item_id=QueueItemId(new_id("item")), parts=parts, deliver_as=deliver_as, queued_at=now, client_id=client_id
+        item_id=QueueItemId(new_id("item")),
+        parts=parts,
+        deliver_as=deliver_as,
+        queued_at=now,
+        client_id=client_id,
+        role=role,
+        source=extension_of(client_id),
+        quiet=quiet,
     )
+
+
+def wants_turn(queue: Sequence[QueueItem]) -> bool:
+    """Tell whether something waits that nothing but a turn would deliver."""
+    return any(item.deliver_as != "next_turn" and not item.quiet for item in queue)

@@ -25,9 +25,11 @@ from session_core.errors import Conflict, NotFound, ReadOnly, StorageFailed, Sto
 from session_core.ids import CallId, ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
 from session_core.service.config import ServiceConfig
 from session_core.service.content import queue_item, text_parts, user_message
+from session_core.service.extensions_seam import extension_of
 from session_core.service.family import Family
 from session_core.service.mailbox import Mailbox
 from session_core.service.residents import Residents
+from session_core.service.side_work import SideWorks
 from session_core.service.tool_host import TurnHost, kept_as
 from session_core.service.wakeups import WakeupClock
 from session_core.session.desk import TurnDesk, message_from_queue
@@ -79,6 +81,7 @@ class ServiceCore:
         self.residents = Residents(self.ledger, stay_ms=config.session_stay_ms, is_wanted=self._is_wanted)
         self.sessions = self.residents.sessions
         self.family = Family(self.ledger.fleet, self.sessions)
+        self.side = SideWorks(nursery)
         self.agent = Agent(
             models=Models(providers=config.models, infos=config.model_infos),
             tools={tool.spec.name: tool for tool in config.tools},
@@ -117,7 +120,8 @@ class ServiceCore:
     def _is_wanted(self, session_id: SessionId) -> bool:
         """Whether a command waits for a session, or something runs for it that a stop must find."""
         jobs = self.config.jobs.list(session_id) if self.config.jobs is not None else ()
-        return any(job.state == "running" for job in jobs) or any(
+        busy = bool(self.side.of(session_id)) or any(job.state == "running" for job in jobs)
+        return busy or any(
             getattr(request.command, "session_id", None) == session_id for request in self.waiting_commands()
         )
 
@@ -202,6 +206,8 @@ class ServiceCore:
     def remove_session(self, session: Session, by: ClientId | None) -> None:
         """Remove a session that is at rest, with everything that is kept of it."""
         session_id = session.state.session_id
+        self.side.stop(session_id)
+        self.agent.active.forget(session_id)
         for wakeup in session.state.wakeups:
             self.wakeups.disarm(wakeup.wakeup_id)
         session.record(ev.SessionDeleted(), by)
@@ -258,7 +264,7 @@ class ServiceCore:
         message_id = None
         if parts:
             parent = after if branch else session.state.head
-            message = user_message(parts, parent, work.turn_id, session.now())
+            message = user_message(parts, parent, work.turn_id, session.now(), source=extension_of(by))
             session.record(ev.MessageAdded(message=message), by)
             message_id = message.message_id
         if branch:
@@ -287,6 +293,12 @@ class ServiceCore:
         for item in session.state.queue:
             session.record(message_from_queue(session.state, item, turn_id, session.now()), item.client_id)
 
+    def deliver_quiet(self, session: Session) -> None:
+        """Let waiting messages that need no turn join the conversation of a session at rest."""
+        for item in session.state.queue:
+            if item.quiet:
+                session.record(message_from_queue(session.state, item, None, session.now()), item.client_id)
+
     async def _run_turn(self, session: Session, work: Work) -> None:
         error: str | None = None
         try:
@@ -312,7 +324,7 @@ class ServiceCore:
             session,
             work,
             approval_timeout_ms=self.config.approval_timeout_ms,
-            asks_at=lambda: self.family.foremost(session),
+            lineage=lambda: self.family.lineage(session),
         )
 
     def after_work(self, session: Session, work: Work) -> None:
@@ -321,8 +333,12 @@ class ServiceCore:
             call()
         if self.store.failure is not None:
             return
-        if work.restart and not session.closing and session.work is None:
+        if session.closing or session.work is not None:
+            return
+        if work.restart:
             self.start_turn(session, None)
+        else:
+            self.deliver_quiet(session)
 
     @staticmethod
     def status_after(work: Work, error: str | None) -> TurnStatus:

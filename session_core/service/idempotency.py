@@ -14,7 +14,7 @@ from session_core.service.content import check_encodable
 from session_core.service.core import Later
 from session_core.storage.base import StoredReply
 from session_core.vocabulary.commands import CommandRequest
-from session_core.vocabulary.replies import AnswerReply, DialogReply, QueueReply, StopOutcome
+from session_core.vocabulary.replies import AnswerReply, DialogReply, QueueReply, RunCommandReply, StopOutcome
 
 _Key = tuple[ClientId, str]
 
@@ -96,7 +96,7 @@ class RememberedReplies:
             )
 
 
-QUOTING = (QueueReply, StopOutcome, DialogReply, AnswerReply)
+QUOTING = (QueueReply, StopOutcome, DialogReply, AnswerReply, RunCommandReply)
 """Replies that repeat what people have said: they are deleted with their session, unlike those that only name ids."""
 
 

@@ -9,6 +9,7 @@ from session_core.agent.compaction import Summary, SummaryFailed, summary_messag
 from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.model_call import shown
 from session_core.ids import ClientId, TurnId, new_id
+from session_core.service.content import wants_turn
 from session_core.service.core import ServiceCore
 from session_core.session.session import Session, Work
 from session_core.vocabulary import events as ev
@@ -42,7 +43,6 @@ async def _run_compaction(core: ServiceCore, session: Session, work: Work) -> No
         if summary is None or work.stop_requested:
             session.record(ev.CompactionFinished(status=core.status_after(work, error), error=error))
         else:
-            session.record(ev.UsageRecorded(model=summary.model, source="compaction", usage=summary.usage))
             message = summary_message(summary, session.state.head, session.now())
             session.record(ev.CompactionFinished(status="completed", summary=message))
         _end(core, session, work)
@@ -69,6 +69,6 @@ async def _run_restore(core: ServiceCore, session: Session, work: Work, restore:
 
 def _end(core: ServiceCore, session: Session, work: Work) -> None:
     """Let the session go on with what was sent meanwhile: nothing else would deliver it."""
-    if not work.stop_requested and any(item.deliver_as != "next_turn" for item in session.state.queue):
+    if not work.stop_requested and wants_turn(session.state.queue):
         work.restart = True
     core.after_work(session, work)

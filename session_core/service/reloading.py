@@ -5,7 +5,7 @@ limits are those of sessions created from then on. A file that cannot be used ch
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -13,15 +13,17 @@ import attrs
 
 from session_core.config.load import load_config, trusted_project
 from session_core.config.problems import ConfigInvalid, ConfigProblem
-from session_core.config.rules import LiveRules, PermissionRule
+from session_core.config.rules import LiveRules
 from session_core.config.toml_files import CONFIG_FILE, PROJECT_FOLDER
 from session_core.config.values import Config
 from session_core.config.watch import LOOK_EVERY_S, ConfigChange, ConfigWatcher
 from session_core.errors import InvalidInput
+from session_core.limits import MAX_ERROR_CHARS
 from session_core.providers.choose import default_model
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
-from session_core.service.setup import Setup
+from session_core.service.setup import Setup, rules_of
+from session_core.vocabulary.work_events import ConfigurationChanged
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +34,21 @@ _KEPT: Final = (
 )
 
 
+_LIMITS: Final = {
+    "limits.steps": "steps",
+    "limits.tokens": "tokens",
+    "limits.cost": "cost_micros",
+    "limits.seconds": "time_ms",
+}
+"""Settings and the fields of `TurnLimits` that they are."""
+
+
 def log_change(change: ConfigChange) -> None:
     """Write a change into the log."""
     for problem in change.problems:
         log.warning("the changed configuration is not used: %s", problem.sentence)
+    for problem in change.warnings:
+        log.warning("%s", problem.sentence)
     if change.changed:
         log.info("the configuration was changed: %s", ", ".join(change.changed))
     if change.needs_restart:
@@ -55,7 +68,8 @@ async def follow_config(
         setup: What the service was opened with.
         service: The service.
         every_s: How often to look.
-        tell: Gets each change after it was taken over, and what is wrong with those that were not.
+        tell: Gets each change after it was taken over, and what is wrong with those that were not. Whoever follows the
+            list of sessions gets it too, as `ConfigurationChanged`.
     """
     load = _Loading(setup)
     place = setup.place
@@ -65,7 +79,18 @@ async def follow_config(
         place.home / _TRUST_FILE,
     )
     async for change in ConfigWatcher(load, files, setup.settings, every_s=every_s):
-        tell(change if change.config is None else await _take_over(setup, service, change, change.config))
+        taken = change if change.config is None else await _take_over(setup, service, change, change.config)
+        service.tell(_as_event(taken))
+        tell(taken)
+
+
+def _as_event(change: ConfigChange) -> ConfigurationChanged:
+    return ConfigurationChanged(
+        changed=change.changed,
+        needs_restart=change.needs_restart,
+        problems=tuple(each.sentence[:MAX_ERROR_CHARS] for each in change.problems),
+        warnings=tuple(each.sentence[:MAX_ERROR_CHARS] for each in change.warnings),
+    )
 
 
 class _Loading:
@@ -89,7 +114,8 @@ class _Loading:
 async def _take_over(setup: Setup, service: SessionService, change: ConfigChange, config: Config) -> ConfigChange:
     rules = setup.service.rules
     assert isinstance(rules, LiveRules)  # `open_setup` made it
-    rules.replace((*config.permissions, *_for_disabled(config)))
+    rules.replace(rules_of(config))
+    setup.offered.config = config
     model: str | None = None
     if "model" in change.changed:
         try:
@@ -101,20 +127,19 @@ async def _take_over(setup: Setup, service: SessionService, change: ConfigChange
             model = None
             change = attrs.evolve(change, needs_restart=("model", *change.needs_restart))
 
-    def with_defaults(now: ServiceConfig) -> ServiceConfig:
-        return attrs.evolve(
-            now,
-            default_model=model if model in now.models else now.default_model,
-            permission_tier=config.permission_tier,
-            sandbox=config.sandbox,
-            thinking=config.thinking,
-            turn_limits=config.limits,
-        )
-
-    service.change_defaults(with_defaults)
+    service.change_defaults(lambda now: _with_defaults(now, config, change.changed, model))
     return change
 
 
-def _for_disabled(config: Config) -> Iterator[PermissionRule]:
-    """Refuse tools that are on offer still, since the models have been told of them."""
-    return (PermissionRule(decision="deny", tool=name) for name in config.disabled_tools)
+def _with_defaults(now: ServiceConfig, config: Config, changed: Collection[str], model: str | None) -> ServiceConfig:
+    """Take over what has changed, and only that: the rest may come from whoever opened the service."""
+    limits = {field: getattr(config.limits, field) for key, field in _LIMITS.items() if key in changed}
+    sandbox = {key.partition(".")[2] for key in changed if key.startswith("sandbox.")}
+    return attrs.evolve(
+        now,
+        default_model=model if model in now.models else now.default_model,
+        permission_tier=config.permission_tier if "permission_tier" in changed else now.permission_tier,
+        sandbox=attrs.evolve(now.sandbox, **{field: getattr(config.sandbox, field) for field in sandbox}),
+        thinking=config.thinking if "thinking" in changed else now.thinking,
+        turn_limits=attrs.evolve(now.turn_limits, **limits),
+    )

@@ -17,6 +17,7 @@ from session_core.session.ledger import Ledger
 from session_core.session.restore import needs_memory, restore
 from session_core.session.session import Session
 from session_core.session.state import SessionState
+from session_core.vocabulary import events as ev
 
 
 class Residents:
@@ -67,6 +68,8 @@ class Residents:
         session.left_at = stored.events[-1].at if stored is not None and stored.events else 0
         self._ledger.stream.open_session(session_id, sseq=state.sseq)
         self.add(session)
+        for display in state.displays:  # whoever showed it is gone, or the session would not have left memory
+            session.record(ev.ExtensionDisplayed(extension=display.extension))
 
     def drop_if_damaged(self, session_id: SessionId) -> None:
         """Forget a session that could not be read and was not deleted after all."""
@@ -113,6 +116,7 @@ class Residents:
         return (
             session.used_at + self._stay_ms <= session.now()
             and session.work is None
+            and not session.state.displays
             and not session.closing
             and summary is not None
             and not needs_memory(summary)

@@ -1,7 +1,7 @@
 """`SessionService`: the way in. Commands go through the mailbox in order, stop and answers go beside it."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, cast
 
@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.hooks import NO_HOOKS
 from session_core.errors import (
     Conflict,
@@ -24,9 +25,10 @@ from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
 from session_core.service import retention
 from session_core.service.acknowledging import Acknowledger, Durable
 from session_core.service.before import SeenRequest, ask_hooks
-from session_core.service.config import ServiceConfig
-from session_core.service.content import checked_client_id
+from session_core.service.config import Companion, ServiceConfig
+from session_core.service.content import checked_client_id, checked_ui
 from session_core.service.core import Caller, Later, ServiceCore
+from session_core.service.extensions_seam import extension_of
 from session_core.service.feed import Feed
 from session_core.service.handlers import HANDLERS
 from session_core.service.idempotency import RememberedReplies
@@ -37,6 +39,7 @@ from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.checks import check_for, describe
 from session_core.vocabulary.commands import Command, CommandRequest, DeleteSession, RequestStop
+from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.methods import SessionMethods
 from session_core.vocabulary.replies import WaitForTurnReply
 from session_core.vocabulary.sessions import ClientPresence, ClientRole
@@ -67,6 +70,11 @@ class SessionService(SessionMethods):
         self._acknowledger = Acknowledger(core.store, lambda: core.stream.seq)
         self._mailbox = Mailbox(self._perform, capacity=core.config.mailbox_capacity, hold=self._hold)
         core.attach_mailbox(self._mailbox)
+
+    @property
+    def core(self) -> ServiceCore:
+        """The inside of the service, for those parts of it that are made beside it."""
+        return self._core
 
     async def execute(
         self, command: Command[R], *, idempotency_key: str | None = None, client_id: ClientId = LOCAL_CLIENT
@@ -138,6 +146,16 @@ class SessionService(SessionMethods):
         ):
             await nursery.start(part)
         nursery.start_soon(retention.run, self, core.config.retention, core.config.now)
+        for companion in core.config.companions:
+            nursery.start_soon(self._accompany, companion)
+
+    async def _accompany(self, companion: Companion) -> None:
+        try:
+            await companion(self)
+        except FOREIGN_FAULTS as bug:
+            if passes_through(bug):
+                raise
+            log.exception("something that ran beside the service failed; the service goes on without it")
 
     @staticmethod
     async def _wait(later: Later, command: Command[Any]) -> object:
@@ -242,6 +260,11 @@ class SessionService(SessionMethods):
         config.check()
         self._core.config = config
 
+    def tell(self, event: ev.ConfigurationChanged | ev.ExtensionChanged | ev.ExtensionRemoved) -> None:
+        """Tell everybody who follows the list of sessions that settings or extensions have changed."""
+        if not self._core.stream.closed:
+            self._core.ledger.enter(None, event)
+
     def statistics(self) -> ServiceStatistics:
         """Return the counts of this moment."""
         core = self._core
@@ -258,17 +281,23 @@ class SessionService(SessionMethods):
     # --- clients ------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def attach(self, client_id: str, *, role: ClientRole = "participant") -> Generator["AttachedClient"]:
-        """Act under a name: everything done through the yielded client says who did it. Observers may only watch."""
+    def attach(
+        self, client_id: str, *, role: ClientRole = "participant", ui: Collection[UiKind] = frozenset()
+    ) -> Generator["AttachedClient"]:
+        """Act under a name: everything done through the yielded client says who did it. Observers may only watch.
+
+        `ui` is what it can show and ask for extensions.
+        """
         name = checked_client_id(client_id)
         if not check_for(ClientRole)(role):
             msg = f"role must be {describe(ClientRole)}, not {role!r}"
             raise InvalidInput(msg, field="role")
-        if name in self._clients or name in {LOCAL_CLIENT, retention.CLIENT}:
+        kinds = checked_ui(ui)
+        if name in self._clients or name in {LOCAL_CLIENT, retention.CLIENT} or extension_of(name) is not None:
             msg = f"a client called {name!r} is already attached"
             raise Conflict(msg, field="client_id")
         self._refuse_if_closed()
-        self._core.ledger.enter(None, ev.ClientAttached(client_id=name, role=role))
+        self._core.ledger.enter(None, ev.ClientAttached(client_id=name, role=role, ui=kinds))
         try:
             yield AttachedClient(self, name)
         finally:

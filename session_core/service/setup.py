@@ -4,30 +4,29 @@
 to be closed again at the end. What a project's files say counts only if a person has trusted them as they are.
 """
 
-import os
-import platform
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 import trio
 
-from session_core.agent.instructions import MAX_INSTRUCTION_BYTES, collect_instructions, project_root
-from session_core.agent.prompt import Environment, build_system_prompt, read_git_branch
-from session_core.agent.skills import discover_skills
 from session_core.agent.standing import StandingGrants
 from session_core.checkpoints.store import CheckpointStore
 from session_core.config.load import load_config, trusted_project
-from session_core.config.rules import LiveRules
+from session_core.config.rules import LiveRules, PermissionRule
+from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
+from session_core.confine.guarding import clear_stand_ins
 from session_core.confine.seccomp import write_filter
+from session_core.confine.secrets import home_folders
 from session_core.confine.trust import Fingerprint, TooMuchToTrust, fingerprint
 from session_core.confine.workspace import Workspace, WorkspaceRefused
-from session_core.mcp.client import McpServers, open_mcp_servers
+from session_core.ids import SessionId
 from session_core.mcp.config import McpConfig, load_mcp_config
+from session_core.mcp.nothing import NoServers
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.providers.choose import (
@@ -40,7 +39,12 @@ from session_core.providers.choose import (
 )
 from session_core.providers.demo import DemoProvider
 from session_core.providers.endpoint import Endpoint
+from session_core.sep.names import Mode
+from session_core.sep.places import holds_any, places_of
 from session_core.service.config import ServiceConfig
+from session_core.service.guide import Guide
+from session_core.service.place import Place as Place
+from session_core.service.place import surroundings as surroundings
 from session_core.storage.base import SessionStore
 from session_core.storage.home import prepare_home
 from session_core.storage.memory import MemoryStore
@@ -50,26 +54,19 @@ from session_core.tools.confined import ShellSetup
 from session_core.tools.files import coding_file_tools, file_tools
 from session_core.tools.job_tools import shell_tools
 from session_core.tools.plan import Plan
-from session_core.tools.skills import Skill, SkillTool
+from session_core.tools.skills import SkillTool
 from session_core.tools.task import Task
 from session_core.tools.web_fetch import WebFetch
-from session_core.vocabulary.sessions import Settings
-from session_core.vocabulary.tools import ToolSpec
+
+if TYPE_CHECKING:
+    from session_core.mcp.client import McpServers
+    from session_core.sep.host import ExtensionHost
+    from session_core.service.service import SessionService
 
 MCP_FILE: Final = "mcp.json"
 CHECKPOINTS: Final = "checkpoints"
 OUTPUTS: Final = "outputs"
 ALLOWED_FILE: Final = "allowed.json"
-
-
-@attrs.frozen(kw_only=True)
-class Place:
-    """Where an agent works: the home, the folder, and the variables; `keeps` says whether anything is written there."""
-
-    home: Path
-    folder: str
-    environ: Mapping[str, str] = attrs.field(repr=False)  # keys are in there
-    keeps: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -82,6 +79,8 @@ class Setup:
         picked: The model of new sessions, and why it is that one.
         remarks: Sentences for people.
         mcp: The MCP servers.
+        offered: Their tools, without those that are switched off.
+        extensions: The extensions; None if they are not to be used, or if there are none.
         place, flags: What it was made from, to be read again when it changes (`follow_config`).
     """
 
@@ -89,9 +88,11 @@ class Setup:
     settings: Config
     picked: PickedModel
     remarks: tuple[str, ...]
-    mcp: McpServers
+    mcp: "McpServers"
+    offered: "Offered"
     place: Place
     flags: Mapping[str, object]
+    extensions: "ExtensionHost | None" = None
 
 
 @asynccontextmanager
@@ -101,14 +102,18 @@ async def open_setup(
     flags: Mapping[str, object] | None = None,
     store: SessionStore | None = None,
     wait_for_mcp: bool = False,
+    mode: Mode = "headless",
 ) -> AsyncGenerator[Setup]:
     """Set an agent up for the length of the block.
+
+    A service that is opened with it takes over changes of the configuration by itself.
 
     Args:
         place: Where it works.
         flags: Settings that come before those of any file.
         store: Where sessions are kept.
         wait_for_mcp: Wait until every MCP server is ready or has failed; else their tools come when they come.
+        mode: What kind of frontend there is, as extensions are told.
 
     Raises:
         ConfigInvalid: Something in the configuration is wrong.
@@ -124,22 +129,23 @@ async def open_setup(
         mcp, problems = await _open_mcp(stack, place, config, trust)
         if wait_for_mcp:
             await mcp.until_settled()
-        guide = _Guide(place=place, config=config)
+        guide = Guide(place=place, config=config)
         kept = await trio.to_thread.run_sync(_kept, place)
         tools = _tools(place, jobs, guide, kept.filter_file, demo=picked.name == DEMO)
+        offered = Offered(mcp, config)
         service = ServiceConfig(
             models=models,
             model_infos=infos,
             default_model=picked.name,
-            tools=tuple(tool for tool in tools if tool.spec.name not in config.disabled_tools),
-            tool_sources=(mcp,),
+            tools=tuple(tool for tool in tools if not is_disabled(config, tool.spec.name)),
+            tool_sources=(offered,),
             system_prompt=guide.system_prompt,
             cwd=place.folder,
             permission_tier=config.permission_tier,
             sandbox=config.sandbox,
             thinking=config.thinking,
             turn_limits=config.limits,
-            rules=LiveRules(config.permissions),
+            rules=LiveRules(rules_of(config)),
             compact_at=config.compaction_threshold,
             checkpoints=kept.checkpoints,
             standing=kept.standing,
@@ -150,21 +156,41 @@ async def open_setup(
             retention=config.retention,
         )
         remarks = tuple(filter(None, (*config.remarks, *problems, *_about_trust(place, trusted=trust is not None))))
-        yield Setup(
+        setup = Setup(
             service=service,
             settings=config,
             picked=picked,
             remarks=remarks,
             mcp=mcp,
+            offered=offered,
             place=place,
             flags=dict(flags or {}),
         )
+        service = attrs.evolve(service, companions=(partial(_follow, setup),))
+        host: ExtensionHost | None = None
+        if config.extensions and await trio.to_thread.run_sync(_has_extensions, place):
+            from session_core.service.extension_setup import host_of, join_extensions
+
+            service = await join_extensions(service, place, config, mode)
+            host = host_of(service)
+        yield attrs.evolve(setup, service=service, extensions=host)
+
+
+async def _follow(setup: Setup, service: "SessionService") -> None:
+    from session_core.service.reloading import follow_config
+
+    await follow_config(setup, service)
 
 
 def _load(place: Place, flags: dict[str, object]) -> tuple[Fingerprint | None, Config]:
     folder = Path(place.folder)
     trust = trusted_project(place.home, folder)
     return trust, load_config(place.home, folder, place.environ, flags, trust=trust)
+
+
+def _has_extensions(place: Place) -> bool:
+    """Tell whether any could be started; all that runs them is imported only then."""
+    return holds_any(places_of(place.home, Path(place.folder), place.environ, trusted=False))
 
 
 def _about_trust(place: Place, *, trusted: bool) -> Iterator[str]:
@@ -206,9 +232,7 @@ def _models(
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _tools(
-    place: Place, jobs: BackgroundJobs, guide: "_Guide", filter_file: str | None, *, demo: bool
-) -> Iterator[Tool]:
+def _tools(place: Place, jobs: BackgroundJobs, guide: Guide, filter_file: str | None, *, demo: bool) -> Iterator[Tool]:
     shell = ShellSetup(hidden=(str(place.home),), filter_file=filter_file, environment=place.environ)
     yield from coding_file_tools()
     yield from shell_tools(jobs, shell)
@@ -217,9 +241,27 @@ def _tools(
         yield from file_tools()  # the demo's script calls these
 
 
+class Offered:
+    """The tools of MCP servers that are not switched off; which ones those are can change."""
+
+    def __init__(self, mcp: "McpServers", config: Config) -> None:
+        self._mcp = mcp
+        self.config = config
+
+    def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
+        """Return those there are right now."""
+        return tuple(tool for tool in self._mcp.tools() if not is_disabled(self.config, tool.spec.name))
+
+
+def rules_of(config: Config) -> Iterable[PermissionRule]:
+    """Return all rules, with one that denies for each tool that is switched off: a model may know of it still."""
+    disabled = (PermissionRule(decision="deny", tool=name) for name in config.disabled_tools)
+    return (*config.permissions, *disabled)
+
+
 async def _open_mcp(
     stack: AsyncExitStack, place: Place, config: Config, trust: Fingerprint | None
-) -> tuple[McpServers, list[str]]:
+) -> tuple["McpServers", list[str]]:
     def load() -> McpConfig:
         return load_mcp_config(
             folder=place.folder,
@@ -230,8 +272,12 @@ async def _open_mcp(
         )
 
     found = await trio.to_thread.run_sync(load)
-    servers = await stack.enter_async_context(open_mcp_servers(found.servers))
-    return servers, [str(problem) for problem in found.problems]
+    problems = [str(problem) for problem in found.problems]
+    if not found.servers:
+        return cast("McpServers", NoServers()), problems
+    from session_core.mcp.client import open_mcp_servers
+
+    return await stack.enter_async_context(open_mcp_servers(found.servers)), problems
 
 
 @attrs.frozen
@@ -243,7 +289,8 @@ class _Kept:
 
 
 def _kept(place: Place) -> _Kept:
-    """Prepare what is kept in the home beside the sessions."""
+    """Prepare what is kept in the home beside the sessions; the folder is rid of what killed runs left there."""
+    clear_stand_ins(place.folder, home_folders())
     if not place.keeps:
         return _Kept()
     prepare_home(place.home)
@@ -255,79 +302,3 @@ def _kept(place: Place) -> _Kept:
         str(outputs),
         write_filter(place.home),
     )
-
-
-# --- what the model is told -------------------------------------------------------------------------------------------
-
-
-@attrs.frozen(kw_only=True)
-class _Guide:
-    """Makes the system prompt of each turn, from the files as they are then."""
-
-    place: Place
-    config: Config
-
-    @property
-    def _user(self) -> Path:
-        return Path(self.place.environ.get("HOME") or Path.home())
-
-    def skills_in(self, folder: str) -> tuple[Skill, ...]:
-        """The skills of sessions that work in a folder: those of its project only if it is trusted as it is now."""
-        trust = trusted_project(self.place.home, Path(os.path.realpath(folder)))
-        return self._skills(folder, trusted=trust is not None)
-
-    def _skills(self, folder: str, *, trusted: bool) -> tuple[Skill, ...]:
-        own = str(self._user / ".agents" / "skills")
-        return discover_skills(folder, trusted=trusted, user_folder=own, more_folders=self.config.skill_paths).skills
-
-    async def system_prompt(self, settings: Settings, tools: tuple[ToolSpec, ...]) -> str:
-        return await trio.to_thread.run_sync(self._make, settings, tools)
-
-    def _make(self, settings: Settings, tools: tuple[ToolSpec, ...]) -> str:
-        folder, user = settings.cwd, self._user
-        trust = self._trusted_folders(folder, user)
-        prompt = self._from_files(settings, tools, user, trust)
-        if trust and trust != self._trusted_folders(folder, user):
-            # Something changed between the look at the files and their reading: who knows what was read.
-            return self._from_files(settings, tools, user, {})
-        return prompt
-
-    def _trusted_folders(self, folder: str, user: Path) -> dict[str, Fingerprint]:
-        """This folder and those above it in the same project, as far as a person has trusted each as it is now."""
-        here, top = Path(os.path.realpath(folder)), Path(project_root(folder, home=str(user)))
-        within = [each for each in (here, *here.parents) if each.is_relative_to(top)]
-        return {str(each): trust for each in within if (trust := trusted_project(self.place.home, each)) is not None}
-
-    def _from_files(
-        self, settings: Settings, tools: tuple[ToolSpec, ...], user: Path, trust: Mapping[str, Fingerprint]
-    ) -> str:
-        folder = settings.cwd
-        skills = self._skills(folder, trusted=os.path.realpath(folder) in trust)
-        collected = collect_instructions(
-            folder, trusted=bool(trust), user_file=str(user / ".agents" / "AGENTS.md"), home=str(user)
-        )
-        # Trust in a folder says nothing about the files above it, nor about what its links lead to elsewhere.
-        counting = [each for each in collected.texts if each.source == "user" or _is_covered(each.path, trust)]
-        environment = Environment(
-            cwd=folder,
-            platform=platform.system(),
-            date=datetime.now(UTC).astimezone().date().isoformat(),
-            git_branch=read_git_branch(folder),
-        )
-        return build_system_prompt(environment, instructions=counting, skills=skills, tools=tools)
-
-
-def _is_covered(path: str, trust: Mapping[str, Fingerprint]) -> bool:
-    folder, name = os.path.split(path)
-    if folder not in trust:
-        return False
-    try:
-        content = Workspace(folder, read_only=True).read(name, max_bytes=MAX_INSTRUCTION_BYTES * 200)
-    except (WorkspaceRefused, OSError):
-        return False
-    return trust[folder].covers(name, content.data)
-
-
-def surroundings(home: Path, folder: str, *, keeps: bool = True) -> Place:
-    """Return a place in the environment of this process."""
-    return Place(home=home, folder=folder, environ=dict(os.environ), keeps=keeps)

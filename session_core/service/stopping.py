@@ -4,7 +4,7 @@ Rules:
 1. A stop acts in the step in which it is called: the flag (the reason) is set and the scope (the force) cancelled
    before anything is awaited, whatever waits in the mailbox.
 2. It acts on the session that was named and the helpers its turn waits for, with `subtree` and `session` on all its
-   child sessions, and on nobody else.
+   child sessions, and on nobody else. Commands of extensions that run for these sessions end with it.
    `session` also cancels wake-ups and ends commands in the background.
 3. Messages already sent but not yet handled when the stop comes do not start anything: they wait in the queue.
 4. The outcome tells the truth: what ended, what survived, and whether something has not let go in time.
@@ -21,7 +21,16 @@ from session_core.vocabulary import commands as c
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.sessions import QueueItem, StoppedKind, StoppedWork
 
-STARTS_WORK = (c.SendUserMessage, c.StartTurnIfIdle, c.EditMessage, c.ResumeSession, c.CompactContext)
+STARTS_WORK = (
+    c.SendUserMessage,
+    c.StartTurnIfIdle,
+    c.RunShellLine,
+    c.EditMessage,
+    c.ResumeSession,
+    c.CompactContext,
+    c.RunCommand,
+    c.LoginToProvider,
+)
 
 
 def stop(core: ServiceCore, command: c.RequestStop, caller: Caller) -> Later:
@@ -40,13 +49,16 @@ class _Stop:
         below = core.family.helpers(self._session) if command.scope == "turn" else self._children
         self._targets = [self._session, *below]
         self._jobs = core.config.jobs
-        self._before = [work for target in self._targets for work in _running(target)]
-        self._works = [target.work for target in self._targets if target.work is not None]
+        self._side = core.side
+        self._before = [work for target in self._targets for work in self._running(target)]
+        self._ended = [target.work.ended for target in self._targets if target.work is not None]
+        self._ended += [work.ended for target in self._targets for work in core.side.of(target.state.session_id)]
         self._withheld = _withhold(core, self._targets)
         self._returned = _return_queue(self._targets, command, caller)
         for target in self._targets:
             for elsewhere, approval in core.family.asked_for(target):
                 elsewhere.resolve_approval(approval.request_id, "deny", "stopped", caller.client_id)
+            core.side.stop(target.state.session_id)
             if not target.request_stop(command.scope, caller.client_id):
                 target.close_requests("stopped", caller.client_id)
             if command.scope == "session":
@@ -60,23 +72,25 @@ class _Stop:
         """Wait for the end of what was stopped, as long as patience lasts, and tell the truth."""
         await trio.lowlevel.checkpoint()
         with trio.move_on_after(self._patience_ms / 1000):
-            for work in self._works:
-                await work.ended.wait()
+            for ended in self._ended:
+                await ended.wait()
             if self._command.scope == "session" and self._jobs is not None:
                 for target in self._targets:
                     await self._jobs.stop_session(target.state.session_id)
         still_there = {
-            each for target in self._targets for each in (*_running(target), *_wakeups(target), *self._jobs_of(target))
+            each
+            for target in self._targets
+            for each in (*self._running(target), *_wakeups(target), *self._jobs_of(target))
         }
-        ended = tuple(each for each in self._before if each not in still_there)
-        stuck = any(not work.ended.is_set() for work in self._works) or (
+        gone = tuple(each for each in self._before if each not in still_there)
+        stuck = any(not ended.is_set() for ended in self._ended) or (
             self._command.scope == "session" and any(map(self._jobs_of, self._targets))
         )
         return r.StopOutcome(
             session_id=self._command.session_id,
             scope=self._command.scope,
-            result="still_stopping" if stuck else "stopped" if ended else "nothing_running",
-            ended=ended,
+            result="still_stopping" if stuck else "stopped" if gone else "nothing_running",
+            ended=gone,
             survived=tuple(self._survivors(still_there)),
             kept=tuple(item for target in self._targets for item in target.state.queue),
             returned=self._returned,
@@ -98,7 +112,13 @@ class _Stop:
             yield from (each for target in self._targets for each in (*_wakeups(target), *self._jobs_of(target)))
         if self._command.scope == "turn":
             others = (child for child in self._children if child not in self._targets)
-            yield from (each for child in others for each in _running(child))
+            yield from (each for child in others for each in self._running(child))
+
+    def _running(self, session: Session) -> list[StoppedWork]:
+        """What runs or waits in a session and would end with a stop of it."""
+        side = self._side.of(session.state.session_id)
+        beside = [_entry("command", session.state.session_id, work.work_id) for work in side]
+        return [*_in_session(session), *beside]
 
 
 def _withhold(core: ServiceCore, targets: list[Session]) -> int:
@@ -125,8 +145,7 @@ def _return_queue(targets: list[Session], command: c.RequestStop, caller: Caller
     return tuple(returned)
 
 
-def _running(session: Session) -> list[StoppedWork]:
-    """What runs or waits in a session and would end with a stop of it."""
+def _in_session(session: Session) -> list[StoppedWork]:
     state, session_id = session.state, session.state.session_id
     found: list[StoppedWork] = []
     if session.work is not None:

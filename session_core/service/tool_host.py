@@ -1,6 +1,6 @@
 """What a running turn does for its tools: keep files for an undo, hold the plan, run child sessions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -13,15 +13,13 @@ from session_core.checkpoints.store import CheckpointStore
 from session_core.checkpoints.values import CheckpointFailed
 from session_core.confine.workspace import Workspace, WorkspaceRefused
 from session_core.errors import InvalidInput
-from session_core.ids import CallId, SessionId, TurnId, new_session_id
+from session_core.ids import CallId, SessionId, TurnId, new_id, new_session_id
 from session_core.service.content import checked_name, checked_text, text_parts
 from session_core.session.session import Session, Work
-from session_core.session.state import SessionState
 from session_core.tools.base import TaskRequest, ToolFailed, ToolOutput
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import Usage
-from session_core.vocabulary.sessions import PlanItem, Settings, TurnLimits, TurnOutcome
+from session_core.vocabulary.sessions import PlanItem, Settings, TurnOutcome
 
 if TYPE_CHECKING:
     from session_core.service.core import ServiceCore
@@ -55,14 +53,21 @@ class TurnHost:
     """The turn that undoes what this call changes: a helper's work is part of the turn that waits for it."""
     touched: list[str] = attrs.field(factory=list)
     """The files that this call has changed, or was about to."""
+    command: str = attrs.field(factory=lambda: new_id("command"))
+    """Its name among the commands that run side by side; ids of calls may come again."""
+    outliving: list[str] = attrs.field(factory=list)
+    """The command, if it goes on in the background."""
+    _workspace: Workspace = attrs.field(
+        init=False,
+        # As it is now: the session may work in another folder when a command in the background ends.
+        default=attrs.Factory(
+            lambda host: workspace_of(host.session.state.settings, host.core.config.hidden), takes_self=True
+        ),
+    )
 
     @property
     def _store(self) -> CheckpointStore | None:
         return self.core.config.checkpoints
-
-    @property
-    def _workspace(self) -> Workspace:
-        return workspace_of(self.session.state.settings, self.core.config.hidden)
 
     async def before_write(self, path: str) -> None:
         """Keep a file as it is now, once per turn; a file that cannot be kept must not be changed."""
@@ -81,17 +86,41 @@ class TurnHost:
             return
         workspace = self._workspace
         try:
-            await trio.to_thread.run_sync(store.snapshot_tree, *self.kept_for, workspace)
+            keep = partial(store.snapshot_tree, *self.kept_for, workspace, command=self.command)
+            await trio.to_thread.run_sync(keep)
         except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
             raise ToolFailed(f"The folder could not be saved before the command: {failure}") from failure
 
     async def after_call(self) -> None:
         """Note how the call has left the files, so that later changes by others are told apart."""
+        await self._note(runs_on=bool(self.outliving))
+
+    def command_runs_on(self) -> Callable[[], Awaitable[None]]:
+        """Go on watching the folder after this call; what is returned is awaited when the command has ended."""
+        self.outliving.append(self.command)
+        return self._after_command
+
+    async def _after_command(self) -> None:
+        self.outliving.clear()
+        owner = self.core.sessions.get(self.kept_for[0])
+        turn = owner.work.turn_id if owner is not None and owner.work is not None else None
+        in_time = turn is not None and kept_as(turn, self._workspace.root) == self.kept_for[1]
+        await self._note(certain=in_time)
+
+    async def _note(self, *, runs_on: bool = False, certain: bool = True) -> None:
         if (store := self._store) is None:
             return
         workspace = self._workspace
         try:
-            note = partial(store.note_after, *self.kept_for, workspace, paths=self.touched)
+            note = partial(
+                store.note_after,
+                *self.kept_for,
+                workspace,
+                paths=self.touched,
+                command=self.command,
+                runs_on=runs_on,
+                certain=certain,
+            )
             await trio.to_thread.run_sync(note)
         except (CheckpointFailed, WorkspaceRefused, OSError):
             return  # then an undo takes the files for changed by others, and asks
@@ -135,11 +164,11 @@ class TurnHost:
             settings,
             model=task.model or settings.model,
             permission_tier="read_only" if task.read_only else settings.permission_tier,
-            limits=_limits_left(parent.state),
         )
         created = ev.SessionCreated(name=name, settings=settings, parent_id=parent.state.session_id)
         child = core.add_session(new_session_id(), created, None)
         parent.record(ev.TaskStarted(call_id=self.call_id, child_id=child.state.session_id))
+        self.work.helpers.append(child)
         core.start_turn(child, None, prompt)
         assert child.work is not None
         return child, child.work
@@ -152,21 +181,12 @@ class TurnHost:
                 each.request_stop("subtree", None)
 
     def _count(self, child: Session) -> None:
-        """Add what the child has used to the parent's account."""
+        """Add what the child has used to the parent's account, where it was counted as a helper's until now."""
+        self.work.helpers.remove(child)
         usage = child.state.usage
         if usage.tokens or usage.cost_micros:
             model = child.state.settings.model
             self.session.record(ev.UsageRecorded(model=model, source="task", usage=usage))
-
-
-def _limits_left(state: SessionState) -> TurnLimits:
-    """What is left of a turn's limits: a helper may not use more than the turn that waits for it."""
-    bounds, used = state.settings.limits, state.turn.usage if state.turn is not None else Usage()
-    return attrs.evolve(
-        bounds,
-        tokens=None if bounds.tokens is None else max(1, bounds.tokens - used.tokens),
-        cost_micros=None if bounds.cost_micros is None else max(1, bounds.cost_micros - used.cost_micros),
-    )
 
 
 def _told(child_id: SessionId, outcome: TurnOutcome) -> ToolOutput:

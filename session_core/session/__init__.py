@@ -1,12 +1,13 @@
 """One session: its state, the fold that makes it, and the single place where it changes.
 
 - `state`: `SessionState`, the working form of a `SessionSnapshot`; `fold` for snapshots and events
-- `appliers`: what each event does to the state, one small function per event
+- `appliers`: what each event does to the state, one small function each (`extension_appliers`: those of extensions)
 - `fleet`: the same for the list of all sessions
 - `activity`: what a session is doing, as a table of rules
 - `tree`: branches of the conversation
 - `window`: how much of a long conversation a state holds
 - `closing`: which events bring unfinished work to a truthful end, after a stop, a failure or a crash
+- `shell_lines`: a command that a person typed, as part of the conversation
 - `known_path`: the conversation a model was shown last, kept for its next step
 - `restore`: from what a store has kept back to a state, and to rest after a crash
 - `session`: `Session.record`, the one writer; the running turn; approvals and dialogs that wait

@@ -10,6 +10,7 @@ import attrs
 
 from session_core import limits
 from session_core.ids import CallId, WakeupId
+from session_core.session.extension_appliers import EXTENSION_APPLIERS
 from session_core.session.window import chars_in, trim
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.added import added_messages
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 Applier = Callable[["SessionState", E, SessionEvent], None]
 
-APPLIERS: dict[type, Applier[Any]] = {}
+APPLIERS: dict[type, Applier[Any]] = {**EXTENSION_APPLIERS}
 
 
 def _applies(event_type: type[E]) -> Callable[[Applier[E]], Applier[E]]:
@@ -96,6 +97,11 @@ def _cwd_changed(state: "SessionState", event: ev.WorkingDirectoryChanged, _: Se
     state.settings = attrs.evolve(state.settings, cwd=event.cwd)
 
 
+@_applies(ev.TurnLimitsChanged)
+def _limits_changed(state: "SessionState", event: ev.TurnLimitsChanged, _: SessionEvent) -> None:
+    state.settings = attrs.evolve(state.settings, limits=event.limits)
+
+
 # --- the conversation -------------------------------------------------------------------------------------------------
 
 
@@ -113,9 +119,12 @@ def _add_messages(
 @_applies(ev.MessageAdded)
 def _message_added(state: "SessionState", event: ev.MessageAdded, envelope: SessionEvent) -> None:
     if event.queue_item_id is not None:
+        quiet = any(item.quiet for item in state.queue if item.item_id == event.queue_item_id)
         state.queue = tuple(item for item in state.queue if item.item_id != event.queue_item_id)
-        if state.turn is not None and state.turn.steps:
+        if state.turn is not None and state.turn.steps and not quiet:
             state.turn = attrs.evolve(state.turn, steered=True)
+    if event.ended_call_id is not None:
+        state.tools = tuple(tool for tool in state.tools if tool.call_id != event.ended_call_id)
     _add_messages(state, envelope)
 
 
@@ -246,7 +255,9 @@ def _tool_finished(state: "SessionState", event: ev.ToolCallFinished, envelope: 
     result = event.result
     if any(tool.call_id == result.call_id for tool in state.tools):
         _change_tool(
-            state, result.call_id, lambda tool: tool if tool.result else attrs.evolve(tool, output="", result=result)
+            state,
+            result.call_id,
+            lambda tool: tool if tool.result else attrs.evolve(tool, output="", progress=None, result=result),
         )
     else:  # it never began to run: unknown, denied, or stopped before its start
         ended = LiveTool(
@@ -368,6 +379,11 @@ NOT_FOLDED = (
     ev.FilesRestored,
     ev.ClientAttached,
     ev.ClientDetached,
+    ev.ConfigurationChanged,
     ev.StorageStopped,
+    ev.ExtensionChanged,
+    ev.ExtensionRemoved,
+    ev.NoticeShown,
 )
-"""Events that leave a session's state to another event recorded with them, or belong to no session (see `fleet`)."""
+"""Events that leave a session's state to another event recorded with them, belong to no session (see `fleet`), or are
+only told."""

@@ -7,6 +7,7 @@ no memory of its own, and being interrupted half-way and starting over does no h
 
 from session_core import limits
 from session_core.ids import MessageId, new_id
+from session_core.session.shell_lines import line_ended, open_line, typed_line
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import (
@@ -43,6 +44,9 @@ def next_closing_event(
         return _answer(unanswered, status, started=started)
     if (results := _uncommitted_results(state)) is not None:
         return results
+    if (typed := open_line(state)) is not None:
+        turn_id = state.turn.turn_id if state.turn is not None else None
+        return line_ended(state, typed, typed_line(typed), turn_id, now)
     because = _RESOLVED_BECAUSE.get(status, "turn_ended")
     if state.approvals:
         first = state.approvals[0]
@@ -61,7 +65,11 @@ def outcome_of(state: SessionState, status: TurnStatus, *, now: int, error: str 
     turn = state.turn
     assert turn is not None
     final = next(
-        (m for m in reversed(state.messages) if m.turn_id == turn.turn_id and m.role == "assistant"),
+        (
+            message
+            for message in reversed(state.messages)
+            if message.turn_id == turn.turn_id and message.role == "assistant" and message.source is None
+        ),
         None,
     )
     return TurnOutcome(

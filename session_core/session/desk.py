@@ -1,6 +1,6 @@
 """The narrow view of one session that a turn works at: it can read, record, ask and end, and knows nobody else."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -30,13 +30,18 @@ class TurnDesk:
     """Bound to one session and one turn."""
 
     def __init__(
-        self, session: Session, work: Work, *, approval_timeout_ms: int, asks_at: Callable[[], Session] | None = None
+        self,
+        session: Session,
+        work: Work,
+        *,
+        approval_timeout_ms: int,
+        lineage: Callable[[], Sequence[Session]] | None = None,
     ) -> None:
         self._session = session
         self._work = work
         self._approval_timeout_ms = approval_timeout_ms
-        self._asks_at = asks_at or (lambda: session)
-        """Where people are asked: a child session asks where they watch, in the session it all began with."""
+        self._lineage = lineage or (lambda: (session,))
+        """This session, the one that waits for it, and so on, up to the one it all began with, where people watch."""
 
     @property
     def work(self) -> Work:
@@ -57,6 +62,26 @@ class TurnDesk:
     def stop_requested(self) -> bool:
         """Whether somebody asked this turn to stop."""
         return self._work.stop_requested
+
+    @property
+    def foremost(self) -> Session:
+        """The session it all began with: there people are asked, and its limits hold for all who work for it."""
+        return self._lineage()[-1]
+
+    @property
+    def grants(self) -> frozenset[str]:
+        """What people have allowed for this session, or for one that waits for it."""
+        return frozenset(grant for session in self._lineage() for grant in session.state.grants)
+
+    @property
+    def time_left_ms(self) -> int | None:
+        """How long this turn, and those that wait for it, may still take; None if that has no end."""
+        left = [
+            session.state.settings.limits.time_ms - (self.now() - session.state.turn.started_at)
+            for session in self._lineage()
+            if session.state.settings.limits.time_ms is not None and session.state.turn is not None
+        ]
+        return max(0, min(left)) if left else None
 
     def now(self) -> int:
         """The service's clock."""
@@ -91,13 +116,13 @@ class TurnDesk:
         return self._session.path.chars
 
     def deliver_waiting(self, kinds: Iterable[DeliverAs]) -> bool:
-        """Move waiting messages of these kinds into the conversation, in order; returns whether there were any."""
+        """Move waiting messages of these kinds into the conversation, in order; returns whether any wants an answer."""
         if self.stop_requested:
             return False  # what waits survives a stop
         due = [item for item in self.state.queue if item.deliver_as in kinds]
         for item in due:
             self._session.record(message_from_queue(self.state, item, self.turn_id, self.now()), item.client_id)
-        return bool(due)
+        return any(not item.quiet for item in due)
 
     def finish_unless_more(self, status: TurnStatus, *, error: str | None = None, output: JsonValue = None) -> bool:
         """End the turn, or go on with messages that have come meanwhile: one step, so that none is left behind.
@@ -116,8 +141,10 @@ class TurnDesk:
 
         No answer in time means no. Cancellation: the approval is denied in the same step.
         """
-        session = self._asks_at()
-        if len(session.state.approvals) >= limits.MAX_OPEN_REQUESTS or session.work is None:
+        session = self.foremost
+        if session.work is None:
+            return "deny", "Nobody can be asked any more: the turn that this call belongs to has ended."
+        if len(session.state.approvals) >= limits.MAX_OPEN_REQUESTS:
             return "deny", "Too many calls are waiting for an answer already."
         now = self.now()
         approval = Approval(
@@ -142,9 +169,6 @@ class TurnDesk:
                 session.resolve_approval(approval.request_id, "deny", "stopped")
         if not isinstance(resolved.resolution, ev.ApprovalResolved):
             return "deny", ""
-        if resolved.resolution.decision == "allow_session" and session is not self._session:
-            self.record(ev.ApprovalRequested(approval=approval))  # as if it had been asked here,
-            self.record(resolved.resolution)  # so that this session need not ask again either
         return resolved.resolution.decision, resolved.resolution.message
 
 
@@ -155,14 +179,15 @@ def missing_before(state: SessionState, path: tuple[Message, ...]) -> MessageId 
     return path[0].parent_id if path else state.head
 
 
-def message_from_queue(state: SessionState, item: QueueItem, turn_id: TurnId, now: int) -> ev.MessageAdded:
+def message_from_queue(state: SessionState, item: QueueItem, turn_id: TurnId | None, now: int) -> ev.MessageAdded:
     """Return the event that moves a waiting message to the end of the conversation."""
     message = Message(
         message_id=MessageId(new_id("msg")),
         parent_id=state.head,
-        role="user",
+        role=item.role,
         parts=item.parts,
         created_at=now,
         turn_id=turn_id,
+        source=item.source,
     )
     return ev.MessageAdded(message=message, queue_item_id=item.item_id)

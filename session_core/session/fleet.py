@@ -5,6 +5,7 @@ from typing import Any
 from session_core.ids import ClientId, Cursor, SessionId
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.extensions import ExtensionInfo
 from session_core.vocabulary.frozen import changed
 from session_core.vocabulary.sessions import IDLE, ClientPresence
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
@@ -13,12 +14,13 @@ from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
 class FleetState:
     """The working form of a `ServiceSnapshot`."""
 
-    __slots__ = ("clients", "read_only", "sessions")
+    __slots__ = ("clients", "extensions", "read_only", "sessions")
 
     def __init__(self) -> None:
         self.sessions: dict[SessionId, SessionSummary] = {}
         self.clients: dict[ClientId, ClientPresence] = {}
         self.read_only: str | None = None
+        self.extensions: dict[str, ExtensionInfo] = {}
 
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event of any session into the list."""
@@ -37,11 +39,15 @@ class FleetState:
 
     def _apply_app_wide(self, event: ev.Event) -> None:
         if isinstance(event, ev.ClientAttached):
-            self.clients[event.client_id] = ClientPresence(client_id=event.client_id, role=event.role)
+            self.clients[event.client_id] = ClientPresence(client_id=event.client_id, role=event.role, ui=event.ui)
         elif isinstance(event, ev.ClientDetached):
             self.clients.pop(event.client_id, None)
         elif isinstance(event, ev.StorageStopped):
             self.read_only = event.reason
+        elif isinstance(event, ev.ExtensionChanged):
+            self.extensions[event.extension.name] = event.extension
+        elif isinstance(event, ev.ExtensionRemoved):
+            self.extensions.pop(event.name, None)
 
     def snapshot(self, cursor: Cursor) -> ServiceSnapshot:
         """Freeze the list as it is at `cursor`."""
@@ -50,6 +56,7 @@ class FleetState:
             sessions=tuple(self.sessions.values()),
             clients=tuple(self.clients.values()),
             read_only=self.read_only,
+            extensions=tuple(self.extensions.values()),
         )
 
     @classmethod
@@ -59,6 +66,7 @@ class FleetState:
         state.sessions = {summary.session_id: summary for summary in snapshot.sessions}
         state.clients = {client.client_id: client for client in snapshot.clients}
         state.read_only = snapshot.read_only
+        state.extensions = {extension.name: extension for extension in snapshot.extensions}
         return state
 
 

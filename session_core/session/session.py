@@ -26,7 +26,7 @@ from session_core.session.ledger import Ledger
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
-from session_core.vocabulary.messages import Message
+from session_core.vocabulary.messages import Message, Usage
 from session_core.vocabulary.sessions import (
     Decision,
     DialogAnswer,
@@ -54,6 +54,19 @@ class Work:
     ended: trio.Event = attrs.field(factory=trio.Event)
     on_end: list[Callable[[], None]] = attrs.field(factory=list)
     restart: bool = False  # messages came while it was being stopped: they start a turn when it has ended
+    reserved: Usage | None = None
+    """What the model call that is under way may use; None when there is none."""
+    helpers: list["Session"] = attrs.field(factory=list)
+    """The child sessions whose usage is not yet part of this session's own."""
+    room_made: trio.Event = attrs.field(factory=trio.Event)
+    """Set, and replaced, when what may be used has changed; helpers wait here for their share."""
+    on_limits_changed: Callable[[], None] = lambda: None
+    """Lets the turn look at its limits again."""
+
+    def tell_room_made(self) -> None:
+        """Let those look again who wait for their share of what may be used."""
+        self.room_made.set()
+        self.room_made = trio.Event()
 
 
 @attrs.frozen(kw_only=True)

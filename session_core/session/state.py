@@ -21,6 +21,7 @@ from session_core.session.activity import next_activity
 from session_core.session.appliers import APPLIERS
 from session_core.session.fleet import FleetState
 from session_core.vocabulary.events import DELTAS, PASSING, SessionEvent
+from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry
 from session_core.vocabulary.frozen import Rope, Vector
 from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
 from session_core.vocabulary.sessions import (
@@ -77,6 +78,8 @@ class SessionState:
     usage_by: tuple[UsageLine, ...] = ()
     context_tokens: int = 0
     plan: tuple[PlanItem, ...] = ()
+    displays: tuple[ExtensionDisplay, ...] = ()
+    entries: tuple[ExtensionEntry, ...] = ()
 
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event into the state."""
@@ -144,6 +147,8 @@ class SessionState:
             usage_by=self.usage_by,
             context_tokens=self.context_tokens,
             plan=self.plan,
+            displays=self.displays,
+            entries=self.entries,
         )
 
     @classmethod

@@ -4,6 +4,7 @@
 - `memory`: `MemoryStore`, which lives as long as the process
 - `sqlite`: `SqliteStore`, the default: group commit into one file per home; `sqlite_reader` reads it, also beside it
 - `writer`, `reader`, `lists`: batches into SQL, SQL into values; in worker threads
+- `kv`: small values that extensions keep
 - `schema`: tables and migrations
 - `records`: events as the journal holds them: checksums, and long texts apart
 - `partial_text`: the text of unfinished answers, saved now and then

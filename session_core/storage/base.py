@@ -10,11 +10,14 @@ Rules:
    never will. After the first failure nothing more is written, and `failure` says why.
 3. `open` takes the exclusive right to write, by a lock, a lease or whatever the store has, and raises `StoreInUse`
    naming the one who has it. A store that loses this right later fails (rule 2), so two writers never mix.
+4. Beside sessions, a store keeps small values that an owner, such as an extension, puts under keys of its own (`kv_*`).
+   A change has returned when it is durable. They belong to no session, and what one owner keeps is bounded by
+   `limits.MAX_KV_KEYS` and its neighbours.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import attrs
 import trio
@@ -183,4 +186,33 @@ class SessionStore(StoreReader, Protocol):
         Raises:
             StorageFailed: They never will be.
         """
+        ...
+
+    async def kv_get(self, owner: str, key: str) -> Any:
+        """Return what an owner keeps under a key, as plain JSON; nothing when there is none.
+
+        Raises:
+            InvalidInput: This cannot be a key.
+            StoreDamaged: The value cannot be read back.
+        """
+        ...
+
+    async def kv_set(self, owner: str, key: str, value: Any) -> None:
+        """Keep a value under a key in place of the one before; returns when it is durable.
+
+        Raises:
+            InvalidInput: This cannot be a key or a value, or the owner keeps too much already; nothing has changed.
+            StorageFailed: It will never be durable.
+            Overloaded: Too much waits for the disk; nothing has changed.
+
+        Cancellation: it may be kept all the same.
+        """
+        ...
+
+    async def kv_delete(self, owner: str, key: str) -> None:
+        """Let go of a value, if there is one; returns when that is durable. Raises and is cancelled like `kv_set`."""
+        ...
+
+    async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
+        """Return the keys of an owner that begin so, in order."""
         ...

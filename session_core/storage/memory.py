@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import trio
 
@@ -10,6 +10,7 @@ from session_core import limits
 from session_core.errors import StorageFailed
 from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage.base import LiveState, MessagePage, OpenedStore, StoredReply, StoredSession
+from session_core.storage.kv import checked_key, checked_owner, decoded_value, encoded_value, no_room
 from session_core.storage.partial_text import about_of, ended_by
 from session_core.vocabulary.added import added_messages, collect_results
 from session_core.vocabulary.events import PASSING, SessionEvent
@@ -29,6 +30,7 @@ class MemoryStore:
         self._events: dict[SessionId, list[SessionEvent]] = {}
         self._unfinished: dict[SessionId, list[SessionEvent]] = {}
         self._replies: dict[tuple[str, str], StoredReply] = {}
+        self._values: dict[str, dict[str, bytes]] = {}
         self._live: LiveState | None = None
         self._summaries: dict[SessionId, SessionSummary] = {}
 
@@ -79,6 +81,36 @@ class MemoryStore:
     async def wait_durable(self, seq: int) -> None:
         """Return at once."""
         await trio.lowlevel.checkpoint()
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    async def kv_get(self, owner: str, key: str) -> Any:
+        """Return what an owner keeps under a key."""
+        owner, key = checked_key(owner, key)
+        await trio.lowlevel.checkpoint()
+        raw = self._values.get(owner, {}).get(key)
+        return None if raw is None else decoded_value(raw)
+
+    async def kv_set(self, owner: str, key: str, value: Any) -> None:
+        """Keep a value under a key."""
+        (owner, key), raw = checked_key(owner, key), encoded_value(value)
+        await trio.lowlevel.checkpoint()
+        kept = self._values.setdefault(owner, {})
+        if refused := no_room({each: len(old) for each, old in kept.items()}, key, len(raw)):
+            raise refused
+        kept[key] = raw
+
+    async def kv_delete(self, owner: str, key: str) -> None:
+        """Let go of a value."""
+        owner, key = checked_key(owner, key)
+        await trio.lowlevel.checkpoint()
+        self._values.get(owner, {}).pop(key, None)
+
+    async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
+        """Return the keys of an owner that begin so, in order."""
+        checked_owner(owner)
+        await trio.lowlevel.checkpoint()
+        return tuple(sorted(key for key in self._values.get(owner, {}) if key.startswith(prefix)))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,12 @@ Every record is checked when it is read: its checksum, and that its number follo
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from session_core import limits
 from session_core.errors import ProtocolError, StoreDamaged
 from session_core.ids import CallId, MessageId, SessionId
-from session_core.storage import lists
+from session_core.storage import kv, lists
 from session_core.storage.base import MessagePage, StoredReply, StoredSession
 from session_core.storage.records import FOLD, DamagedRecord, checksum, from_record
 from session_core.storage.search import Text, search, searchable, searched_text
@@ -63,18 +63,31 @@ class Reader:
         finally:
             self._db.execute("COMMIT")
 
-    def unsearched(self) -> Iterator[Text]:
+    def kv_get(self, owner: str, key: str) -> Any:
+        """Return what an owner keeps under a key."""
+        return kv.read_value(self._db, owner, key)
+
+    def kv_list(self, owner: str, prefix: str) -> tuple[str, ...]:
+        """Return the keys of an owner that begin so."""
+        return kv.read_keys(self._db, owner, prefix)
+
+    def unsearched(self) -> list[Text]:
         """Read the texts of messages that are not in the search index yet, oldest first.
 
         Those of a damaged session are left out: it is mended first, and its index with it.
         """
-        rows = self._db.execute(_UNSEARCHED, (searchable(self._db),)).fetchall()
-        for row, session, session_id, number in rows:
-            try:
-                (message,) = self._messages(session, session_id, number, 1)
-            except (StoreDamaged, TypeError, ValueError):
-                continue
-            yield row, searched_text(message)
+        by_session: dict[tuple[int, SessionId], dict[int, int]] = {}
+        for row, session, session_id, number in self._db.execute(_UNSEARCHED, (searchable(self._db),)):
+            by_session.setdefault((session, session_id), {})[number] = row
+        texts: list[Text] = []
+        for (session, session_id), rows in by_session.items():
+            for first, count in _runs(sorted(rows)):  # one record may hold many messages, and is read once
+                try:
+                    messages = self._messages(session, session_id, first, count)
+                except (StoreDamaged, TypeError, ValueError):
+                    continue
+                texts += [(rows[first + place], searched_text(message)) for place, message in enumerate(messages)]
+        return sorted(texts)
 
     # --- one session --------------------------------------------------------------------------------------------------
 

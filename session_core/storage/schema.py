@@ -2,14 +2,16 @@
 
 `event` is the truth: one row per event, numbered without holes per session and checksummed. `passing` holds the text of
 answers that are being written right now. `blob` and `blob_use` hold long texts once and who uses them. `reply` makes a
-retried command safe across a crash. The rest is derived: `session` (the list), `state` (the newest state of a session
-without its messages), `message` (which event holds which message) and `message_text` (the search index).
+retried command safe across a crash. `kv` holds what extensions keep, and is as much the truth as `event` is. The rest
+is derived: `session` (the list), `state` (the newest state of a session without its messages), `message` (which event
+holds which message) and `message_text` (the search index).
 """
 
 import sqlite3
 from collections.abc import Callable, Mapping
 
 from session_core.errors import StoreDamaged, StoreUnusable
+from session_core.storage.kv import KV_TABLE
 from session_core.storage.search import SEARCH_INDEX
 
 APPLICATION_ID = 0x5E55C0DE
@@ -17,6 +19,8 @@ APPLICATION_ID = 0x5E55C0DE
 VERSION = 2
 OLDEST_READABLE = 1
 """Older formats that can be read as they are; whoever writes brings them up to date."""
+KV_SINCE = 2
+"""The format that brought the table `kv`."""
 
 TABLES = (
     """
@@ -113,6 +117,7 @@ CREATE INDEX message_by_id ON message (session, message_id);
 INSERT INTO meta VALUES ('searchable', '0');
 
 """
+    + KV_TABLE
     + SEARCH_INDEX
 )
 
@@ -125,12 +130,13 @@ UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 Migration = Callable[[sqlite3.Connection], None]
 
 
-def _tell_what_is_searchable(connection: sqlite3.Connection) -> None:
-    """Format 2 fills the search index late, so it has to know how far that has come; format 1 did it at once."""
+def _to_format_2(connection: sqlite3.Connection) -> None:
+    """Format 2 fills the search index late, so it has to know how far that has come; and it keeps values (`kv`)."""
     connection.execute("INSERT OR REPLACE INTO meta SELECT 'searchable', coalesce(max(id), 0) FROM message")
+    connection.execute(KV_TABLE)
 
 
-MIGRATIONS: Mapping[int, Migration] = {1: _tell_what_is_searchable}
+MIGRATIONS: Mapping[int, Migration] = {1: _to_format_2}
 """For each older version, what turns its tables into those of the next; run in one transaction with the others."""
 
 

@@ -17,17 +17,18 @@ import sqlite3
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from os import PathLike
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import trio
 
 from session_core import limits
-from session_core.errors import ProtocolError, StorageFailed
+from session_core.errors import Overloaded, ProtocolError, ServiceClosed, StorageFailed
 from session_core.ids import SessionId
 from session_core.storage.base import LiveState, OpenedStore, StoredReply, StoredSession
 from session_core.storage.files import Connect, connect, open_for_writing
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
+from session_core.storage.kv import KvChange, checked_key, checked_owner, encoded_value
 from session_core.storage.partial_text import PartialText, ended_by
 from session_core.storage.reader import Reader
 from session_core.storage.schema import UNREADABLE, problem
@@ -178,6 +179,39 @@ class SqliteStore(SqliteReader):
         if self._commit_at > -math.inf:
             self._commit_at = -math.inf
             self._wake_pump()
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    async def kv_get(self, owner: str, key: str) -> Any:
+        """Return what an owner keeps under a key."""
+        return await self._read(Reader.kv_get, *checked_key(owner, key))
+
+    async def kv_set(self, owner: str, key: str, value: Any) -> None:
+        """Keep a value under a key; returns when it is durable."""
+        await self._change_value(KvChange(*checked_key(owner, key), encoded_value(value)))
+
+    async def kv_delete(self, owner: str, key: str) -> None:
+        """Let go of a value; returns when that is durable."""
+        await self._change_value(KvChange(*checked_key(owner, key), None))
+
+    async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
+        """Return the keys of an owner that begin so, in order."""
+        return await self._read(Reader.kv_list, checked_owner(owner), prefix)
+
+    async def _change_value(self, change: KvChange) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._closed:
+            raise ServiceClosed("the store is closed")
+        if self.failure is None and self.backlog > limits.MAX_BACKLOG_BYTES:
+            raise Overloaded("the disk is too slow for what waits to be written; try again in a moment")
+        if self.failure is None:
+            self._hand_over(change, len(change.value or b""))
+        if (pending := self._wanted()) is not None:
+            await pending.wait()
+        if self.failure is not None:
+            raise StorageFailed(self.failure.message)
+        if change.refused is not None:
+            raise change.refused
 
     # --- the pump -----------------------------------------------------------------------------------------------------
 

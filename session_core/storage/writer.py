@@ -14,6 +14,7 @@ from session_core import limits
 from session_core.ids import CallId, SessionId
 from session_core.storage.base import StoredReply
 from session_core.storage.files import BUSY_TIMEOUT_MS
+from session_core.storage.kv import KvChange, KvWriter
 from session_core.storage.lists import reply_checksum
 from session_core.storage.reader import Reader
 from session_core.storage.records import BLOB_CHARS, FOLD, FORMAT, Record, checksum, to_record
@@ -48,7 +49,7 @@ class KeptText:
     raw: bytes
 
 
-Step = SessionEvent | StoredReply | Forget
+Step = SessionEvent | StoredReply | Forget | KvChange
 
 
 @attrs.define(kw_only=True)
@@ -85,6 +86,7 @@ class Writer:
         self._rows: list[tuple[object, ...]] = []
         self._messages: list[tuple[object, ...]] = []
         self._index = SearchIndex(connection)
+        self._kv = KvWriter(connection)
         self.traces = connection.execute(_TRACES).fetchone() is not None
         """Whether words of deleted sessions are still in the search index or in the write-ahead log."""
         self._merging = False
@@ -138,6 +140,8 @@ class Writer:
                 self._add(session, step)
             elif isinstance(step, StoredReply):
                 self._remember(step)
+            elif isinstance(step, KvChange):
+                self._kv.apply(step)
             else:
                 self._flush()
                 self._index.fill()  # so that nothing of it waits there
@@ -237,7 +241,7 @@ class Writer:
         Its messages are not repeated, only counted; the live output of tools is not kept, as it is not in the journal.
         """
         session = self._session(session_id)
-        tools = tuple(attrs.evolve(tool, output="") for tool in state.tools)
+        tools = tuple(attrs.evolve(tool, output="", progress=None) for tool in state.tools)
         payload = encode(attrs.evolve(state, messages=Vector(), tools=tools))
         self._db.execute(
             "INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?, ?)",

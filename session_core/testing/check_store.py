@@ -32,6 +32,7 @@ from contextlib import AbstractAsyncContextManager
 
 from session_core.testing import check_store_messages as messages
 from session_core.testing import check_store_states as states
+from session_core.testing import check_store_values as values
 from session_core.testing import check_store_writing as writing
 from session_core.testing.check_store_world import LiveSessions as LiveSessions
 from session_core.testing.check_store_world import StoreHarness as StoreHarness
@@ -68,6 +69,11 @@ _CHECKS: tuple[StoreCheck, ...] = (
     messages.results_of_tools_are_found_and_measured_after_a_restart,
     messages.odd_and_long_contents_come_back,
     states.a_reader_sees_whole_steps_of_a_writer,
+    values.values_come_back,
+    values.values_are_listed_and_let_go,
+    values.values_are_durable_when_told_so,
+    values.values_of_many_at_once,
+    values.values_are_bounded,
 )
 
 STORE_CHECKS: tuple[tuple[str, StoreCheck], ...] = tuple((getattr(check, "__name__", ""), check) for check in _CHECKS)

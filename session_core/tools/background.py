@@ -2,8 +2,9 @@
 
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, Literal
 
 import attrs
@@ -27,6 +28,10 @@ MAX_FINISHED: Final = 64
 MAX_UNREAD_CHARS: Final = 200_000
 """Output of a job that is kept until somebody reads it; older output is dropped, and the reader is told how much."""
 
+NOTING_S: Final = 5.0
+"""How long the end of a job may take to be noted."""
+
+OnEnd = Callable[[], Awaitable[None]]
 JobState = Literal["running", "finished", "stopped"]
 
 
@@ -51,10 +56,15 @@ class JobOutput:
     missed: int
 
 
+async def _nothing() -> None:
+    """For jobs whose end concerns nobody."""
+
+
 class _Job:
     """One job: its output that nobody has read, and how it stands."""
 
-    def __init__(self, job_id: str, command: str) -> None:
+    def __init__(self, job_id: str, command: str, on_end: OnEnd = _nothing) -> None:
+        self.on_end = on_end
         self.job_id = job_id
         self.command = command
         self.scope = trio.CancelScope()
@@ -115,6 +125,7 @@ async def run(
 ) -> None:
     """Run one job to its end; it has started when its program has."""
     started = False
+    ended: Callable[[], None] = partial(job.end, "stopped")
 
     def tell() -> None:
         nonlocal started
@@ -134,14 +145,15 @@ async def run(
                     on_start=tell,
                     bubblewrap=launch.bubblewrap,
                 )
-            job.end("finished", outcome.exit_code, timed_out=outcome.timed_out)
+            ended = partial(job.end, "finished", outcome.exit_code, timed_out=outcome.timed_out)
     except OSError as error:
         if not started:
             raise
         log.warning("a command in the background was lost: %s", error)  # it ends no other
     finally:
-        if not job.ended.is_set():
-            job.end("stopped")
+        with trio.move_on_after(NOTING_S, shield=True):
+            await job.on_end()  # before anybody learns that it has ended
+        ended()
 
 
 class BackgroundJobs:
@@ -153,22 +165,28 @@ class BackgroundJobs:
         self._started = 0
 
     async def start(
-        self, session_id: SessionId, command: str, confinement: Confinement, *, timeout_ms: int | None = None
+        self,
+        session_id: SessionId,
+        command: str,
+        confinement: Confinement,
+        *,
+        timeout_ms: int | None = None,
+        on_end: OnEnd = _nothing,
     ) -> str:
-        """Start a command and return the id of its job.
+        """Start a command and return the id of its job; `on_end` is awaited once, also if it does not start.
 
         Raises:
             ToolFailed: There are too many jobs, or it could not be started.
 
         Cancellation: before the program runs it is ended; from then on it is a job like any other.
         """
-        ours = self._running(session_id)
-        if len(ours) >= MAX_RUNNING_PER_SESSION:
-            raise ToolFailed(f"{len(ours)} jobs are running in this session already; stop one with job_stop first")
-        if sum(len(self._running(each)) for each in self._jobs) >= MAX_RUNNING:
-            raise ToolFailed("too many jobs are running in other sessions; try again later")
+        try:
+            self._refuse_too_many(session_id)
+        except ToolFailed:
+            await on_end()
+            raise
         self._started += 1
-        job = _Job(f"job_{self._started}", command)
+        job = _Job(f"job_{self._started}", command, on_end)
         jobs = self._jobs.setdefault(session_id, {})
         jobs[job.job_id] = job
         try:
@@ -178,6 +196,13 @@ class BackgroundJobs:
             raise
         self._forget_old(session_id)
         return job.job_id
+
+    def _refuse_too_many(self, session_id: SessionId) -> None:
+        ours = self._running(session_id)
+        if len(ours) >= MAX_RUNNING_PER_SESSION:
+            raise ToolFailed(f"{len(ours)} jobs are running in this session already; stop one with job_stop first")
+        if sum(len(self._running(each)) for each in self._jobs) >= MAX_RUNNING:
+            raise ToolFailed("too many jobs are running in other sessions; try again later")
 
     def list(self, session_id: SessionId) -> tuple[JobInfo, ...]:
         """Return the jobs of a session, the oldest first."""

@@ -1,14 +1,14 @@
 """What a tool is: a description, its effects, and an async function that is cancelled when the turn stops."""
 
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol, runtime_checkable
 
 import attrs
 
 from session_core.confine.workspace import Workspace
 from session_core.ids import CallId, SessionId, TurnId
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.messages import ImagePart, ToolProgress
 from session_core.vocabulary.sessions import PlanItem, SandboxPolicy
 from session_core.vocabulary.tools import Effect, ToolSpec
 
@@ -23,7 +23,11 @@ class ToolOutput:
 
 
 class ToolFailed(Exception):
-    """A tool could not do what it was asked; the message goes to the model as an error result."""
+    """A tool could not do what it was asked; the message goes to the model as an error result, `details` do not."""
+
+    def __init__(self, message: str = "", *, details: JsonObject | None = None) -> None:
+        super().__init__(message)
+        self.details = details
 
 
 @attrs.frozen(kw_only=True)
@@ -38,6 +42,7 @@ class CallPreview:
         command: What would be run, if that is what the call does; rules may decide by it.
         grant: What a yes for the whole session covers; left out, every call of this tool.
         always_ask: Why a person must be asked whatever the tier says, such as a protected file.
+        state: Stands for the state of what it would change, as far as that is not shown; a yes is bound to it.
     """
 
     summary: str
@@ -47,6 +52,7 @@ class CallPreview:
     command: str | None = None
     grant: str | None = None
     always_ask: str | None = None
+    state: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -74,6 +80,10 @@ class ToolHost(Protocol):
         """Note how a call has left the files."""
         ...
 
+    def command_runs_on(self) -> Callable[[], Awaitable[None]]:
+        """Go on watching the folder after this call; what is returned is awaited when the command has ended."""
+        ...
+
     def set_plan(self, plan: tuple[PlanItem, ...]) -> None:
         """Replace the session's plan."""
         ...
@@ -95,12 +105,31 @@ class NoHost:
     async def after_call(self) -> None:
         """Keep nothing."""
 
+    def command_runs_on(self) -> Callable[[], Awaitable[None]]:
+        """Keep nothing."""
+        return self.after_call
+
     def set_plan(self, plan: tuple[PlanItem, ...]) -> None:
         """Keep nothing."""
 
     async def run_task(self, task: TaskRequest, report: Callable[[str], None]) -> ToolOutput:
         """Refuse."""
         raise ToolFailed("child sessions are not available here")
+
+
+Withheld = Literal["deny", "ask"]
+"""Why a file that a call comes across is not for it: a rule denies it, or wants it to be asked for by its name."""
+Withholding = Callable[[tuple[str, ...]], Withheld | None]
+"""Tells whether rules withhold a file, which is given by all its names: as it is written, and behind links."""
+
+
+def nothing_withheld(_paths: tuple[str, ...]) -> Withheld | None:
+    """There are no rules about paths."""
+    return None
+
+
+def nobody_watches(_progress: ToolProgress) -> None:
+    """Show it to nobody."""
 
 
 NO_HOST = NoHost()
@@ -111,9 +140,12 @@ NOBODYS, NO_TURN = SessionId(""), TurnId("")
 class ToolContext:
     """What a running tool gets to know and to use; `report` shows live output and never waits.
 
-    From another thread, call it as `trio.from_thread.run_sync(context.report, text)`. `outputs` is a folder for output
+    From another thread, call it as `trio.from_thread.run_sync(context.report, text)`. `progress` shows how far the
+    call is, in the same way; what is left out in it stays as it was. `outputs` is a folder for output
     that is too long for a result; tools may read it too. `hidden` places are closed to all tools, such as the service's
-    own home. `approved` says that a person has agreed to this very call, although it must always be asked for.
+    own home. `approved` says that a person has agreed to this very call, although it must always be asked for. `agreed`
+    is the `state` of the preview that a person has agreed to: in any other, nothing may be changed. `withheld` says
+    which files a tool that comes across many of them leaves out; those that the call names were judged before.
     """
 
     call_id: CallId
@@ -125,6 +157,9 @@ class ToolContext:
     outputs: str | None = None
     hidden: tuple[str, ...] = ()
     approved: bool = False
+    agreed: str | None = None
+    withheld: Withholding = nothing_withheld
+    progress: Callable[[ToolProgress], None] = nobody_watches
     host: ToolHost = NO_HOST
 
     @property

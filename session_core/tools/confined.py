@@ -12,9 +12,11 @@ import trio
 
 from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.confine.contents import WorkspaceRefused
+from session_core.confine.guarding import clear_stand_ins
 from session_core.confine.plan import PRIVATE, SandboxPlan, hold_places, plan_sandbox, without_vanished
 from session_core.confine.protected import PROTECTED
-from session_core.confine.secrets import clean_environment, hidden_places
+from session_core.confine.seccomp import filter_in_memory
+from session_core.confine.secrets import clean_environment, hidden_places, home_folders
 from session_core.confine.walking import is_beneath
 from session_core.tools.base import ToolContext, ToolFailed
 
@@ -29,7 +31,7 @@ class ShellSetup:
 
     Attributes:
         hidden: Paths no command may see: the home of this service.
-        filter_file: The filter for system calls, see `confine.seccomp`.
+        filter_file: The filter for system calls, see `confine.seccomp`; one in memory when left out.
         environment: Of which the harmless part is handed on; ours when left out.
         user_home: The folder whose keys and tokens are hidden; the user's own when left out.
         bubblewrap_places: Where to look for bubblewrap; the folders of the system when left out.
@@ -114,8 +116,9 @@ async def confine(
             hidden=(*setup.hidden, *context.hidden, *hidden_places()),
             read_only=context.sandbox.mode == "read_only",
             network=context.sandbox.network or wider.network,
-            protected=() if wider.protected else PROTECTED,
-            filter_file=setup.filter_file,
+            protected=None if wider.protected else PROTECTED,
+            homes=home_folders(),
+            filter_file=setup.filter_file or filter_in_memory(),
             cwd=folder,
         )
 
@@ -138,6 +141,9 @@ async def launched(command: str, confinement: Confinement) -> AsyncGenerator[Lau
     held = ExitStack()
 
     def ready(plan: SandboxPlan) -> SandboxPlan:
+        if confinement.wider.protected:  # nothing stands in for anything, so leftovers would be in the way
+            for root in plan.writable:
+                clear_stand_ins(root, home_folders())
         held.enter_context(hold_places(plan))
         return without_vanished(plan)
 
@@ -200,6 +206,7 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
             ),
             hidden=(*context.hidden, *hidden_places()),
             read_only=True,
+            filter_file=filter_in_memory(),
         )
         return attrs.evolve(plan, environment=tuple(environment.items()))
 

@@ -1,7 +1,8 @@
 """Changing parts of a file: one place, every place, or several edits that are made together or not at all.
 
 The file is read anew for every call and its places are found by their text, so it does not matter what else has been
-changed in it since the model last saw it. If it changes between reading and writing, the edit is thought through again.
+changed in it since the model last saw it. If it changes between reading and writing, or since a person agreed to the
+edit, nothing is written, and the model has to look again.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,6 @@ from typing import Final
 
 import attrs
 
-from session_core.confine.contents import FileChanged
 from session_core.confine.workspace import Workspace
 from session_core.limits import MAX_ERROR_CHARS
 from session_core.tools.arguments import (
@@ -32,13 +32,12 @@ from session_core.tools.text_files import (
     plain_name,
     read_text,
 )
-from session_core.tools.write import FileChange, make, preview_of
+from session_core.tools.write import FileChange, make, preview_of, state_of
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
 MAX_EDITS: Final = 100
 """Edits in one call; with more, writing the whole file is clearer."""
-_TRIES: Final = 3
 
 _EDIT_ARGUMENTS: Final = {
     "old_text": {
@@ -85,12 +84,6 @@ class _EditingTool:
         """Make the edits; a stop comes before or after, never in between."""
         path, edits = self._read_arguments(arguments)
         workspace = context.workspace
-        for _ in range(_TRIES - 1):
-            try:
-                return await make(await in_thread(lambda: _plan(workspace, path, edits)), context)
-            except ToolFailed as failure:
-                if not isinstance(failure.__cause__, FileChanged):
-                    raise
         return await make(await in_thread(lambda: _plan(workspace, path, edits)), context)
 
     def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
@@ -173,6 +166,7 @@ def _numbered_edit(arguments: JsonObject, number: int) -> TextEdit:
 def _plan(workspace: Workspace, path: str, edits: Sequence[TextEdit]) -> FileChange:
     with explained(path, "edit"):
         location = workspace.locate(path)
+        place = workspace.place_of(path)
     file = read_text(workspace, path)
     name = plain_name(location.shown)
     text, places, remarks = file.text, 0, list[str]()
@@ -193,8 +187,10 @@ def _plan(workspace: Workspace, path: str, edits: Sequence[TextEdit]) -> FileCha
     done = f"edited {name}: {in_words(places, 'place')} ({changes.counts})"
     return FileChange(
         path=location.shown,
+        place=place,
         data=data,
         version=file.content.version,
+        state=state_of(place, file.content),
         difference=changes,
         done="\n".join([done, *(f"[{remark}]" for remark in remarks)]),
     )

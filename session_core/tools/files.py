@@ -9,10 +9,10 @@ from session_core.confine.contents import Entry
 from session_core.confine.workspace import Workspace
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown
-from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput, Withholding
 from session_core.tools.diffs import split_lines
 from session_core.tools.edit import Edit, MultiEdit
-from session_core.tools.listing import Glob, List
+from session_core.tools.listing import Glob, List, told
 from session_core.tools.read import Read
 from session_core.tools.search import Grep
 from session_core.tools.text_files import (
@@ -25,6 +25,7 @@ from session_core.tools.text_files import (
     preview_reading,
     read_text,
 )
+from session_core.tools.withheld import LeftOut
 from session_core.tools.write import Write
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
@@ -72,8 +73,8 @@ class ListFiles:
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments, default=".")
         hidden = flag_argument(arguments, "hidden")
-        workspace = context.workspace
-        return ToolOutput(text=await in_thread(lambda: _list(workspace, path, hidden=hidden)))
+        workspace, withheld = context.workspace, context.withheld
+        return ToolOutput(text=await in_thread(lambda: _list(workspace, path, withheld, hidden=hidden)))
 
 
 class ReadFile:
@@ -146,14 +147,16 @@ class CountWords:
         )
 
 
-def _list(workspace: Workspace, path: str, *, hidden: bool) -> str:
+def _list(workspace: Workspace, path: str, withheld: Withholding, *, hidden: bool) -> str:
     with explained(path, "list"):
         entries = list(workspace.scan(path, limit=_MAX_SCANNED))
-    names = [_named(entry) for entry in entries if hidden or not entry.name.startswith(".")]
+    left_out = LeftOut.beneath(workspace, path, withheld)
+    shown = (entry for entry in entries if hidden or not entry.name.startswith("."))
+    names = [_named(entry) for entry in shown if not left_out.takes(entry.name, entry)]
     if not names:
-        return "(no files here)"
+        return told("(no files here)", left_out.remarks("name"))
     rest = [f"[{len(names) - MAX_ENTRIES} more names are not shown]"] if len(names) > MAX_ENTRIES else []
-    return cut("\n".join([*names[:MAX_ENTRIES], *rest]))
+    return told(cut("\n".join([*names[:MAX_ENTRIES], *rest])), left_out.remarks("name"))
 
 
 def _named(entry: Entry) -> str:

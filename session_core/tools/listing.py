@@ -1,6 +1,6 @@
 """Finding out which files there are: a folder as a tree, or the files whose paths fit a pattern."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from heapq import nsmallest
 from typing import Final
@@ -12,9 +12,10 @@ from session_core.confine.contents import Entry
 from session_core.confine.ignore import IGNORE_FILES, IgnoreRules
 from session_core.confine.workspace import Workspace
 from session_core.tools.arguments import count_argument, path_argument, refuse_unknown, text_argument
-from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput, Withholding
 from session_core.tools.globbing import PathPattern
 from session_core.tools.text_files import READS, cut, explained, in_thread, in_words, plain_name, preview_reading
+from session_core.tools.withheld import LeftOut
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -74,8 +75,8 @@ class List:
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments, default=".")
         depth = min(count_argument(arguments, "depth") or 2, MAX_DEPTH)
-        workspace = context.workspace
-        return ToolOutput(text=await in_thread(lambda: _tree(workspace, path, depth)))
+        workspace, withheld = context.workspace, context.withheld
+        return ToolOutput(text=await in_thread(lambda: _tree(workspace, path, depth, withheld)))
 
 
 class Glob:
@@ -114,24 +115,30 @@ class Glob:
         refuse_unknown(arguments, self.spec)
         pattern = PathPattern(text_argument(arguments, "pattern"))
         path = path_argument(arguments, default=".")
-        workspace = context.workspace
-        return ToolOutput(text=await in_thread(lambda: _newest(workspace, path, pattern)))
+        workspace, withheld = context.workspace, context.withheld
+        return ToolOutput(text=await in_thread(lambda: _newest(workspace, path, pattern, withheld)))
 
 
 # The tree.
 
 
-def _tree(workspace: Workspace, path: str, depth: int) -> str:
+def _tree(workspace: Workspace, path: str, depth: int, withheld: Withholding) -> str:
     with explained(path, "list"):
         location = workspace.locate(path)
-    tree = _Tree(workspace=workspace, root=location.root)
+    left_out = LeftOut.beneath(workspace, path, withheld)
+    tree = _Tree(workspace=workspace, root=location.root, start=location.relative, left_out=left_out)
     lines: list[str] = []
     for line in tree.lines(location.relative, depth, tree.rules_above(location.relative)):
         if len(lines) == MAX_LISTED:
             lines.append(f"[more than {MAX_LISTED} names; list a folder further down, or with less depth]")
             break
         lines.append(line)
-    return cut("\n".join(lines)) if lines else "(no files here)"
+    return told(cut("\n".join(lines)) if lines else "(no files here)", left_out.remarks("name"))
+
+
+def told(text: str, remarks: Sequence[str]) -> str:
+    """Put remarks for the model under what it is shown."""
+    return "\n".join([text, *(f"[{remark}]" for remark in remarks)])
 
 
 @attrs.frozen(kw_only=True)
@@ -140,6 +147,8 @@ class _Tree:
 
     workspace: Workspace
     root: str
+    start: str
+    left_out: LeftOut
 
     def rules_above(self, path: str) -> IgnoreRules:
         rules = IgnoreRules.load(self.workspace)
@@ -154,6 +163,8 @@ class _Tree:
             entries = list(self.workspace.scan(_join(self.root, path), limit=_MAX_SCANNED))
         if any(entry.name in IGNORE_FILES for entry in entries):
             rules = self._with_rules_in(path, rules)
+        inside = path.removeprefix(self.start).lstrip("/")
+        entries = [entry for entry in entries if not self.left_out.takes(_join(inside, entry.name), entry)]
         for entry in entries[:MAX_LISTED_PER_FOLDER]:
             yield _named(entry)
             if entry.kind == "folder" and depth > 1:
@@ -220,11 +231,12 @@ def end_if_cancelled() -> None:
         trio.from_thread.check_cancelled()
 
 
-def _newest(workspace: Workspace, path: str, pattern: PathPattern) -> str:
+def _newest(workspace: Workspace, path: str, pattern: PathPattern, withheld: Withholding) -> str:
+    left_out = LeftOut.beneath(workspace, path, withheld)
     found: list[tuple[int, str]] = []
     total = 0
-    for shown, inside, _ in files_beneath(workspace, path):
-        if not pattern.matches(inside):
+    for shown, inside, entry in files_beneath(workspace, path):
+        if not pattern.matches(inside) or left_out.takes(inside, entry):
             continue
         with explained(shown):
             status = workspace.stat(shown)
@@ -234,8 +246,8 @@ def _newest(workspace: Workspace, path: str, pattern: PathPattern) -> str:
             if len(found) > 2 * MAX_FOUND:
                 found = nsmallest(MAX_FOUND, found)
     if not found:
-        return "(no file fits)"
+        return told("(no file fits)", left_out.remarks())
     lines = [plain_name(shown) for _, shown in nsmallest(MAX_FOUND, found)]
     if total > len(lines):
         lines.append(f"[{in_words(total - len(lines), 'more file')} not shown; use a narrower pattern]")
-    return cut("\n".join(lines))
+    return told(cut("\n".join(lines)), left_out.remarks())

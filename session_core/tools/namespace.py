@@ -26,8 +26,13 @@ class Namespace:
     def __init__(self) -> None:
         listening, told = os.pipe()
         # Small numbers are used on the way: the shell that opens the filter for system calls may take any up to 9.
-        self.told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, 10)
-        os.close(told)
+        try:
+            self.told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, 10)
+        except OSError:
+            os.close(listening)
+            raise
+        finally:
+            os.close(told)
         self._listening = trio.lowlevel.FdStream(listening)
         self._told_closed = False
         self._first: int | None = None

@@ -17,7 +17,7 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,12 +37,17 @@ _PROC: Final = Path("/proc")
 
 @attrs.frozen(kw_only=True)
 class ProcessOutcome:
-    """How a program ended; `output` is the end of what it wrote, and a negative `exit_code` names a signal."""
+    """How a program ended; `output` is the end of what it wrote, and a negative `exit_code` names a signal.
+
+    What it wrote to stderr is in `error_output`, if that was read apart.
+    """
 
     exit_code: int
     output: str
     truncated: bool
     timed_out: bool = False
+    error_output: str = ""
+    error_truncated: bool = False
 
 
 async def run_in_group(
@@ -55,8 +60,9 @@ async def run_in_group(
     timeout_ms: int | None = None,
     on_start: Callable[[], None] | None = None,
     bubblewrap: str | None = None,
+    on_error_output: Callable[[str], None] | None = None,
 ) -> ProcessOutcome:
-    """Run a program to its end, without input and with stdout and stderr in one stream.
+    """Run a program to its end, without input and with stdout and stderr in one stream, unless they are kept apart.
 
     What the program left running is given a moment to finish its output and is then ended too.
 
@@ -69,6 +75,7 @@ async def run_in_group(
         timeout_ms: After this long it is ended as by a cancellation, and the outcome says so.
         on_start: Called once, when the program runs.
         bubblewrap: The program in `argv` that opens the sandbox, if there is one; what is inside is ended as a whole.
+        on_error_output: Gets what comes on stderr, which is then a stream of its own, bounded like the other.
 
     Raises:
         ToolFailed: The program could not be started.
@@ -77,14 +84,19 @@ async def run_in_group(
         Output written after that moment is read and thrown away.
     """
     namespace = Namespace() if bubblewrap is not None else None
-    process = await _start(argv, cwd=cwd, env=env, namespace=namespace, bubblewrap=bubblewrap)
+    process = await _start(
+        argv, cwd=cwd, env=env, namespace=namespace, bubblewrap=bubblewrap, apart=on_error_output is not None
+    )
     output = _Output(on_output, output_limit)
+    errors = _Output(on_error_output or on_output, output_limit)
     timed_out = False
     try:
         if on_start is not None:
             on_start()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_pump, process, output.feed)
+            nursery.start_soon(_pump, process.stdout, output.feed)
+            if process.stderr is not None:
+                nursery.start_soon(_pump, process.stderr, errors.feed)
             if namespace is not None:
                 nursery.start_soon(namespace.learn)
             with trio.move_on_after(math.inf if timeout_ms is None else timeout_ms / 1000) as limit:
@@ -94,29 +106,44 @@ async def run_in_group(
             nursery.cancel_scope.deadline = trio.current_time() + (0 if timed_out else _GRACE)
     finally:
         with trio.move_on_after(4 * _GRACE, shield=True):
-            await _end_group(process, namespace)
+            await end_group(process, namespace)
         if namespace is not None:
             namespace.close()
     output.feed(b"", final=True)
+    errors.feed(b"", final=True)
     return ProcessOutcome(
-        exit_code=await process.wait(), output=output.tail(), truncated=output.truncated, timed_out=timed_out
+        exit_code=await process.wait(),
+        output=output.tail(),
+        truncated=output.truncated,
+        timed_out=timed_out,
+        error_output=errors.tail(),
+        error_truncated=errors.truncated,
     )
 
 
-class _Child:
-    """A running program, and the thread that started it and waits for it."""
+class ChildProcess:
+    """A running program, the first of its group; whoever starts it says when it has `ended`.
 
-    def __init__(self, pid: int, stdout: trio.lowlevel.FdStream) -> None:
+    Attributes:
+        pid: Its number, which is that of the group too.
+        stdout: Where its output comes from.
+        stderr: The same for what it writes there, if that is read apart.
+    """
+
+    def __init__(self, pid: int, stdout: trio.lowlevel.FdStream, stderr: trio.lowlevel.FdStream | None) -> None:
         self.pid = pid
         self.stdout = stdout
+        self.stderr = stderr
         self._exit_code: int | None = None
         self._ended = trio.Event()
 
     def ended(self, exit_code: int) -> None:
+        """Hear how it has ended; a negative number names a signal."""
         self._exit_code = exit_code
         self._ended.set()
 
     async def wait(self) -> int:
+        """Wait for its end and return its exit code."""
         await self._ended.wait()
         assert self._exit_code is not None
         return self._exit_code
@@ -129,7 +156,8 @@ async def _start(
     env: Mapping[str, str] | None,
     namespace: Namespace | None = None,
     bubblewrap: str | None = None,
-) -> _Child:
+    apart: bool = False,
+) -> ChildProcess:
     if not argv or not argv[0]:
         raise ToolFailed("there is no program to run: the command is empty")
     await trio.lowlevel.checkpoint_if_cancelled()
@@ -138,15 +166,16 @@ async def _start(
         place = argv.index(str(bubblewrap)) + 1
         argv[place:place] = ["--info-fd", str(namespace.told)]
         kept_open.append(namespace.told)
-    reading, writing = os.pipe()
+    pipes = _pipes(2 if apart else 1)
     token = trio.lowlevel.current_trio_token()
     started = trio.Event()
-    child: _Child | None = None
+    child: ChildProcess | None = None
     failure: Exception | None = None
 
     def has_started(pid: int) -> None:
         nonlocal child
-        child = _Child(pid, trio.lowlevel.FdStream(reading))
+        stdout, *stderr = (trio.lowlevel.FdStream(reading) for reading, _ in pipes)
+        child = ChildProcess(pid, stdout, stderr[0] if stderr else None)
         started.set()
 
     def has_failed(error: Exception) -> None:
@@ -165,8 +194,8 @@ async def _start(
                 cwd=cwd,
                 env=env,
                 stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=subprocess.STDOUT,
+                stdout=pipes[0][1],
+                stderr=pipes[1][1] if apart else subprocess.STDOUT,
                 start_new_session=True,
                 pass_fds=kept_open,
             )
@@ -174,7 +203,8 @@ async def _start(
             token.run_sync_soon(has_failed, error)
             return
         finally:
-            os.close(writing)
+            for _, writing in pipes:
+                os.close(writing)
         with suppress(trio.RunFinishedError):
             token.run_sync_soon(has_started, program.pid)
             exit_code = program.wait()
@@ -188,12 +218,24 @@ async def _start(
     if child is not None:
         return child
     assert failure is not None
-    os.close(reading)
+    for reading, _ in pipes:
+        os.close(reading)
     if namespace is not None:
         namespace.close()
     if not isinstance(failure, OSError | ValueError):
         raise failure
     raise ToolFailed(await _why_not_started(argv[0], cwd, failure)) from failure
+
+
+def _pipes(count: int) -> list[tuple[int, int]]:
+    made: list[tuple[int, int]] = []
+    try:
+        made.extend(os.pipe() for _ in range(count))
+    except OSError:
+        for end in (end for pipe in made for end in pipe):
+            os.close(end)
+        raise
+    return made
 
 
 async def _why_not_started(program: str, cwd: str, error: OSError | ValueError) -> str:
@@ -234,15 +276,20 @@ class _Output:
         return text[max(0, len(text) - self._limit) :]
 
 
-async def _pump(process: _Child, feed: Callable[[bytes | bytearray], None]) -> None:
-    while chunk := await process.stdout.receive_some():
+async def _pump(stream: trio.lowlevel.FdStream, feed: Callable[[bytes | bytearray], None]) -> None:
+    while chunk := await stream.receive_some():
         feed(chunk)
 
 
-async def _end_group(process: _Child, namespace: Namespace | None) -> None:
-    """Leave nothing of the group alive, nor of the namespace; takes three graces at the most."""
-    async with process.stdout, trio.open_nursery() as nursery:
-        nursery.start_soon(_pump, process, _throw_away)
+async def end_group(process: ChildProcess, namespace: Namespace | None) -> None:
+    """Leave nothing of the group alive, nor of the namespace; takes three times `KILL_GRACE_MS` at the most.
+
+    What is still written to its pipes is read and thrown away, and they are closed.
+    """
+    async with AsyncExitStack() as open_ones, trio.open_nursery() as nursery:
+        for stream in filter(None, (process.stdout, process.stderr)):
+            await open_ones.enter_async_context(stream)
+            nursery.start_soon(_pump, stream, _throw_away)
         if namespace is not None:
             # To end bubblewrap is to kill what is inside, so that is asked to go first.
             with trio.move_on_after(_GRACE):
@@ -259,7 +306,7 @@ async def _end_group(process: _Child, namespace: Namespace | None) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def _group_gone(process: _Child) -> None:
+async def _group_gone(process: ChildProcess) -> None:
     """Wait until the child is reaped and nothing else is alive in its group."""
     await process.wait()
     while _signal_group(process, 0) and await trio.to_thread.run_sync(_anyone_alive, process.pid):  # noqa: ASYNC110
@@ -267,7 +314,7 @@ async def _group_gone(process: _Child) -> None:
         await trio.sleep(_LOOK_AGAIN)
 
 
-def _signal_group(process: _Child, number: int) -> bool:
+def _signal_group(process: ChildProcess, number: int) -> bool:
     """Send a signal to the group and tell whether there was anyone to get it.
 
     A group keeps its number taken for as long as it has a member, and a freed number is given out again only after all

@@ -125,9 +125,10 @@ def _pieces(workspace: Workspace, path: str) -> Iterator[bytes]:
     while True:
         with explained(path):
             piece = workspace.read_range(path, offset=offset, length=_PIECE_BYTES)
-        if not piece:
+        if piece:
+            yield piece
+        if len(piece) < _PIECE_BYTES:  # the file ends here
             return
-        yield piece
         offset += len(piece)
 
 

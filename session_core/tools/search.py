@@ -26,6 +26,7 @@ from session_core.tools.listing import FOLDER_ARGUMENT, files_beneath
 from session_core.tools.process import run_in_group
 from session_core.tools.search_results import SearchResults, Show, laid_out
 from session_core.tools.text_files import MAX_FILE_BYTES, READS, explained, in_thread, preview_reading
+from session_core.tools.withheld import LeftOut
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -123,13 +124,14 @@ class Grep:
         include = PathPattern(text_argument(arguments, "include"), "include") if arguments.get("include") else None
         workspace = context.workspace
         with trio.move_on_after(SEARCH_SECONDS) as patience:
-            files, more = await in_thread(lambda: _files_to_search(workspace, path, include))
+            left_out = await in_thread(lambda: LeftOut.beneath(workspace, path, context.withheld))
+            files, more = await in_thread(lambda: _files_to_search(workspace, path, include, left_out))
             program = await in_thread(lambda: self._program(workspace.root))
             # Between the walk and the search a folder may become a link: what it leads to must not be read.
             confined = await confine_reading(context, _environment())
             search = _Search(query=query, cwd=workspace.root, patience=patience, confined=confined)
             await search.run(files, program)
-            return ToolOutput(text=search.answer(more=more))
+            return ToolOutput(text=search.answer(left_out.remarks(), more=more))
         raise ToolFailed(f"the files beneath {path!r} are too many to find in {SEARCH_SECONDS:.0f} seconds")
 
     def _program(self, root: str) -> str | None:
@@ -163,7 +165,9 @@ def _read_query(arguments: JsonObject) -> Query:
     )
 
 
-def _files_to_search(workspace: Workspace, path: str, include: PathPattern | None) -> tuple[list[str], bool]:
+def _files_to_search(
+    workspace: Workspace, path: str, include: PathPattern | None, left_out: LeftOut
+) -> tuple[list[str], bool]:
     """The files, and whether there are more than are ever searched."""
     with explained(path):
         location = workspace.locate(path)
@@ -171,6 +175,8 @@ def _files_to_search(workspace: Workspace, path: str, include: PathPattern | Non
         found: list[str] = []
         for shown, inside, entry in files_beneath(workspace, path):
             if entry.kind == "file" and 0 < entry.size <= MAX_FILE_BYTES and (not include or include.matches(inside)):
+                if left_out.takes(inside, entry):
+                    continue
                 if len(found) == MAX_SEARCHED_FILES:
                     return found, True
                 found.append(shown)
@@ -225,7 +231,7 @@ class _Search:
                 return False
         return True
 
-    def answer(self, *, more: bool) -> str:
+    def answer(self, about_files: Sequence[str], *, more: bool) -> str:
         results, what = self.results, "lines" if self.query.show == "lines" else "files"
         remarks: list[str] = []
         if results.is_full:
@@ -238,6 +244,7 @@ class _Search:
             remarks.append(f"{results.too_long} very long lines are not shown")
         if more:
             remarks.append(f"only {MAX_SEARCHED_FILES:,} files were searched; name a folder further down")
+        remarks += about_files
         return laid_out(results.files, self.query.show, remarks)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.background import BackgroundJobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
@@ -106,17 +107,11 @@ class Shell:
         Cancellation: the command and everything it started have ended when `Cancelled` goes on.
         """
         command, timeout_ms, background = self._arguments(arguments)
-        confinement = await self._confine(arguments, context)
-        if confinement.unconfined is not None and not context.approved:
-            raise ToolFailed(
-                f"this command was not run, because there is no sandbox here ({confinement.unconfined}) and nobody has "
-                "agreed to run it without one"
-            )
-        if (reason := confinement.wider.reason) is not None and not context.approved:
-            raise ToolFailed(f"this command was not run: {reason}, and nobody has agreed to that")
+        confinement = await self._allowed_confinement(arguments, context)
         if background:
             assert self._jobs is not None
-            job = await self._jobs.start(context.session_id, command, confinement, timeout_ms=timeout_ms)
+            ended = context.host.command_runs_on()
+            job = await self._jobs.start(context.session_id, command, confinement, timeout_ms=timeout_ms, on_end=ended)
             return ToolOutput(
                 text=f"started in the background as {job}; see its output with job_output, end it with job_stop",
                 details=JsonObject({"job_id": job}),
@@ -140,6 +135,30 @@ class Shell:
         where = await _keep(kept, context) if outcome.truncated else None
         return _output(outcome, kept, where, timeout_ms or DEFAULT_TIMEOUT_MS)
 
+    async def run_apart(self, arguments: JsonObject, context: ToolContext) -> ProcessOutcome:
+        """Run it to its end and keep what it writes to stdout and to stderr apart, for programs that read it.
+
+        Raises:
+            ToolFailed: It could not be started, or was to run in the background.
+
+        Cancellation: the command and everything it started have ended when `Cancelled` goes on.
+        """
+        command, timeout_ms, background = self._arguments(arguments)
+        if background:
+            raise ToolFailed("what runs in the background has no outcome to wait for")
+        confinement = await self._allowed_confinement(arguments, context)
+        async with launched(command, confinement) as launch:
+            return await run_in_group(
+                launch.argv,
+                cwd=launch.cwd,
+                env=launch.env,
+                on_output=context.report,
+                on_error_output=context.report,
+                output_limit=MAX_TOOL_OUTPUT_CHARS,
+                timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS,
+                bubblewrap=launch.bubblewrap,
+            )
+
     def _arguments(self, arguments: JsonObject) -> tuple[str, int | None, bool]:
         refuse_unknown(arguments, self.spec)
         command = text_argument(arguments, "command")
@@ -159,6 +178,18 @@ class Shell:
         if background and self._jobs is None:
             raise ToolFailed("nothing can run in the background here; run it without background=true")
         return command, timeout_ms, background
+
+    async def _allowed_confinement(self, arguments: JsonObject, context: ToolContext) -> Confinement:
+        """What the command is going to run in; refused if it is less than the policy wants and nobody has agreed."""
+        confinement = await self._confine(arguments, context)
+        if confinement.unconfined is not None and not context.approved:
+            raise ToolFailed(
+                f"this command was not run, because there is no sandbox here ({confinement.unconfined}) and nobody has "
+                "agreed to run it without one"
+            )
+        if (reason := confinement.wider.reason) is not None and not context.approved:
+            raise ToolFailed(f"this command was not run: {reason}, and nobody has agreed to that")
+        return confinement
 
     async def _confine(self, arguments: JsonObject, context: ToolContext) -> Confinement:
         workdir = path_argument(arguments, "workdir", default=".")

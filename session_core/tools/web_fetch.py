@@ -3,10 +3,11 @@
 import re
 import ssl
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
+from session_core.http_body import hold_body
 from session_core.limits import MAX_PATH_CHARS, MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.arguments import count_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
@@ -114,6 +115,11 @@ class WebFetch:
                     return ToolOutput(
                         text=f"{first} redirects to another host:\n{elsewhere.url}\nFetch that address to go on."
                     )
+                if url.scheme == "https" and elsewhere.url.scheme == "http":
+                    raise ToolFailed(
+                        f"{url} redirects to {elsewhere.url}, which is not encrypted: anyone on the way could read or "
+                        "change the page, so the redirect was not followed"
+                    ) from elsewhere
                 url = elsewhere.url
         raise ToolFailed(f"{first} redirects more than {MAX_REDIRECTS} times")
 
@@ -190,31 +196,8 @@ def _same_site(one: "httpx2.URL", other: "httpx2.URL") -> bool:
     return _name(one).removeprefix("www.") == _name(other).removeprefix("www.") and one.port == other.port
 
 
-class _Body:
-    """A body whose innermost generator is closed with it, which httpx2 2.16 leaves to the garbage collector."""
-
-    def __init__(self, body: Any) -> None:
-        self._body = body
-        self._pieces = body.__aiter__()
-
-    def __aiter__(self) -> Any:
-        return self._pieces
-
-    async def aclose(self) -> None:
-        try:
-            await self._pieces.aclose()
-        finally:
-            await self._body.aclose()  # shields itself from cancellation
-
-
-def _hold(response: "httpx2.Response") -> None:
-    holder: Any = getattr(response.stream, "_stream", None)
-    if hasattr(getattr(holder, "_httpcore_stream", None), "aclose"):
-        holder._httpcore_stream = _Body(holder._httpcore_stream)  # noqa: SLF001 - see `_Body`
-
-
 async def _received(url: "httpx2.URL", response: "httpx2.Response") -> FetchedPage:
-    _hold(response)
+    hold_body(response)
     location = response.headers.get("location")
     if response.status_code in {301, 302, 303, 307, 308} and location:
         try:

@@ -1,10 +1,11 @@
 """Making a file, or replacing all of it; and how every change of a file is shown and carried out."""
 
+from hashlib import sha256
 from typing import Final
 
 import attrs
 
-from session_core.confine.contents import FileVersion
+from session_core.confine.contents import FileContent, FileVersion
 from session_core.confine.workspace import Workspace
 from session_core.tools.arguments import path_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
@@ -33,14 +34,18 @@ class FileChange:
     Attributes:
         path: As the workspace names it.
         data: The whole new content.
+        place: Where that is behind all links.
         version: The state of the file it was made for; None if there was no file.
+        state: The same by its content, for `CallPreview.state`.
         difference: For people.
         done: What the model is told once it is made.
     """
 
     path: str
+    place: str
     data: bytes
     version: FileVersion | None
+    state: str
     difference: Difference
     done: str
 
@@ -61,23 +66,40 @@ def preview_of(change: FileChange, workspace: Workspace, verb: str) -> CallPrevi
         shown="\n".join(shown),
         paths=named_paths(workspace, change.path),
         always_ask=f"{name} is a protected file" if protected else None,
+        state=change.state,
     )
+
+
+def state_of(place: str, content: FileContent | None) -> str:
+    """Return what stands for a file as it is now, or for its being missing, at this place."""
+    digest = sha256(place.encode("utf-8", "surrogateescape") + b"\0")
+    if content is not None:
+        digest.update(b"%d\0" % content.size + content.data)
+        if content.truncated:  # then the time has to stand for what was not read
+            digest.update(b"\0%d" % content.mtime_ns)
+    return f"{'missing' if content is None else 'there'} {digest.hexdigest()}"
 
 
 async def make(change: FileChange, context: ToolContext) -> ToolOutput:
     """Carry out a change.
 
     Raises:
-        FileChanged: The file is not the one that the change was made for; nothing was done.
+        ToolFailed: The file is not the one that the change was made for, or not the one that a person was shown when
+            they agreed; nothing was done.
 
     Cancellation: takes effect before the file is written or after it.
     """
+    if context.agreed is not None and context.agreed != change.state:
+        raise ToolFailed(
+            f"{plain_name(change.path)!r} has changed since this call was allowed, so nothing was written; read it "
+            "again and make a new call"
+        )
     await context.host.before_write(change.path)
     workspace = context.workspace
 
     def write() -> None:
         with explained(change.path, "write"):
-            workspace.write(change.path, change.data, expected=change.version)
+            workspace.write(change.path, change.data, expected=change.version, place=change.place)
 
     await in_thread_to_the_end(write)
     return ToolOutput(
@@ -137,10 +159,12 @@ class Write:
 def _plan(workspace: Workspace, path: str, content: str) -> FileChange:
     with explained(path, "write"):
         location = workspace.locate(path)
+        place = workspace.place_of(path)
     data = content.encode()
     size = f"{in_words(len(split_lines(content)), 'line')}, {in_words(len(data), 'byte')}"
     name = plain_name(location.shown)
-    before, version = _what_is_there(workspace, path)
+    present = _what_is_there(workspace, path)
+    before, version = _text_of(present), present.version if present is not None else None
     changes = difference(name, before, content)
     if version is None:
         done = f"created {name}: {size}"
@@ -151,21 +175,33 @@ def _plan(workspace: Workspace, path: str, content: str) -> FileChange:
     else:
         was = f"{in_words(len(split_lines(before)), 'line')}, {in_words(version.size, 'byte')}"
         done = f"replaced {name}: {size} ({changes.counts}); it had {was}"
-    return FileChange(path=location.shown, data=data, version=version, difference=changes, done=done)
+    return FileChange(
+        path=location.shown,
+        place=place,
+        data=data,
+        version=version,
+        state=state_of(place, present),
+        difference=changes,
+        done=done,
+    )
 
 
-def _what_is_there(workspace: Workspace, path: str) -> tuple[str | None, FileVersion | None]:
-    """The present text, if it is text of moderate size, and the present version, if there is any."""
+def _what_is_there(workspace: Workspace, path: str) -> FileContent | None:
+    """The present content, if there is any."""
     try:
         with explained(path, "write"):
-            content = workspace.read(path, max_bytes=MAX_FILE_BYTES)
+            return workspace.read(path, max_bytes=MAX_FILE_BYTES)
     except ToolFailed as failure:
         if isinstance(failure.__cause__, FileNotFoundError):
-            return None, None
+            return None
         raise
-    if content.truncated or b"\0" in content.data:
-        return None, content.version
+
+
+def _text_of(content: FileContent | None) -> str | None:
+    """The text, if it is text of moderate size."""
+    if content is None or content.truncated or b"\0" in content.data:
+        return None
     try:
-        return content.data.decode("utf-8"), content.version
+        return content.data.decode("utf-8")
     except UnicodeDecodeError:
-        return None, content.version
+        return None

@@ -317,7 +317,7 @@ class _Intake:
             self._refuse(f"the event has number {event.sseq}, but the one before has {self.state.sseq}")
         if isinstance(event.event, ev.SessionCreated) != (not self.events):
             self._refuse("a session begins with its creation, and has no other")
-        if isinstance(event.event, ev.SessionDeleted | ev.ToolOutputDelta):
+        if isinstance(event.event, ev.SessionDeleted | ev.ToolOutputDelta | ev.ToolProgressed):
             self._refuse("no export holds such an event")
         if isinstance(event.event, PASSING):
             partial = self.state.partial

@@ -15,6 +15,7 @@ import attrs
 
 from session_core.ids import SessionId
 from session_core.storage.files import Connect, store_file
+from session_core.storage.kv import has_kv, kv_rows
 from session_core.storage.lists import read_reply
 from session_core.storage.records import FORMAT
 from session_core.upkeep.finding import Finding, Progress
@@ -30,7 +31,7 @@ from session_core.upkeep.salvage import (
     proven_event,
     proven_passing,
 )
-from session_core.upkeep.table_check import expected_schema, schema_of
+from session_core.upkeep.table_check import expected_schema, has_right_schema, schema_of
 
 _SCRATCH = """
 CREATE TABLE event (session_id TEXT, n INTEGER, written_as INTEGER, payload BLOB, links BLOB,
@@ -38,6 +39,7 @@ CREATE TABLE event (session_id TEXT, n INTEGER, written_as INTEGER, payload BLOB
 CREATE TABLE passing (id INTEGER PRIMARY KEY, session_id TEXT, about TEXT, payload BLOB, UNIQUE (session_id, payload));
 CREATE TABLE blob (digest BLOB PRIMARY KEY, data BLOB);
 CREATE TABLE expected (session_id TEXT PRIMARY KEY, last_n INTEGER);
+CREATE TABLE kv (owner TEXT, key TEXT, value BLOB, checksum INTEGER, PRIMARY KEY (owner, key));
 """
 
 
@@ -49,6 +51,8 @@ class Harvest:
     problems: list[str] = attrs.field(factory=list)
     """What could not be read, in words."""
     replies: list[tuple[Any, ...]] = attrs.field(factory=list)
+    lost_values: int = 0
+    """How many of the values that extensions keep are not what was written."""
     foreign: str | None = None
     """Why the file must be left alone, if it is a sound one that this program does not understand."""
     complete: bool = False
@@ -104,6 +108,10 @@ class Harvest:
         """Return a long text by its digest."""
         row = self.scratch.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
         return row[0] if row is not None else None
+
+    def values(self) -> Iterator[tuple[Any, ...]]:
+        """Return what extensions keep, as rows of the table."""
+        return self.scratch.execute("SELECT owner, key, value, checksum FROM kv ORDER BY owner, key")
 
     def add(self, row: Row) -> None:
         """Take a row in, once."""
@@ -184,6 +192,7 @@ def _from_tables(harvest: Harvest, home: Path, connect: Connect, progress: Progr
         _attempt(harvest, "unfinished answers", lambda: _read_passing(harvest, db))
         _attempt(harvest, "the list of sessions", lambda: _read_list(harvest, db))
         _attempt(harvest, "remembered replies", lambda: _read_replies(harvest, db))
+        _attempt(harvest, "what extensions keep", lambda: _read_values(harvest, db))
 
 
 def _attempt(harvest: Harvest, what: str, read: Callable[[], None]) -> None:
@@ -200,7 +209,7 @@ def _look_at_schema(harvest: Harvest, db: sqlite3.Connection) -> bool:
         harvest.problems.append(f"SQLite cannot read the file: {error}")
         return False
     expected = expected_schema()
-    if found == expected:
+    if has_right_schema(db):
         return True
     harvest.problems.append("the description of the tables is damaged")
     # One that is damaged still has most of what we wrote; another program's, or a newer one's, has not.
@@ -263,6 +272,16 @@ def _read_replies(harvest: Harvest, db: sqlite3.Connection) -> None:
     for row in db.execute(f"SELECT {columns} FROM reply NOT INDEXED ORDER BY id"):  # noqa: S608 - the line above
         if read_reply(*row) is not None:
             harvest.replies.append(row)
+
+
+def _read_values(harvest: Harvest, db: sqlite3.Connection) -> None:
+    if not has_kv(db):
+        return
+    for row in kv_rows(db):
+        if row is None:
+            harvest.lost_values += 1
+        else:
+            harvest.scratch.execute("INSERT OR REPLACE INTO kv VALUES (?, ?, ?, ?)", row)
 
 
 # --- from the pages ---------------------------------------------------------------------------------------------------

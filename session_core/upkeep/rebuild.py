@@ -160,6 +160,9 @@ class _Rebuild:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 harvest.replies,
             )
+            connection.executemany("INSERT INTO kv (owner, key, value, checksum) VALUES (?, ?, ?, ?)", harvest.values())
+            if harvest.lost_values:
+                self.lost.append(f"{harvest.lost_values} values that extensions keep: they cannot be read any more")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
             connection.close()

@@ -24,11 +24,12 @@ from session_core.storage.files import (
 )
 from session_core.storage.home import prepare_home, private_open
 from session_core.storage.home_lock import HomeLock
+from session_core.storage.kv import has_kv, kv_rows
 from session_core.storage.records import checksum, digest_of
 from session_core.storage.schema import UNREADABLE, VERSION, problem, version_of
 from session_core.upkeep.finding import Progress, VerifyReport, ignore_progress, without_advice
 from session_core.upkeep.swap import clear_work, swap_in, sync_file, sync_folder, time_stamp
-from session_core.upkeep.table_check import expected_schema, schema_of
+from session_core.upkeep.table_check import has_right_schema
 from session_core.upkeep.verify import verify_store
 from session_core.vocabulary.sessions import AT_REST
 
@@ -191,7 +192,7 @@ def _check_copy(copy: sqlite3.Connection) -> tuple[int, bool]:
 
 def _is_sound(copy: sqlite3.Connection) -> bool:
     """Check everything that is quick to check: what cannot be made again from something else."""
-    if copy.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)] or schema_of(copy) != expected_schema():
+    if copy.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)] or not has_right_schema(copy):
         return False
     (holes,) = copy.execute(
         """
@@ -210,6 +211,7 @@ def _is_sound(copy: sqlite3.Connection) -> bool:
             for session_id, n, written_as, crc, payload, links in records
         )
         and all(digest == digest_of(data) for digest, data in copy.execute("SELECT digest, data FROM blob"))
+        and (not has_kv(copy) or None not in kv_rows(copy))
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from session_core import limits
 from session_core.ids import SessionId
+from session_core.storage.kv import has_kv, kv_rows
 from session_core.storage.reader import Reader
-from session_core.storage.schema import TABLES
+from session_core.storage.schema import KV_SINCE, TABLES, VERSION
 from session_core.upkeep.finding import REBUILD_DERIVED, Findings
 from session_core.upkeep.salvage import owner_of, proven_blob
 
@@ -33,11 +34,19 @@ def schema_of(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
 
 @cache
-def expected_schema() -> list[tuple[Any, ...]]:
-    """Return what the tables of a store should be made of."""
+def expected_schema(version: int = VERSION) -> list[tuple[Any, ...]]:
+    """Return what the tables of a store of this format should be made of."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(TABLES)
+        if version < KV_SINCE:
+            db.execute("DROP TABLE kv")
         return schema_of(db)
+
+
+def has_right_schema(db: sqlite3.Connection) -> bool:
+    """Tell whether the tables of a store are those of the format that it says it has."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return schema_of(db) == expected_schema(version)
 
 
 def check_pages(db: sqlite3.Connection, findings: Findings) -> None:
@@ -49,7 +58,7 @@ def check_pages(db: sqlite3.Connection, findings: Findings) -> None:
 
 def check_schema(db: sqlite3.Connection, findings: Findings) -> None:
     """Compare the tables with those that this program makes."""
-    if schema_of(db) != expected_schema():
+    if not has_right_schema(db):
         findings.error("the description of the tables is not the one this program writes")
 
 
@@ -59,6 +68,7 @@ def check_shared(db: sqlite3.Connection, findings: Findings) -> None:
     attempt(findings, "rows of unknown sessions", lambda: _check_orphans(db, findings))
     attempt(findings, "the search index", lambda: _check_search_index(db, findings))
     attempt(findings, "remembered replies", lambda: _check_replies(db, findings))
+    attempt(findings, "what extensions keep", lambda: _check_values(db, findings))
 
 
 def _check_blobs(db: sqlite3.Connection, findings: Findings) -> None:
@@ -126,3 +136,8 @@ def _check_replies(db: sqlite3.Connection, findings: Findings) -> None:
             f"{unreadable} remembered replies cannot be read",
             "none: a command that is sent again under their keys would be carried out again",
         )
+
+
+def _check_values(db: sqlite3.Connection, findings: Findings) -> None:
+    if damaged := sum(row is None for row in kv_rows(db)) if has_kv(db) else 0:
+        findings.error(f"{damaged} values that extensions keep are damaged")

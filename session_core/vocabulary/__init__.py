@@ -1,15 +1,18 @@
 """The words of the system: pure, deeply frozen attrs values that every other package speaks in.
 
-- `commands` (and `session_commands`): what a client may ask for, each bound to the type of its reply in `replies`
+- `commands` (with `session_commands`, `message_commands`, `extension_commands`): what a client may ask for, each bound
+  to the type of its reply in `replies`
 - `events`: what has happened, and the `SessionEvent` envelope with its place in the order
 - `added`: which messages an event adds, for the fold and for stores
 - `messages`: the conversation: messages, their parts, the half-finished message, live tools
 - `sessions`: the rest of a session's state: activity, settings, queue, approvals, dialogs, wake-ups, outcomes
 - `snapshots`: the whole state at a cursor
+- `extensions`: extensions, what they bring and what they show
+- `typed`: what a person means by a text: a command, a shell line, or a message
 - `tools`: how a tool is described to a model
 - `frozen`: `Vector`, `Rope` and `JsonObject`, containers that stay frozen all the way down
 - `checks`: type checks on what callers hand in
-- `methods`: one async method per command, shared by the service and by remote clients
+- `methods` (with `extension_methods`): one async method per command, shared by the service and by remote clients
 
 Nothing here does I/O, knows the time, or imports anything of ours but `ids`, `errors` and `limits`.
 """

@@ -57,5 +57,7 @@ def collect_results(results: dict[CallId, ToolResultPart], event: ev.Event) -> N
         case ev.ToolResultsCommitted(call_ids=call_ids):
             for call_id in call_ids:
                 results.pop(call_id, None)
+        case ev.MessageAdded(ended_call_id=str() as call_id):
+            results.pop(call_id, None)
         case _:
             pass

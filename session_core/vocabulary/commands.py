@@ -6,11 +6,83 @@ answers, law 6). `reads_only` commands change nothing, so observers may send the
 
 from typing import Any, ClassVar, get_args
 
-from session_core.ids import LOCAL_CLIENT, ClientId, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
+from session_core.ids import LOCAL_CLIENT, ClientId, QueueItemId, RequestId, SessionId, WakeupId
 from session_core.vocabulary import replies
 from session_core.vocabulary.checks import checked_value
-from session_core.vocabulary.frozen import JsonObject, JsonValue
-from session_core.vocabulary.messages import FilePart, ImagePart
+from session_core.vocabulary.extension_commands import (
+    AppendEntry as AppendEntry,
+)
+from session_core.vocabulary.extension_commands import (
+    CompleteCommand as CompleteCommand,
+)
+from session_core.vocabulary.extension_commands import (
+    DisableExtension as DisableExtension,
+)
+from session_core.vocabulary.extension_commands import (
+    EnableExtension as EnableExtension,
+)
+from session_core.vocabulary.extension_commands import (
+    ListCommands as ListCommands,
+)
+from session_core.vocabulary.extension_commands import (
+    ListExtensions as ListExtensions,
+)
+from session_core.vocabulary.extension_commands import (
+    LoginToProvider as LoginToProvider,
+)
+from session_core.vocabulary.extension_commands import (
+    PostMessage as PostMessage,
+)
+from session_core.vocabulary.extension_commands import (
+    PressWidgetKey as PressWidgetKey,
+)
+from session_core.vocabulary.extension_commands import (
+    ReloadExtension as ReloadExtension,
+)
+from session_core.vocabulary.extension_commands import (
+    RunCommand as RunCommand,
+)
+from session_core.vocabulary.extension_commands import (
+    ShowDisplay as ShowDisplay,
+)
+from session_core.vocabulary.extension_commands import (
+    ShowNotice as ShowNotice,
+)
+from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.message_commands import (
+    ClearContext as ClearContext,
+)
+from session_core.vocabulary.message_commands import (
+    CompactContext as CompactContext,
+)
+from session_core.vocabulary.message_commands import (
+    DismissOutcome as DismissOutcome,
+)
+from session_core.vocabulary.message_commands import (
+    EditMessage as EditMessage,
+)
+from session_core.vocabulary.message_commands import (
+    RestoreToMessage as RestoreToMessage,
+)
+from session_core.vocabulary.message_commands import (
+    ResumeSession as ResumeSession,
+)
+from session_core.vocabulary.message_commands import (
+    SendUserMessage as SendUserMessage,
+)
+from session_core.vocabulary.message_commands import (
+    StartTurnIfIdle as StartTurnIfIdle,
+)
+from session_core.vocabulary.message_commands import (
+    SwitchBranch as SwitchBranch,
+)
+from session_core.vocabulary.message_commands import (
+    TakeBackUndo as TakeBackUndo,
+)
+from session_core.vocabulary.message_commands import (
+    WaitForTurn as WaitForTurn,
+)
+from session_core.vocabulary.messages import ImagePart
 from session_core.vocabulary.session_commands import (
     ArchiveSession as ArchiveSession,
 )
@@ -48,120 +120,21 @@ from session_core.vocabulary.session_commands import (
     RestoreSession as RestoreSession,
 )
 from session_core.vocabulary.session_commands import (
+    RunShellLine as RunShellLine,
+)
+from session_core.vocabulary.session_commands import (
     SearchMessages as SearchMessages,
 )
 from session_core.vocabulary.sessions import (
     Decision,
-    DeliverAs,
     DialogKind,
     PermissionTier,
     QueueOnStop,
     SandboxPolicy,
     StopScope,
     Thinking,
+    TurnLimits,
 )
-
-# --- messages ---------------------------------------------------------------------------------------------------------
-
-
-@checked_value
-class SendUserMessage(Command[replies.SendUserMessageReply]):
-    """Say something to the agent: starts a turn when the session is at rest, else waits as `deliver_as` says.
-
-    `steer` is read between two steps of the running turn, `follow_up` when it would otherwise end, `next_turn` at the
-    start of the next turn (and starts none by itself). What still waits when a turn is stopped or fails stays in the
-    queue, for people to see, and goes out with the next turn. With `output_schema` the turn's answer is JSON of that
-    shape (the outcome's `output`); such a message needs a session at rest.
-    """
-
-    session_id: SessionId
-    text: str
-    images: tuple[ImagePart, ...] = ()
-    files: tuple[FilePart, ...] = ()
-    deliver_as: DeliverAs = "follow_up"
-    output_schema: JsonObject | None = None
-
-
-@checked_value
-class StartTurnIfIdle(Command[replies.StartTurnReply]):
-    """Start a turn with this message if the session is at rest; otherwise do nothing and say so."""
-
-    session_id: SessionId
-    text: str
-    images: tuple[ImagePart, ...] = ()
-    files: tuple[FilePart, ...] = ()
-
-
-@checked_value
-class EditMessage(Command[replies.SendUserMessageReply]):
-    """Say an earlier user message differently: the new one becomes a sibling branch and starts a turn."""
-
-    session_id: SessionId
-    message_id: MessageId
-    text: str
-    images: tuple[ImagePart, ...] = ()
-    files: tuple[FilePart, ...] = ()
-
-
-@checked_value
-class SwitchBranch(Command[replies.Acknowledged]):
-    """Show and continue the branch that runs through this message, down to its newest leaf."""
-
-    session_id: SessionId
-    message_id: MessageId
-
-
-@checked_value
-class ResumeSession(Command[replies.StartTurnReply]):
-    """Go on where a stopped, failed or interrupted turn left off, without a new message."""
-
-    session_id: SessionId
-
-
-@checked_value
-class DismissOutcome(Command[replies.Acknowledged]):
-    """Clear a failed, stopped or interrupted mark; refused while a turn runs."""
-
-    session_id: SessionId
-
-
-@checked_value
-class WaitForTurn(Command[replies.WaitForTurnReply]):
-    """Wait until a turn has ended: the named one, else the running one, else the last one."""
-
-    reads_only: ClassVar[bool] = True
-    session_id: SessionId
-    turn_id: TurnId | None = None
-
-
-@checked_value
-class ClearContext(Command[replies.Acknowledged]):
-    """Start the conversation afresh; the old one stays reachable as a branch."""
-
-    session_id: SessionId
-
-
-@checked_value
-class CompactContext(Command[replies.Acknowledged]):
-    """Replace the conversation by a summary of it; replies when that has begun."""
-
-    session_id: SessionId
-
-
-@checked_value
-class RestoreToMessage(Command[replies.RestoreReply]):
-    """Go back to the moment before a message was said: the conversation, and the files that were changed since.
-
-    The message is one the user said; left out, the newest one. Nothing is lost: what came after stays in the tree as
-    another branch, and files that somebody else has changed meanwhile are left alone unless `force` says otherwise.
-    """
-
-    session_id: SessionId
-    message_id: MessageId | None = None
-    files: bool = True
-    conversation: bool = True
-    force: bool = False
-
 
 # --- the queue --------------------------------------------------------------------------------------------------------
 
@@ -244,12 +217,26 @@ class ChangeWorkingDirectory(Command[replies.Acknowledged]):
     cwd: str
 
 
+@checked_value
+class ChangeTurnLimits(Command[replies.Acknowledged]):
+    """Change what one turn may use, for the running turn too; limits that are left out no longer hold.
+
+    While a session works as another one's helper, it shares the tokens and the money of that one's turn.
+    """
+
+    session_id: SessionId
+    limits: TurnLimits
+
+
 # --- requests to people, wake-ups, stop -------------------------------------------------------------------------------
 
 
 @checked_value
 class OpenDialog(Command[replies.DialogReply]):
-    """Ask whoever watches the session; replies when somebody has answered or time is up."""
+    """Ask whoever watches the session; replies when somebody has answered or time is up.
+
+    `default` is what an input starts with. `extension` is on whose behalf somebody is asked.
+    """
 
     session_id: SessionId
     kind: DialogKind
@@ -257,6 +244,8 @@ class OpenDialog(Command[replies.DialogReply]):
     message: str = ""
     choices: tuple[str, ...] = ()
     timeout_ms: int | None = None
+    default: str = ""
+    extension: str | None = None
 
 
 @checked_value
@@ -326,6 +315,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     ForkSession,
     SendUserMessage,
     StartTurnIfIdle,
+    RunShellLine,
     EditMessage,
     SwitchBranch,
     ResumeSession,
@@ -334,6 +324,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     ClearContext,
     CompactContext,
     RestoreToMessage,
+    TakeBackUndo,
     ListQueue,
     EditQueueItem,
     ReorderQueue,
@@ -343,12 +334,26 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     ChangePermissionTier,
     ChangeSandboxPolicy,
     ChangeWorkingDirectory,
+    ChangeTurnLimits,
     OpenDialog,
     AnswerDialog,
     AnswerApproval,
     ScheduleWakeup,
     CancelWakeup,
     RequestStop,
+    ListExtensions,
+    ListCommands,
+    RunCommand,
+    CompleteCommand,
+    ReloadExtension,
+    EnableExtension,
+    DisableExtension,
+    PressWidgetKey,
+    PostMessage,
+    AppendEntry,
+    ShowDisplay,
+    ShowNotice,
+    LoginToProvider,
 )
 
 

@@ -5,7 +5,7 @@ import attrs
 from session_core.ids import CallId, MessageId, QueueItemId, SessionId, TurnId
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, PartKind, ToolResultPart
-from session_core.vocabulary.sessions import ForkOrigin, PermissionTier, SandboxPolicy, Settings, Thinking
+from session_core.vocabulary.sessions import ForkOrigin, PermissionTier, SandboxPolicy, Settings, Thinking, TurnLimits
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
@@ -71,15 +71,26 @@ class WorkingDirectoryChanged:
     cwd: str
 
 
+@attrs.frozen(kw_only=True)
+class TurnLimitsChanged:
+    """Turns may use more or less from now on, the running one included."""
+
+    limits: TurnLimits
+
+
 # --- the conversation -------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
 class MessageAdded:
-    """A finished message joined the tree and became its head; `queue_item_id` leaves the queue in the same step."""
+    """A finished message joined the tree and became its head; `queue_item_id` leaves the queue in the same step.
+
+    `ended_call_id` is the command of a person (`RunShellLine`) that the message tells of: it is not live any more.
+    """
 
     message: Message
     queue_item_id: QueueItemId | None = None
+    ended_call_id: CallId | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -146,12 +157,16 @@ class MessageDiscarded:
 
 @attrs.frozen(kw_only=True)
 class FilesRestored:
-    """Files are again what they were before some turns; `kept` ones were changed by others and left alone."""
+    """Files are again what they were before some turns; `kept` ones could not be brought back and were left alone.
+
+    `undo_turn_id` is what `TakeBackUndo` takes back; when an undo is taken back, that undo is in `turn_ids`.
+    """
 
     turn_ids: tuple[TurnId, ...]
     restored: tuple[str, ...]
     removed: tuple[str, ...]
     kept: tuple[str, ...]
+    undo_turn_id: TurnId | None = None
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Events: what has happened, in the past participle. `Event` is the closed union of them all.
 
 Start and end come in pairs (`TurnStarted`/`TurnEnded`, `MessageStarted`/`MessageCompleted` or `MessageDiscarded`,
-`ToolCallStarted`/`ToolCallFinished`, `ApprovalRequested`/`ApprovalResolved`, ...). Three events are passing details
+`ToolCallStarted`/`ToolCallFinished`, `ApprovalRequested`/`ApprovalResolved`, ...). Four events are passing details
 of something whose end repeats them in full (`PASSING`): they are streamed and folded, but not journalled one by one.
 """
 
@@ -78,7 +78,28 @@ from session_core.vocabulary.conversation_events import (
     ToolResultsCommitted as ToolResultsCommitted,
 )
 from session_core.vocabulary.conversation_events import (
+    TurnLimitsChanged as TurnLimitsChanged,
+)
+from session_core.vocabulary.conversation_events import (
     WorkingDirectoryChanged as WorkingDirectoryChanged,
+)
+from session_core.vocabulary.extension_events import (
+    EntryAppended as EntryAppended,
+)
+from session_core.vocabulary.extension_events import (
+    ExtensionChanged as ExtensionChanged,
+)
+from session_core.vocabulary.extension_events import (
+    ExtensionDisplayed as ExtensionDisplayed,
+)
+from session_core.vocabulary.extension_events import (
+    ExtensionRemoved as ExtensionRemoved,
+)
+from session_core.vocabulary.extension_events import (
+    NoticeShown as NoticeShown,
+)
+from session_core.vocabulary.extension_events import (
+    ToolProgressed as ToolProgressed,
 )
 from session_core.vocabulary.work_events import (
     ActivityChanged as ActivityChanged,
@@ -100,6 +121,9 @@ from session_core.vocabulary.work_events import (
 )
 from session_core.vocabulary.work_events import (
     CompactionStarted as CompactionStarted,
+)
+from session_core.vocabulary.work_events import (
+    ConfigurationChanged as ConfigurationChanged,
 )
 from session_core.vocabulary.work_events import (
     DialogClosed as DialogClosed,
@@ -153,7 +177,7 @@ from session_core.vocabulary.work_events import (
     WakeupScheduled as WakeupScheduled,
 )
 
-PASSING = (PartStarted, PartDelta, ToolOutputDelta)
+PASSING = (PartStarted, PartDelta, ToolOutputDelta, ToolProgressed)
 DELTAS = (PartDelta, ToolOutputDelta)
 
 Event = (
@@ -166,6 +190,7 @@ Event = (
     | PermissionTierChanged
     | SandboxPolicyChanged
     | WorkingDirectoryChanged
+    | TurnLimitsChanged
     | MessageAdded
     | MessagesImported
     | BranchSwitched
@@ -204,7 +229,14 @@ Event = (
     | WakeupFired
     | ClientAttached
     | ClientDetached
+    | ConfigurationChanged
     | StorageStopped
+    | ExtensionChanged
+    | ExtensionRemoved
+    | ExtensionDisplayed
+    | EntryAppended
+    | NoticeShown
+    | ToolProgressed
 )
 
 

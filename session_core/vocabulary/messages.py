@@ -12,6 +12,8 @@ from session_core.ids import CallId, MessageId, SessionId, TurnId
 from session_core.vocabulary.frozen import JsonObject, JsonValue, Rope
 
 Role = Literal["user", "assistant", "tool", "summary"]
+PostedRole = Literal["user", "assistant"]
+"""Whose words a message can be that nobody typed and no model wrote."""
 InterruptReason = Literal["stopped", "failed", "interrupted", "max_tokens"]
 ToolStatus = Literal["success", "error", "denied", "cancelled", "interrupted"]
 
@@ -80,13 +82,17 @@ Part = TextPart | ThinkingPart | ImagePart | FilePart | ToolCallPart | ToolResul
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """Tokens used, and what they cost in millionths of a US dollar where the price is known."""
+    """Tokens used, and what they cost in millionths of a US dollar where the price is known.
+
+    `estimated` says that some of it was guessed from the length of texts, as the provider told nothing.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost_micros: int = 0
+    estimated: bool = False
 
     @property
     def tokens(self) -> int:
@@ -101,12 +107,13 @@ class Usage:
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             cost_micros=self.cost_micros + other.cost_micros,
+            estimated=self.estimated or other.estimated,
         )
 
 
 @attrs.frozen(kw_only=True)
 class Message:
-    """One finished entry of the conversation tree."""
+    """One finished entry of the conversation tree; `source` is the extension that has put it there, if one has."""
 
     message_id: MessageId
     parent_id: MessageId | None
@@ -116,6 +123,7 @@ class Message:
     turn_id: TurnId | None = None
     model: str | None = None
     usage: Usage | None = None
+    source: str | None = None
 
     @property
     def text(self) -> str:
@@ -202,6 +210,15 @@ class PartialMessage:
 
 
 @attrs.frozen(kw_only=True)
+class ToolProgress:
+    """How far a running tool is, from 0 to 1, as far as it tells."""
+
+    message: str | None = None
+    progress: float | None = None
+    details: JsonValue = None
+
+
+@attrs.frozen(kw_only=True)
 class LiveTool:
     """A tool call that has started and whose result is not yet part of the conversation.
 
@@ -215,6 +232,7 @@ class LiveTool:
     output: str = ""
     result: ToolResultPart | None = None
     child_id: SessionId | None = None
+    progress: ToolProgress | None = None
 
 
 UserPart = TextPart | ImagePart | FilePart

@@ -4,12 +4,13 @@ A method only builds the command and hands it to `execute`, so that every way in
 Use `execute` itself to add an idempotency key, which makes sending a command twice safe.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TypeVar
 
 from session_core.ids import MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import replies as r
+from session_core.vocabulary.extension_methods import ExtensionMethods
 from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.messages import FilePart, ImagePart
 from session_core.vocabulary.sessions import (
@@ -30,7 +31,7 @@ Images = tuple[ImagePart, ...]
 Files = tuple[FilePart, ...]
 
 
-class SessionMethods(ABC):
+class SessionMethods(ExtensionMethods):
     """Everything a client can ask of a session service; each method's contract is that of its command."""
 
     @abstractmethod
@@ -149,6 +150,10 @@ class SessionMethods(ABC):
         """Start a turn if the session is at rest, else do nothing and say so."""
         return await self.execute(c.StartTurnIfIdle(session_id=session_id, text=text, images=images, files=files))
 
+    async def run_shell_line(self, session_id: SessionId, line: str) -> r.ShellLineReply:
+        """Run a command that a person has typed; the next turn's model sees what it did."""
+        return await self.execute(c.RunShellLine(session_id=session_id, line=line))
+
     async def edit_message(
         self, session_id: SessionId, message_id: MessageId, text: str, *, images: Images = (), files: Files = ()
     ) -> r.SendUserMessageReply:
@@ -197,6 +202,12 @@ class SessionMethods(ABC):
             )
         )
 
+    async def take_back_undo(
+        self, session_id: SessionId, undo_turn_id: TurnId | None = None, *, force: bool = False
+    ) -> r.RestoreReply:
+        """Take back what going back to a message has done."""
+        return await self.execute(c.TakeBackUndo(session_id=session_id, undo_turn_id=undo_turn_id, force=force))
+
     # --- the queue ----------------------------------------------------------------------------------------------------
 
     async def list_queue(self, session_id: SessionId) -> r.QueueReply:
@@ -241,6 +252,10 @@ class SessionMethods(ABC):
         """Change where tools work."""
         return await self.execute(c.ChangeWorkingDirectory(session_id=session_id, cwd=cwd))
 
+    async def change_turn_limits(self, session_id: SessionId, limits: TurnLimits) -> r.Acknowledged:
+        """Change what one turn may use."""
+        return await self.execute(c.ChangeTurnLimits(session_id=session_id, limits=limits))
+
     # --- requests to people, wake-ups, stop ---------------------------------------------------------------------------
 
     async def open_dialog(
@@ -252,11 +267,20 @@ class SessionMethods(ABC):
         message: str = "",
         choices: tuple[str, ...] = (),
         timeout_ms: int | None = None,
+        default: str = "",
+        extension: str | None = None,
     ) -> r.DialogReply:
         """Ask whoever watches the session, and wait for the answer."""
         return await self.execute(
             c.OpenDialog(
-                session_id=session_id, kind=kind, title=title, message=message, choices=choices, timeout_ms=timeout_ms
+                session_id=session_id,
+                kind=kind,
+                title=title,
+                message=message,
+                choices=choices,
+                timeout_ms=timeout_ms,
+                default=default,
+                extension=extension,
             )
         )
 

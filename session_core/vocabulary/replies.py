@@ -4,7 +4,8 @@ from typing import Literal
 
 import attrs
 
-from session_core.ids import ClientId, Cursor, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
+from session_core.ids import CallId, ClientId, Cursor, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
+from session_core.vocabulary.extensions import Completion, ExtensionCommand, ExtensionInfo
 from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, Role
 from session_core.vocabulary.sessions import Decision, QueueItem, StoppedWork, StopScope, TurnOutcome
@@ -87,6 +88,15 @@ class StartTurnReply:
 
 
 @attrs.frozen(kw_only=True)
+class ShellLineReply:
+    """The command runs: its end is that of the turn, and its output is that of the call."""
+
+    turn_id: TurnId
+    call_id: CallId
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
 class WaitForTurnReply:
     """How the turn ended."""
 
@@ -95,16 +105,27 @@ class WaitForTurnReply:
 
 
 @attrs.frozen(kw_only=True)
-class RestoreReply:
-    """What was brought back: files restored or removed, and those `kept` because somebody else has changed them.
+class RestoredFile:
+    """What was done with one file: its old content is back, it was made anew, it went, or it was left alone and why."""
 
-    `unsaved` files had been too large to keep. `text` is what the user had said there, to be said differently.
+    path: str
+    done: Literal["restored", "recreated", "removed", "skipped"]
+    why: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class RestoreReply:
+    """What was brought back, file by file; files that are as they should be are not named.
+
+    Attributes:
+        remarks: What people should know beside that, such as that a command's changes may not all be known.
+        undo_turn_id: What `TakeBackUndo` takes back; none in a service without checkpoints.
+        text: What the user had said there, to be said differently.
     """
 
-    restored: tuple[str, ...]
-    removed: tuple[str, ...]
-    kept: tuple[str, ...]
-    unsaved: tuple[str, ...]
+    files: tuple[RestoredFile, ...]
+    remarks: tuple[str, ...]
+    undo_turn_id: TurnId | None
     text: str
     cursor: Cursor
 
@@ -176,6 +197,48 @@ class StopOutcome:
     kept: tuple[QueueItem, ...] = ()
     returned: tuple[QueueItem, ...] = ()
     withheld: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class ListExtensionsReply:
+    """The extensions, in the order in which they are asked."""
+
+    extensions: tuple[ExtensionInfo, ...]
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class ListCommandsReply:
+    """The commands of all extensions that are there now; the first of a name is the one that is meant by it."""
+
+    commands: tuple[ExtensionCommand, ...]
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class RunCommandReply:
+    """The command is done; `content` is what the extension has to say."""
+
+    content: str
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class CompleteCommandReply:
+    """How the arguments could go on."""
+
+    completions: tuple[Completion, ...]
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class PostMessageReply:
+    """What became of a message: it is part of the conversation, or it waits in the queue."""
+
+    disposition: Literal["added", "queued"]
+    cursor: Cursor
+    message_id: MessageId | None = None
+    queue_item_id: QueueItemId | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""Commands about sessions as a whole: create, list, load, read, search, rename, archive, delete, fork.
+"""Commands about sessions as a whole (create, list, load, read, search, rename, archive, delete, fork), and `!line`.
 
 `Command`, the base of all commands, is here too. `commands` collects them all.
 """
@@ -128,3 +128,16 @@ class ForkSession(Command[replies.CreateSessionReply]):
     session_id: SessionId
     at_message_id: MessageId | None = None
     name: str | None = None
+
+
+@checked_value
+class RunShellLine(Command[replies.ShellLineReply]):
+    """Run a command that a person has typed (`!line`), in a session at rest; the next turn's model sees what it did.
+
+    It runs as the shell tool runs commands: in the sandbox, kept for an undo, shown while it runs, ended by a stop.
+    That a person typed it is the yes that a tier would ask for. Rules that deny it count, a read-only session refuses
+    it, and what must always be asked for is.
+    """
+
+    session_id: SessionId
+    line: str

@@ -5,8 +5,9 @@ from typing import Literal
 import attrs
 
 from session_core.ids import CallId, ClientId, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
+from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.frozen import JsonObject, JsonValue
-from session_core.vocabulary.messages import Usage, UserPart
+from session_core.vocabulary.messages import PostedRole, Usage, UserPart
 
 ActivityName = Literal[
     "idle",
@@ -108,13 +109,22 @@ class ForkOrigin:
 
 @attrs.frozen(kw_only=True)
 class QueueItem:
-    """A message that waits for its moment."""
+    """A message that waits for its moment.
+
+    Attributes:
+        role: As whose words it joins the conversation.
+        source: The extension that has sent it, if one has.
+        quiet: It starts no turn and makes none go on; with it the model is not asked for anything.
+    """
 
     item_id: QueueItemId
     parts: tuple[UserPart, ...]
     deliver_as: DeliverAs
     queued_at: int
     client_id: ClientId | None = None
+    role: PostedRole = "user"
+    source: str | None = None
+    quiet: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -146,7 +156,7 @@ class Approval:
 
 @attrs.frozen(kw_only=True)
 class Dialog:
-    """A question from an extension that any capable frontend may answer."""
+    """A question that any capable frontend may answer; `extension` is who asks, `default` what an input starts with."""
 
     request_id: RequestId
     kind: DialogKind
@@ -155,6 +165,8 @@ class Dialog:
     choices: tuple[str, ...] = ()
     opened_at: int
     expires_at: int
+    default: str = ""
+    extension: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -228,13 +240,14 @@ class StopRequest:
 
 @attrs.frozen(kw_only=True)
 class ClientPresence:
-    """A frontend that is attached right now."""
+    """A frontend that is attached right now; `ui` is what it can show and ask for extensions."""
 
     client_id: ClientId
     role: ClientRole
+    ui: tuple[UiKind, ...] = ()
 
 
-StoppedKind = Literal["turn", "tool_call", "approval", "dialog", "compaction", "restore", "job", "wakeup"]
+StoppedKind = Literal["turn", "tool_call", "approval", "dialog", "compaction", "restore", "job", "wakeup", "command"]
 
 
 @attrs.frozen(kw_only=True)

@@ -3,6 +3,7 @@
 import attrs
 
 from session_core.ids import Cursor, MessageId, SessionId
+from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry, ExtensionInfo
 from session_core.vocabulary.frozen import Vector
 from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
 from session_core.vocabulary.sessions import (
@@ -29,7 +30,8 @@ class SessionSnapshot:
     `messages` is the end of the tree in order of creation (a parent always comes before its children): `earlier` older
     ones are not in it and are had by `load_messages`. `head` is the leaf being shown, which may be one of the older
     ones after a switch to an old branch; `transcript` follows it towards the root. `usage_by` splits `usage` by model
-    and purpose; `context_tokens` is how much the model had before it at its newest answer.
+    and purpose; `context_tokens` is how much the model had before it at its newest answer. `displays` is what
+    extensions show, one of each; `entries` are the newest ones that they keep with the session.
     """
 
     session_id: SessionId
@@ -61,6 +63,8 @@ class SessionSnapshot:
     usage_by: tuple[UsageLine, ...] = ()
     context_tokens: int = 0
     plan: tuple[PlanItem, ...] = ()
+    displays: tuple[ExtensionDisplay, ...] = ()
+    entries: tuple[ExtensionEntry, ...] = ()
 
     @property
     def transcript(self) -> tuple[Message, ...]:
@@ -91,7 +95,7 @@ class SessionSummary:
 
 @attrs.frozen(kw_only=True)
 class ServiceSnapshot:
-    """All sessions with their activity, oldest first, and the clients that are attached.
+    """All sessions with their activity, oldest first, the clients that are attached, and the extensions.
 
     `read_only` says why nothing can be changed any more, when the disk has failed.
     """
@@ -100,6 +104,7 @@ class ServiceSnapshot:
     sessions: tuple[SessionSummary, ...]
     clients: tuple[ClientPresence, ...] = ()
     read_only: str | None = None
+    extensions: tuple[ExtensionInfo, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -8,6 +8,7 @@ from typing import Literal
 import attrs
 
 from session_core.ids import ClientId, QueueItemId, RequestId, TurnId, WakeupId
+from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, Usage, UserPart
 from session_core.vocabulary.sessions import (
@@ -196,10 +197,11 @@ class WakeupFired:
 
 @attrs.frozen(kw_only=True)
 class ClientAttached:
-    """A frontend came."""
+    """A frontend came; `ui` is what it can show and ask for extensions."""
 
     client_id: ClientId
     role: ClientRole
+    ui: tuple[UiKind, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -207,6 +209,23 @@ class ClientDetached:
     """A frontend went."""
 
     client_id: ClientId
+
+
+@attrs.frozen(kw_only=True)
+class ConfigurationChanged:
+    """Somebody changed the configuration.
+
+    Attributes:
+        changed: The settings that differ from before and are in force now, by their keys.
+        needs_restart: Those of them that count only when the program starts again.
+        problems: Why a changed file is not used, as sentences; then everything stays as it was.
+        warnings: What is passed over in it, as sentences.
+    """
+
+    changed: tuple[str, ...] = ()
+    needs_restart: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 # --- the store --------------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ async def test_asking_the_program_about_itself_is_cheap(option: str) -> None:
 
     assert "session-core" in output
     assert set() == HEAVY & modules
-    assert {"frontends", "frontends.arguments", "frontends.help_texts"} >= {
+    assert {"frontends", "frontends.arguments", "frontends.help_texts", "frontends.parsing"} >= {
         name for name in modules if name.split(".")[0] == "frontends" and name != "frontends.entry"
     }
 

@@ -15,8 +15,8 @@ TESTING = "testing"
 
 # From low to high. A part may import any part of a lower layer.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "ids", "limits", "_version", "vocabulary"}),
-    frozenset({"wire", "stream", "storage", "providers", "tools", "confine"}),
+    frozenset({"errors", "ids", "limits", "http_body", "_version", "vocabulary"}),
+    frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "confine"}),
     frozenset({"session", "sep", "mcp", "protocols", "config", "checkpoints"}),
     frozenset({"agent", "upkeep"}),
     frozenset({"service"}),
@@ -29,6 +29,7 @@ NEIGHBOURS: dict[tuple[str, str], str] = {
     ("errors", "ids"): "a refused cursor is part of the error that refuses it",
     ("vocabulary", "errors"): "a value that refuses its input raises the typed error",
     ("vocabulary", "limits"): "the bounds of a value are checked where it is made",
+    ("rpc", "wire"): "every line from outside is read by the one strict parser",
     ("storage", "wire"): "the journal holds events as they go over the wire",
     ("storage", "stream"): "deltas kept for a crash are merged as for a slow reader",
     ("confine", "storage"): "what is trusted is kept in the home, by the rules of all files there",

@@ -4,6 +4,7 @@ Every command that changes something is noted when it is sent and again when its
 on. Texts and names are never used twice, so that the effect of a command can be told from all others.
 """
 
+import zlib
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Protocol
@@ -25,7 +26,7 @@ from session_core.ids import ClientId, SessionId
 from session_core.service.service import SessionService
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.commands import Command
-from session_core.vocabulary.sessions import Decision, DeliverAs, PermissionTier, SandboxPolicy
+from session_core.vocabulary.sessions import Decision, DeliverAs, PermissionTier, SandboxPolicy, TurnLimits
 from session_core.vocabulary.snapshots import SessionSnapshot
 
 REFUSALS = (Conflict, Forbidden, InvalidInput, NotFound, Overloaded)
@@ -97,6 +98,10 @@ class Shared:
 
     def new(self, kind: str) -> str:
         return f"{kind} {self._prefix}{self.number()}"
+
+    def large_number(self) -> int:
+        """Return a number that nobody else gets, of this run or of another one on the same sessions."""
+        return 10**9 + zlib.crc32(self.new("number").encode())
 
 
 class RandomClient:
@@ -186,6 +191,7 @@ class RandomClient:
             c.ChangeSandboxPolicy(
                 session_id=session_id, policy=SandboxPolicy(writable_roots=(f"/{self._shared.new('root')}",))
             ),
+            c.ChangeTurnLimits(session_id=session_id, limits=TurnLimits(tokens=self._shared.large_number())),
         )
         return random.choice(settings)
 

@@ -34,8 +34,8 @@ def _abouts(event: Event) -> Iterator[str]:
             yield about
         case ev.WorkingDirectoryChanged(cwd=about) | ev.TurnStarted(turn_id=about):
             yield about
-        case ev.SandboxPolicyChanged(policy=policy):
-            yield repr(policy)
+        case ev.SandboxPolicyChanged(policy=value) | ev.TurnLimitsChanged(limits=value):
+            yield repr(value)
         case ev.MessageAdded(message=message, queue_item_id=item_id):
             yield message.message_id
             yield f"{text_of(message.parts)} from {item_id}"
@@ -113,6 +113,8 @@ def _of_sessions(command: Command[Any], reply: Any) -> Iterator[tuple[type, str]
             yield ev.SandboxPolicyChanged, repr(policy)
         case c.ChangeWorkingDirectory(cwd=about):
             yield ev.WorkingDirectoryChanged, about
+        case c.ChangeTurnLimits(limits=limits):
+            yield ev.TurnLimitsChanged, repr(limits)
         case _:
             pass
 

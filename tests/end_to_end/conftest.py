@@ -8,6 +8,7 @@ import pytest
 from session_core.providers import choose
 from session_core.providers.catalogue import ProviderSettings
 from session_core.providers.endpoint import Endpoint
+from session_core.providers.timeouts import ProviderTimeouts
 
 
 @pytest.fixture
@@ -21,6 +22,7 @@ def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up an answer that is silent for a moment, or longer than a small one."""
 
     def make_endpoint(provider: ProviderSettings, environ: Mapping[str, str] | None = None) -> Endpoint:
-        return attrs.evolve(choose.make_endpoint(provider, environ), read_timeout_s=0.15, max_events=2_000)
+        endpoint = choose.make_endpoint(provider, environ)
+        return attrs.evolve(endpoint, timeouts=ProviderTimeouts(read_s=0.15), max_events=2_000)
 
     monkeypatch.setattr("session_core.service.setup.make_endpoint", make_endpoint)

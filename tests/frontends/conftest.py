@@ -11,6 +11,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home for this test alone; it is not there yet."""
     place = tmp_path / "home"
     monkeypatch.setenv("SESSION_CORE_HOME", str(place))
+    monkeypatch.setenv("SMOOTH_HOME", str(tmp_path / "smooth"))  # where there may be extensions too
+    monkeypatch.delenv("SMOOTH_EXTENSIONS_ALLOW", raising=False)
     return place
 
 

@@ -39,6 +39,7 @@ async def test_without_a_key(home: Path) -> None:
 
     sentence = "● no model has a key, so the offline demo answers: set ANTHROPIC_API_KEY or OPENAI_API_KEY"
     assert (0, "1 Done.\n", 1) == (told.code, told.out, told.err.count(sentence))
+    assert (1, 1) == (told.err.count("offline demo"), as_json.err.count("offline demo")), "once is enough"
     assert ("1 Done.\n", "") == (quiet.out, quiet.err)
     assert "set ANTHROPIC_API_KEY" not in as_json.err
     assert ["config.toml"] == names_in(home), "--no-save keeps nothing"
@@ -100,6 +101,15 @@ async def test_flags_reach_the_session(home: Path) -> None:
     assert (0, 0) == (ended.code, again.code)
     assert ("demo", "read_only", "high") == (settings.model, settings.permission_tier, settings.thinking)
     assert sc.TurnLimits(steps=7, cost_micros=500_000, time_ms=90_000) == settings.limits
+
+
+async def test_a_slip_in_a_rule_is_told(home: Path) -> None:
+    """A rule about a tool that is not there protects nothing: people are told when a turn begins."""
+    configure(home, 'permissions = [{tool = "shel", decision = "deny"}]\n')
+    (remark,) = (await agent_of(home, model="demo")).remarks
+
+    assert remark.startswith(f"{home / 'config.toml'}, line 1: permissions[1].tool: there is no tool called 'shel'")
+    assert remark.endswith("did you mean shell?")
 
 
 async def test_a_limit_ends_the_turn() -> None:

@@ -3,6 +3,7 @@
 import os
 
 import attrs
+import pytest
 import trio
 
 import session_core as sc
@@ -15,6 +16,8 @@ from session_core.testing.checked import open_checked_service
 from tests.frontends._paper import NoSignals, Paper, config, written
 
 PLAIN = Style()
+ALWAYS = "[a]lways exactly this, [N]o"
+INSTEAD = "or say what to do instead: "
 CHILD = sc.SessionId("ses_0123456789abcdef")
 APPROVAL = sc.Approval(
     request_id=sc.RequestId("req_1"),
@@ -40,8 +43,49 @@ def test_the_whole_question() -> None:
         "  asked for because it runs a program",
         "  make",
         "  in /srv",
-        f"  [y]es once, [s]ession ({APPROVAL.grant}), [a]lways exactly this, [N]o, or say what to do instead: ",
+        "  [y]es once, [s] for this session: commands that begin with make, " + f"{ALWAYS}, {INSTEAD}",
     ] == asked.text.split("\n")
+
+
+COMMAND = "make test\nenvironment: none\x1b[31m"
+RUN = attrs.evolve(
+    APPROVAL,
+    summary="run: make test ...",
+    arguments=sc.JsonObject({"command": COMMAND}),
+    shown=f"{COMMAND}\n\nfolder: /srv\nnetwork: off\nenvironment: A=b; handed on: PATH; nothing else",
+    grant=f"run in /srv: {COMMAND}",
+)
+
+
+def test_a_command_is_shown_once() -> None:
+    """A command stands there once and whole, what is the same for all is left out, and `v` shows that too."""
+    asked, whole = question(PLAIN, RUN), question(PLAIN, RUN, whole=True)
+
+    assert [
+        "? Allow shell?",
+        "  asked for because it runs a program",
+        "  make test",
+        "  environment: none",
+        "  folder: /srv",
+        "  network: off",
+        f"  [y]es once, [s] this command, as often as it comes in this session, {ALWAYS}, [v]iew all of it, {INSTEAD}",
+    ] == asked.text.split("\n")
+    assert (True, False) == (asked.cut, whole.cut)
+    assert "\n  network: off\n  environment: A=b; handed on: PATH; nothing else\n" in whole.text
+
+
+@pytest.mark.parametrize("shown", ["something else", "make test\nand more"])
+def test_what_is_not_the_command_is_shown_as_it_is(shown: str) -> None:
+    """Only what begins with exactly the command is shortened: nothing else may be left out."""
+    asked = question(PLAIN, attrs.evolve(RUN, arguments=sc.JsonObject({"command": "make test"}), shown=shown))
+
+    assert shown.replace("\n", "\n  ") in asked.text
+    assert not asked.cut
+
+
+def test_what_a_yes_for_the_session_covers() -> None:
+    """A yes for a tool without finer distinctions is said to be one for every call of it."""
+    assert "[s] every edit of this session, " in question(PLAIN, attrs.evolve(RUN, tool_name="edit", grant="edit")).text
 
 
 def test_what_is_long_is_cut_and_can_be_seen_whole() -> None:

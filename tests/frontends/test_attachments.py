@@ -118,6 +118,27 @@ async def test_an_answer_of_a_shape(
     assert quiet == (err == "")
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize(("last", "code", "printed"), [('{"bugs": 3}', 0, '{"bugs": 3}\n'), ("none", 1, "")])
+async def test_rejected_tries_are_no_answer(
+    last: str,
+    code: int,
+    printed: str,
+    quiet: bool,  # noqa: FBT001 - given by parametrize
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What does not have the shape never reaches stdout, not even as the last word of a turn that fails."""
+    tries = ("two bugs", '{"bugs": "two"}', last)
+    streams = Streams(out=Paper(), err=Paper())
+    options = RunOptions(
+        prompt="count", output_schema=sc.JsonObject(SCHEMA), manners=Manners(quiet=quiet, structured=True)
+    )
+    async with open_checked_service(config(scripted.ScriptedProvider(*map(scripted.text, tries)))) as service:
+        ended = await converse(service, options, streams, NoSignals())
+
+    assert (code, printed) == (ended, written(streams)[0])
+
+
 async def test_a_shape_that_makes_no_sense(autojump_clock: trio.testing.MockClock) -> None:
     """A schema that cannot be used is refused, and no empty session stays behind."""
     options = RunOptions(prompt="count", output_schema=sc.JsonObject({"type": 7}), manners=Manners(structured=True))

@@ -1,10 +1,16 @@
 """Tables and lines that fit into a terminal, whatever is in them."""
 
+import fcntl
+import os
+import struct
+import termios
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontends.console.cells import Column, columns, cut, cut_start, pad, table, width_of
+from frontends.console.cells import WIDEST, Column, columns, cut, cut_start, pad, table, width_of
 
 
 @pytest.mark.parametrize(
@@ -30,11 +36,24 @@ def test_filling_up() -> None:
 
 
 def test_columns_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a terminal a line has 80 cells or what COLUMNS says, and never fewer than can be used."""
+    """A line has what COLUMNS says, never fewer than can be used, and without a terminal it is not cut."""
     monkeypatch.setenv("COLUMNS", "132")
     assert 132 == columns()
     monkeypatch.setenv("COLUMNS", "3")
     assert 40 == columns()
+    monkeypatch.delenv("COLUMNS")
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        assert WIDEST == columns(nowhere)
+
+
+def test_the_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal a line has its width, also where that is not stdout."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 57, 0, 0))
+    with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        assert 57 == columns(terminal)
+    os.close(ours)
 
 
 def as_is(_row: int, _column: int, text: str) -> str:

@@ -6,8 +6,16 @@ from pathlib import Path
 import pytest
 
 from frontends.console.style import Style
-from frontends.settings.configuration import setting_lines, value_text
-from session_core import ConfigInvalid, ShownSetting, load_config, shown_settings
+from frontends.settings.configuration import Findings, look, setting_lines, value_text
+from session_core import (
+    ConfigInvalid,
+    ShownSetting,
+    TrustStore,
+    Workspace,
+    fingerprint,
+    load_config,
+    shown_settings,
+)
 from tests.frontends._program import program
 
 KEY = "sk-ant-api03-Zq7Kp2Vx9Lm4Nt6Rw8Bc1Df3Gh5Jk0"
@@ -68,17 +76,17 @@ async def test_a_wrong_file_is_told_in_lines(home: Path) -> None:
 
 
 async def test_check(home: Path, tmp_path: Path) -> None:
-    """`config check` says all that is wrong in both files, also in one that is not trusted, with exit code 1."""
+    """`config check` says all that is wrong with exit code 1; what is not trusted is said not to be read."""
     path = write(home, "thinkin = 'high'\n")
-    project = write(tmp_path / "project" / ".session-core", "model = 'opus'\n")
+    write(tmp_path / "project" / ".session-core", "model = 'opus'\n")
     ended = await program("config", "check", "--cwd", str(tmp_path / "project"), env=QUIET)
 
-    assert (1, "") == (ended.code, ended.err)
+    assert 1 == ended.code
     assert [
         f"✗ {path}, line 1: thinkin: there is no such setting; did you mean thinking?",
-        f"✗ {project}, line 1: model: a project's file cannot set this, only your own config.toml can",
-        "2 problems; nothing is used until this is put right",
+        "1 problem; nothing runs until this is put right",
     ] == ended.out.splitlines()
+    assert "● not read: .session-core/config.toml; this folder is not trusted" in ended.err
 
 
 async def test_check_as_json(home: Path) -> None:
@@ -87,18 +95,80 @@ async def test_check_as_json(home: Path) -> None:
     ended = await program("config", "check", "--json", env=QUIET)
 
     what = "there is no such setting; did you mean thinking?"
-    assert (1, {"place": str(path), "line": 1, "key": "thinkin", "what": what}) == (ended.code, json.loads(ended.out))
+    assert 1 == ended.code
+    assert {
+        "severity": "error",
+        "place": str(path),
+        "line": 1,
+        "key": "thinkin",
+        "what": what,
+    } == json.loads(ended.out)
 
 
-async def test_check_a_sound_file(home: Path) -> None:
+async def test_check_a_sound_file(home: Path, tmp_path: Path) -> None:
     """A file with nothing wrong in it is named, and where there is none, where it would be."""
-    nothing = await program("config", "check", env=QUIET)
+    nothing = await program("config", "check", "--cwd", str(tmp_path), env=QUIET)
     path = write(home, "thinking = 'high'\n")
-    sound = await program("config", "check", env={**QUIET, "SESSION_CORE_MODLE": "x"})
+    sound = await program("config", "check", "--cwd", str(tmp_path), env={**QUIET, "SESSION_CORE_MODLE": "x"})
 
     assert (0, f"✓ nothing is set, and nothing is wrong; settings go into {path}\n") == (nothing.code, nothing.out)
     assert (0, f"✓ nothing is wrong in {path}\n") == (sound.code, sound.out)
     assert "● SESSION_CORE_MODLE is set, and means nothing; did you mean SESSION_CORE_MODEL?\n" == sound.err
+
+
+def test_a_model_without_its_key_is_wrong(home: Path, tmp_path: Path) -> None:
+    """A chosen model that has no key makes every turn fail, so it is a problem, with the line that chose it."""
+    path = write(home, "\nmodel = 'opus'\n")
+    without, with_one = look(home, tmp_path, {}), look(home, tmp_path, {"ANTHROPIC_API_KEY": KEY})
+
+    (problem,) = without.problems
+    assert (str(path), 2, "model") == (problem.place, problem.line, problem.key)
+    assert problem.what.endswith(" cannot be used: set ANTHROPIC_API_KEY")
+    assert Findings() == with_one
+
+
+def test_no_key_at_all_is_told(home: Path, tmp_path: Path) -> None:
+    """Where no model was chosen and no key is set, people are told what answers then."""
+    (remark,) = look(home, tmp_path, {}).remarks
+
+    assert remark.startswith("no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY, OPENROUTER_API_KEY), ")
+    assert () == look(home, tmp_path, {"OPENAI_API_KEY": KEY}).remarks
+
+
+def test_names_of_tools_that_are_not_there(home: Path, tmp_path: Path) -> None:
+    """A slip in the name of a tool is a warning with the name that was meant; servers' tools are left alone."""
+    write(home, "permissions = [{tool = 'shel', decision = 'deny'}]\n[tools]\ndisabled = ['mcp__x__y', 'web_fetch']\n")
+    found = look(home, tmp_path, {"OPENAI_API_KEY": KEY})
+
+    assert ((), ["permissions[1].tool"]) == (found.problems, [each.key for each in found.warnings])
+    assert "did you mean shell?" in found.warnings[0].what
+
+
+def test_a_wrong_list_of_servers_is_found(home: Path, tmp_path: Path) -> None:
+    """`config check` looks into mcp.json too, and names the line."""
+    write(home, "model = 'demo'\n")
+    (home / "mcp.json").write_text('{"mcpServers": {\n"a": {\n"comand": "x"}}}', encoding="utf-8")
+    (problem,) = look(home, tmp_path, {}).problems
+
+    assert (str(home / "mcp.json"), 2, "mcpServers.a") == (problem.place, problem.line, problem.key)
+
+
+def test_files_that_are_not_read(home: Path, tmp_path: Path) -> None:
+    """Files of a folder that is not trusted are named as not read, with what would be ignored even then."""
+    write(home, "model = 'demo'\n")
+    folder = tmp_path / "project"
+    path = write(folder / ".session-core", "permission_tier = 'full'\n")
+    (folder / "AGENTS.md").write_text("Be brief.", encoding="utf-8")
+    before = look(home, folder, {})
+    TrustStore(home).trust(str(folder), fingerprint(Workspace(str(folder))))
+    after = look(home, folder, {})
+
+    unread, would = before.remarks
+    named = ".session-core/config.toml, AGENTS.md"
+    assert f"not read: {named}; this folder is not trusted (to look and trust: session-core trust)" == unread
+    assert would.startswith(f"if it were trusted: {path}, line 1: permission_tier: ")
+    assert ((), ()) == (before.problems, before.warnings)
+    assert ((), (), ["permission_tier"]) == (after.problems, after.remarks, [each.key for each in after.warnings])
 
 
 async def test_a_key_that_others_may_read(home: Path) -> None:

@@ -12,9 +12,10 @@ from frontends.arguments import UsageError
 from frontends.cli import wording
 from frontends.cli.agent import open_agent
 from frontends.cli.conversation import Manners
-from frontends.cli.run import Continued, RunOptions, converse, last_used, wanted
+from frontends.cli.run import Continued, RunOptions, converse, wanted
 from frontends.console.streams import Streams
 from frontends.console.style import Style
+from frontends.stored.which import last_used
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service
 from tests.frontends._kept import MINUTE, NOW, summary
@@ -55,19 +56,23 @@ async def test_only_the_new_turn_counts(paper: Streams, autojump_clock: trio.tes
 
 
 async def test_settings_change_only_when_asked(paper: Streams, autojump_clock: trio.testing.MockClock) -> None:
-    """Model, directory and permissions stay as they are in the session unless options say otherwise."""
+    """Model, directory, permissions and limits stay as they are in the session unless options say otherwise."""
     provider = scripted.ScriptedProvider(scripted.text("a"), scripted.text("b"), scripted.text("c"))
     async with open_checked_service(config(provider)) as service:
-        session_id = (await service.create_session(cwd="/usr", permission_tier="ask_all")).session_id
+        limits = sc.TurnLimits(steps=5, time_ms=90_000)
+        session_id = (await service.create_session(cwd="/usr", permission_tier="ask_all", limits=limits)).session_id
         before = (await service.load_session(session_id)).settings
         await converse(service, RunOptions(prompt="one"), paper, NoSignals(), await known(service))
         same = (await service.load_session(session_id)).settings
-        changing = RunOptions(prompt="two", cwd="/", permissions="full", model="m")
+        changing = RunOptions(
+            prompt="two", cwd="/", permissions="full", model="m", limits=sc.TurnLimits(steps=7, tokens=10**6)
+        )
         await converse(service, changing, paper, NoSignals(), await known(service))
         after = (await service.load_session(session_id)).settings
 
     assert before == same
     assert ("/", "full", "m") == (after.cwd, after.permission_tier, after.model)
+    assert sc.TurnLimits(steps=7, tokens=10**6, time_ms=90_000) == after.limits
 
 
 async def test_going_on_without_a_prompt(paper: Streams, autojump_clock: trio.testing.MockClock) -> None:
@@ -168,7 +173,11 @@ def test_the_last_used_of_a_directory() -> None:
     ]
 
     assert "ses_b" == last_used(sessions, "/srv/x").session_id
-    with pytest.raises(UsageError, match="there is no session of '/srv/z' to go on with"):
+    assert "ses_b" == last_used(sessions, "/srv/x/deep/er").session_id, "also from folders inside"
+    above = [*sessions, summary("ses_f", cwd="/srv", updated_at=6)]
+    assert "ses_b" == last_used(above, "/srv/x").session_id, "its own come before those above it"
+    assert "ses_f" == last_used(above, "/srv/z").session_id
+    with pytest.raises(UsageError, match="there is no session of '/srv/z' or a directory above it"):
         last_used(sessions, "/srv/z")
 
 

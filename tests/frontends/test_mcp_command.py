@@ -1,22 +1,31 @@
 """`session-core mcp`: the servers as people see them, in the real program."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import trio
 
 import session_core as sc
 from frontends.cli.agent import about_servers
 from frontends.console.style import Style
-from frontends.settings.servers import as_object, detail_lines, server_lines
-from tests.frontends._program import ROOT, program
+from frontends.settings.json_lines import line_of
+from frontends.settings.servers import as_object, detail_lines, server_lines, server_of
+from tests.frontends._program import PROGRAM, ROOT, environment, program
 
 SERVERS = ROOT / "tests" / "session_core" / "mcp"
 
 
-def write(home: Path) -> None:
+def write_text(home: Path, text: str) -> None:
     home.mkdir(exist_ok=True)
+    (home / "mcp.json").write_text(text, encoding="utf-8")
+
+
+def write(home: Path) -> None:
     rude = [str(SERVERS / "_rude_server.py")]
     servers = {
         "good": {"command": sys.executable, "args": rude},
@@ -24,7 +33,7 @@ def write(home: Path) -> None:
         "off": {"command": "no-such-program", "disabled": True},
         "wrong": {"comand": "x"},
     }
-    (home / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    write_text(home, json.dumps({"mcpServers": servers}))
 
 
 async def test_good_and_bad_servers(home: Path) -> None:
@@ -39,8 +48,65 @@ async def test_good_and_bad_servers(home: Path) -> None:
     assert ("✗", "failed", "-") == (rows["bad"][0], rows["bad"][2], rows["bad"][3])
     assert ("■", "disabled") == (rows["off"][0], rows["off"][2])
     assert "bad:\n" in ended.out
-    assert "wrong" in ended.err
+    assert "good:\n  mcp__good__* tick, huge, " in ended.out
+    assert f"✗ {home / 'mcp.json'}, line 1: mcpServers.wrong: " in ended.err
     assert "Traceback" not in ended.out + ended.err
+
+
+async def test_a_file_that_is_no_json(home: Path) -> None:
+    """A broken mcp.json is exit code 1, with the file and the line where it breaks."""
+    write_text(home, '{"mcpServers": {\n  "a": {"command": "x",}\n}}')
+    ended = await program("mcp")
+
+    assert (1, "") == (ended.code, ended.out)
+    assert ended.err.startswith(f"✗ {home / 'mcp.json'}, line 2: is not JSON: ")
+    assert 1 == ended.err.count("mcp.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"), [(("run", "count to 1"), "stopped before the turn began"), (("mcp", "--json"), "")]
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_no_server_outlives_a_start_that_is_ended(
+    home: Path, tmp_path: Path, arguments: tuple[str, ...], text: str, number: signal.Signals
+) -> None:
+    """Whoever ends the program while servers are being started ends the servers too, and no turn has begun."""
+    pipe = tmp_path / "started"
+    os.mkfifo(pipe)
+    hang = f"echo $$ > {pipe}; exec sleep 100"  # never answers
+    write_text(home, json.dumps({"mcpServers": {"mute": {"command": "sh", "args": ["-c", hang]}}}))
+
+    with trio.fail_after(60):
+        process = await trio.lowlevel.open_process(
+            [*PROGRAM, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            env=environment(),
+        )
+        server = int(await trio.to_thread.run_sync(pipe.read_text, abandon_on_cancel=True))
+        process.send_signal(number)
+        assert process.stdout is not None
+        said = b"".join([chunk async for chunk in process.stdout])
+        code = await process.wait()
+
+    assert (128 + number, True) == (code, text in said.decode())
+    with pytest.raises(ProcessLookupError):
+        os.kill(server, 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "line"),
+    [("mcpServers.a.command", 3), ("mcpServers.b.c", 4), ("mcpServers.a.args[1]", 3), ("mcpServers", 2), ("no", None)],
+)
+def test_the_line_of_a_field(field: str, line: int | None) -> None:
+    """A field is found by its full name, its line being that of the field or of what is around it."""
+    text = (
+        '{\n"mcpServers": {"a": {"no": 1, "env": {"x\\"y": "{"},\n"command": 1, "args": [{"z": 2}, ""]},\n"b.c": {}}}'
+    )
+
+    assert line == line_of(text, field)
 
 
 async def test_no_servers(home: Path) -> None:
@@ -82,4 +148,19 @@ def test_servers_for_scripts() -> None:
     found = as_object(status(name="a", notes=("left out",)), ["boom"])
 
     assert ("a", "failed", "it\x1b[2J died") == (found["name"], found["state"], found["reason"])
-    assert (["left out"], ["boom"], 0) == (found["notes"], found["output"], found["tools"])
+    assert (["left out"], ["boom"], []) == (found["notes"], found["output"], found["tools"])
+
+
+def test_tools_for_scripts_and_people() -> None:
+    """As JSON each tool is there with all details; for people the names stand together, harmless and in short lines."""
+    specs = [
+        sc.ToolSpec(name=f"mcp__a__do_{n}", description="does", parameters=sc.JsonObject({"type": "object"}))
+        for n in range(20)
+    ]
+    found = json.loads(json.dumps(as_object(status(name="a"), [], specs), default=dict))
+    lines = detail_lines(Style(), status(name="a", state="ready"), [], specs, width=60)
+
+    assert {"name": "mcp__a__do_0", "description": "does", "parameters": {"type": "object"}} == found["tools"][0]
+    assert ("a:", "  mcp__a__* do_0, do_1, ") == (lines[0], lines[1][:24])
+    assert max(map(len, lines)) <= 60
+    assert ("a", "a_b", None, None) == tuple(map(server_of, ("mcp__a__b", "mcp__a_b__c__d", "mcp_list", "shell")))

@@ -46,7 +46,8 @@ async def test_an_answer_to_its_end(paper: Streams, autojump_clock: trio.testing
     async with open_checked_service(config(provider)) as service:
         code = await converse(service, options(), paper, NoSignals())
 
-    assert (0, ("Hello.\n", "✻ hm\n✓ completed in 0.0 ms · 1 step\n")) == (code, written(paper))
+    said = "✻ hm\n✓ completed in 0.0 ms · 1 step · about 31 tokens in, 3 out\n"
+    assert (0, ("Hello.\n", said)) == (code, written(paper))
 
 
 async def test_a_failed_turn(paper: Streams, autojump_clock: trio.testing.MockClock) -> None:
@@ -104,21 +105,63 @@ async def test_consent_by_keyboard(typed: str, calls: int) -> None:
     (result,) = [part for part in provider.requests[-1].messages[-1].parts if isinstance(part, sc.ToolResultPart)]
     assert (0, calls) == (code, len(tool.calls))
     assert (
-        "Allow danger(x=1)?\n  asked for because it changes files\n  [y]es once, [s]ession (danger),"
+        "Allow danger(x=1)?\n  asked for because it changes files\n  [y]es once, [s] every danger of this session,"
         in written(streams)[1]
     )
     assert ("The user says: use x=2 instead" in result.text) == typed.startswith("use")
 
 
 def test_typed_answers() -> None:
-    """The letters and their words are understood in any case; anything else is a no with a message."""
-    words = ["y", " YES \n", "s", "Session", "a", "always", "n", "no", "", "v"]
+    """The letters and their words are understood in any case, and nothing at all is a no."""
+    words = ["y", " YES \n", "s", "Session", "a", "always", "n", "no", "", " \n"]
     decisions = [answer_of(word).decision for word in words]
 
     assert ["allow_once"] * 2 + ["allow_session"] * 2 + ["allow_always"] * 2 + ["deny"] * 4 == decisions
-    assert Answer(decision="deny", message="yes, but not in src") == answer_of(" yes, but not in src\n")
+    assert not any(answer_of(word).unclear for word in words)
     assert Answer(wants_all=True) == answer_of("v\n", cut=True)
-    assert Answer(message="v") == answer_of("v\n")
+
+
+@pytest.mark.parametrize(
+    "typed", ["ok", "Sure", "yes please", "yes, but not in src", "go ahead", "do it", "please do", "v", "q", "ja"]
+)
+def test_what_may_be_a_yes_is_unclear(typed: str) -> None:
+    """A word that is no answer, and a sentence that begins like a yes, are neither a yes nor a no."""
+    assert Answer(unclear=True) == answer_of(typed)
+
+
+@pytest.mark.parametrize("typed", ["use x=2 instead", "no, use x=2", "do not touch it", "please use x=2 there"])
+def test_a_sentence_is_a_no_with_a_message(typed: str) -> None:
+    """What the model should do instead is a no, and goes to the model as it was typed."""
+    assert Answer(decision="deny", message=typed) == answer_of(f" {typed}\n")
+
+
+@pytest.mark.parametrize(("then", "calls"), [(b"y\n", 1), (b"\n", 0), (None, 0)])
+async def test_an_unclear_answer_is_asked_again(then: bytes | None, calls: int) -> None:
+    """After `ok` the person is asked again, what is said then counts, and a keyboard that is gone says no."""
+    tool = scripted.ScriptedTool("danger", effects=["write"])
+    keyboard, hand = os.pipe()
+    os.write(hand, b"ok\n")
+    err = Typing("not clear", then, hand)
+    async with open_checked_service(config(two_steps(), tool)) as service:
+        code = await converse(service, options(), Streams(out=Paper(), err=err, keyboard=keyboard), NoSignals())
+    os.close(keyboard)
+
+    assert (0, calls, 1) == (code, len(tool.calls), err.text.count("that is not clear, and nothing has happened yet"))
+
+
+class Typing(Paper):
+    """Paper whose reader types something once a text has appeared, and then lets go of the keyboard."""
+
+    def __init__(self, after: str, typed: bytes | None, hand: int) -> None:
+        super().__init__()
+        self._after, self._typed, self._hand = after, typed, hand
+
+    async def write(self, data: str | bytes) -> None:
+        await super().write(data)
+        if isinstance(data, str) and self._after in data:
+            if self._typed is not None:
+                os.write(self._hand, self._typed)
+            os.close(self._hand)
 
 
 async def test_a_stop_withdraws_a_question(autojump_clock: trio.testing.MockClock, interrupts: None) -> None:

@@ -33,7 +33,7 @@ async def test_a_session_goes_on_in_another_process(tmp_path: Path) -> None:
     assert (0, "      you: count to 4") == (found.code, found.out.splitlines()[2])
     assert "1 2 3 Done." in shown.out
     assert "1 2 3 4 Done." in shown.out
-    assert max(map(len, (listed.out + found.out).splitlines())) <= 80
+    assert listed.out.endswith(f"  {here}\n"), "what goes to a file or a program is not cut"
 
 
 async def test_nothing_is_kept_unless_asked(home: Path) -> None:
@@ -233,19 +233,19 @@ def test_a_conversation_longer_than_the_window(home: Path, monkeypatch: pytest.M
 
 
 def test_the_last_session_of_a_directory(home: Path, tmp_path: Path, capfd: Said) -> None:
-    """`--continue` takes the last used session of this directory, by whatever path, and no other."""
+    """`--continue` takes the last used session of this directory, by whatever path, and no other's beside it."""
     here, link = tmp_path / "here", tmp_path / "link"
     here.mkdir()
     link.symlink_to(here)
     keep(home, "count to 1", "count to 2", cwd=str(here))
-    keep(home, "count to 3", cwd="/")
+    keep(home, "count to 3", cwd="/usr")
     session_core("archive", "count to 2")
     assert 0 == session_core("run", "--quiet", "--continue", "--cwd", str(link), "count to 9")
     session_core("show", "count to 1")
     assert "count to 9" in capfd.readouterr().out
     assert 2 == session_core("run", "--continue", "--cwd", str(tmp_path), "hello")
 
-    assert f"there is no session of '{tmp_path}' to go on with" in capfd.readouterr().err
+    assert f"there is no session of '{tmp_path}' or a directory above it" in capfd.readouterr().err
 
 
 def test_a_directory_that_is_gone(home: Path, tmp_path: Path, capfd: Said) -> None:
@@ -281,3 +281,23 @@ def test_a_relative_home_in_the_environment(monkeypatch: pytest.MonkeyPatch, cap
 
     assert 1 == session_core("sessions")
     assert "not an absolute path" in capfd.readouterr().err
+
+
+def test_the_last_used_conversation_is_shown(
+    home: Path, tmp_path: Path, capfd: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an id `show` shows the last used session of this directory or one above, and refuses where none is."""
+    inside, elsewhere = tmp_path / "project" / "inside", tmp_path / "elsewhere"
+    inside.mkdir(parents=True)
+    elsewhere.mkdir()
+    keep(home, "count to 1", "count to 2", cwd=str(tmp_path / "project"))
+    keep(home, "count to 3", cwd="/usr")
+    monkeypatch.chdir(inside)
+    assert 0 == session_core("show")
+    assert capfd.readouterr().out.startswith("count to 2\n")
+    assert 0 == session_core("show", "--json")
+    assert '"name":"count to 2"' in capfd.readouterr().out
+
+    monkeypatch.chdir(elsewhere)
+    assert 2 == session_core("show")
+    assert f"there is no session of '{elsewhere}' or a directory above it" in capfd.readouterr().err

@@ -75,9 +75,7 @@ async def test_a_question_on_a_terminal() -> None:
     code, screen = await on_terminal(*arguments, typed=b"y\n", after="instead:", NO_COLOR="1")
 
     assert 0 == code
-    assert (
-        '? Allow list_files(path=".")?\n  asked for because it reads\n  [y]es once, [s]ession (list_files), ' in screen
-    )
+    assert '? Allow list_files(path=".")?\n  asked for because it reads\n  [y]es once, [s] every list_files ' in screen
     assert "list_files found" in screen
 
 
@@ -95,7 +93,8 @@ async def test_a_change_is_shown_before_it_is_made(tmp_path: Path, typed: bytes,
     assert "  --- a/poem.txt\n  +++ b/poem.txt\n" in screen
     assert "   roses\n  -red\n  +blue \n" in screen
     assert "\x1b" not in screen
-    assert ("denied: This call was not allowed." in screen) == (left == "red")
+    assert (") denied\n" in screen) == (left == "red")
+    assert "This call was not allowed" not in screen
     assert poem.read_text(encoding="utf-8").startswith(f"roses\n{left}")
 
 
@@ -131,7 +130,7 @@ async def test_trusting_asks_on_a_terminal(home: Path, tmp_path: Path, typed: by
     ended, screen = await on_terminal("trust", str(folder), typed=typed, after="[y/N]", NO_COLOR="1")
 
     assert code == ended
-    assert "  AGENTS.md\n" in screen
+    assert "  AGENTS.md\n      instructions for the model, 1 line\n      | Be brief.\n" in screen
     assert f"? Trust {folder} with 1 file as listed? [y/N] " in screen
     assert (sc.trusted_project(home, folder) is not None) == (code == 0)
 

@@ -1,5 +1,6 @@
 """`session-core undo`: the conversation and the files are as they were, and what was left alone is told."""
 
+import shlex
 from pathlib import Path
 
 import attrs
@@ -60,28 +61,71 @@ def test_the_last_turn(home: Path, folder: Path, capfd: Said) -> None:
 
     said = capfd.readouterr()
     assert '✓ removed c.txt\n✓ the conversation is where it was before "make c"\n' == said.out
-    assert f'Say it differently with: session-core run --session {session_id[-4:]} "..."\n' == said.err
+    assert [
+        f'Say it differently with: session-core run --session {session_id[-4:]} "..."',
+        f"Take it back with: session-core undo {session_id[-4:]} --redo",
+    ] == said.err.splitlines()
     assert ["a.txt", "b.txt"] == sorted(each.name for each in folder.iterdir())
     assert ["make b"] == trio.run(conversation, home, session_id)
 
 
 def test_back_to_a_message(home: Path, folder: Path, capfd: Said) -> None:
-    """With --to everything since that message is taken back; a file that others have changed is left alone."""
+    """With --to everything since that message is taken back, but nothing if others have changed one of the files."""
     session_id = trio.run(work, home, folder)
     (folder / "b.txt").write_text("mine now\n", encoding="utf-8")
     assert 1 == session_core("undo", session_id, "--to", "Make B", "--files-only")
 
     said = capfd.readouterr()
+    forced = f"session-core undo {session_id[-4:]} --to 'Make B' --files-only --force"
     assert [
-        "✓ removed c.txt",
-        "■ left alone b.txt: it was changed by somebody else since (--force: all the same)",
-    ] == said.out.splitlines()
-    assert "" == said.err
+        "Nothing was done, because 1 file cannot simply be brought back:",
+        "■ b.txt: somebody else changed it since",
+        f"All the same, with what is there now saved first: {forced}",
+    ] == said.err.splitlines()
+    assert "" == said.out
     assert ["make b", "make c"] == trio.run(conversation, home, session_id)
+    assert ["a.txt", "b.txt", "c.txt"] == sorted(each.name for each in folder.iterdir())
 
-    assert 0 == session_core("undo", session_id, "--to", "make b", "--files-only", "--force")
-    assert "✓ removed b.txt\n" in capfd.readouterr().out
+    assert 0 == session_core(*shlex.split(forced)[1:])
+    assert ["✓ removed b.txt", "✓ removed c.txt"] == capfd.readouterr().out.splitlines()
     assert ["a.txt"] == sorted(each.name for each in folder.iterdir())
+    assert 0 == session_core("undo", "--redo")
+    assert "mine now\n" == (folder / "b.txt").read_text(encoding="utf-8")
+
+
+def test_taking_an_undo_back(home: Path, folder: Path, capfd: Said) -> None:
+    """After --redo files and conversation are as before the undos, one by one, until there is none left."""
+    session_id = trio.run(work, home, folder)
+    for _ in range(2):
+        assert 0 == session_core("undo")
+    assert ["a.txt"] == sorted(each.name for each in folder.iterdir())
+    capfd.readouterr()
+
+    assert 0 == session_core("undo", "--redo")
+    said = capfd.readouterr()
+    assert ["✓ recreated b.txt", "✓ the undo is taken back"] == said.out.splitlines()
+    assert f"Undo it again with: session-core undo {session_id[-4:]}\n" == said.err
+    assert ["make b"] == trio.run(conversation, home, session_id)
+
+    assert 0 == session_core("undo", "--redo")
+    assert ["a.txt", "b.txt", "c.txt"] == sorted(each.name for each in folder.iterdir())
+    assert ["make b", "make c"] == trio.run(conversation, home, session_id)
+    capfd.readouterr()
+    assert 1 == session_core("undo", "--redo")
+    assert "session-core: there is no undo to take back in this session\n" == capfd.readouterr().err
+    assert 2 == session_core("undo", "--redo", "--to", "make b")
+
+
+def test_from_a_folder_within(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From anywhere beneath the folder where the session works, its last turn is taken back."""
+    session_id = trio.run(work, home, folder)
+    (folder / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(folder / "deep" / "er")
+
+    assert 0 == session_core("undo")
+
+    assert not (folder / "c.txt").exists()
+    assert ["make b"] == trio.run(conversation, home, session_id)
 
 
 def test_only_the_conversation(home: Path, folder: Path, capfd: Said) -> None:

@@ -259,7 +259,8 @@ def test_a_stop_before_the_first_word() -> None:
     ("status", "text", "line"),
     [
         ("error", "no such\x1b[31m file", "✗ look() error: no such file"),
-        ("denied", "not allowed", "■ look() denied: not allowed"),
+        ("denied", "This call was not allowed. Do not try it again unless asked to.", "■ look() denied"),
+        ("denied", "This call was not allowed: it is late. Do not try it again.", "■ look() denied: it is late"),
         ("success", "", "✓ look() success: no output"),
         ("success", "x" * 100, f"✓ look() success: {'x' * 59}…"),
     ],
@@ -267,6 +268,22 @@ def test_a_stop_before_the_first_word() -> None:
 def test_tool_results_in_one_line(status: str, text: str, line: str) -> None:
     """Failures, denials, empty and long results each fit one safe line."""
     assert line == wording.tool_line(PLAIN, result(status, text), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "details", "ending"),
+    [
+        ("ok\n[exit code 0]", {"exit_code": 0}, "✓ look() success: 2 lines"),
+        ("a\nError 1\x1b[2J\n[exit code 2]", {"exit_code": 2, "timed_out": False}, "✗ look() exit code 2: Error 1"),
+        ("(no output)\n[exit code 1]", {"exit_code": 1}, "✗ look() exit code 1"),
+        ("x\n[lost; kept]\n[ended]", {"exit_code": -9, "timed_out": True}, "✗ look() ended at its time limit: x"),
+    ],
+)
+def test_a_command_that_fails_has_a_cross(text: str, details: dict[str, sc.JsonValue], ending: str) -> None:
+    """A command that ran and failed is marked as failed, with its exit code and the last line it printed."""
+    part = sc.ToolResultPart(call_id=CALL, name="look", status="success", text=text, details=sc.JsonObject(details))
+
+    assert ending == wording.tool_line(PLAIN, part, None)
 
 
 STEPS = (sc.PlanItem(text="look", status="done"), sc.PlanItem(text="fix\x1b[31m it", status="in_progress"))

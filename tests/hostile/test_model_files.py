@@ -188,6 +188,20 @@ async def test_home_as_folder(arena: Arena) -> None:
     assert set(attacked.statuses[: len(calls)]) <= {"error", "denied"}
 
 
+async def test_start_files_of_a_home(arena: Arena) -> None:
+    """In the user's home no start file is changed without a person, there or not, by file tools or commands."""
+    session_id = (await arena.service.create_session(cwd=str(arena.user_home), permission_tier="full")).session_id
+    paths = (".bashrc", ".zshenv", ".config/autostart/evil.desktop", ".config/systemd/user/evil.service", "bin/ls")
+    calls: list[Call] = [("write", {"path": path, "content": "evil"}) for path in paths]
+    tries = "; ".join(f"mkdir -p $(dirname {path}) 2>/dev/null; echo evil 2>/dev/null > {path}" for path in paths)
+    attacked = await arena.attack([*calls, shell(f"({tries}) 2>/dev/null; echo tried")], session_id=session_id)
+    assert attacked.statuses == ["denied"] * len(paths) + ["success"]
+    assert "tried" in attacked.text
+    assert len(arena.asked) == len(paths)
+    assert [path for path in paths if arena.user_home.joinpath(path).exists()] == [".bashrc"]
+    assert "evil" not in arena.user_home.joinpath(".bashrc").read_text()
+
+
 async def test_search_while_folders_are_swapped(arena: Arena) -> None:
     """A search finds nothing in keys, though a job swaps the searched folder for a link to them all the time."""
     swap = (

@@ -1,7 +1,7 @@
 """Opening a hostile repository does nothing before a person trusts it, and afterwards only what trust is meant for."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from session_core.config.load import trusted_project
-from session_core.config.problems import ConfigInvalid
+from session_core.config.problems import ConfigInvalid, ConfigProblem
 from session_core.confine.trust import PROJECT_FILES, TooMuchToTrust
 from tests.hostile._repository import (
     INJECTED,
@@ -101,10 +101,14 @@ async def test_after_trust_only_what_is_meant_counts(
         assert trusted_project(ground.home, ground.repo) is None
         return
     if trick.after_trust == "refused":
-        with pytest.raises(ConfigInvalid) as refused:
-            await open_and_ask(ground)
-        assert trick.refused == tuple(each.key for each in refused.value.problems)
-        sentences = [each.sentence for each in refused.value.problems]
+        try:
+            config = (await open_and_ask(ground)).config
+            problems: Sequence[ConfigProblem] = config.ignored
+            assert attrs.evolve(config, ignored=(), remarks=empty.config.remarks) == empty.config
+        except ConfigInvalid as refused:
+            problems = refused.problems
+        assert trick.refused == tuple(each.key for each in problems)
+        sentences = [each.sentence for each in problems]
         assert all(sentence.isprintable() and SECRET not in sentence for sentence in sentences)
         return
     seen = await open_and_ask(ground, wait_for_mcp=True)

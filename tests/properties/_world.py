@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from session_core.errors import Conflict, InvalidInput, NotFound, Overloaded, Unavailable
 from session_core.ids import SessionId
 from session_core.service.config import ServiceConfig
+from session_core.service.extensions_seam import extension_client
 from session_core.service.feed import Feed
 from session_core.service.service import SessionService
 from session_core.session.state import apply
@@ -18,6 +19,7 @@ from session_core.storage.memory import MemoryStore
 from session_core.stream.follower import FeedItem, Snapshot
 from session_core.testing.scripted import Hang, Item, ScriptedProvider, ScriptedTool, Step, failure, text, tool_calls
 from session_core.tools.base import ToolContext
+from session_core.vocabulary import commands as c
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message
@@ -251,6 +253,17 @@ class Actor:
             await self.service.schedule_wakeup(session, 20, self.next_text())
         else:
             await self.service.fork_session(session)
+
+    async def extend(self, session: SessionId, choice: int) -> None:
+        """What an extension does: post a message, keep an entry, show something, take it away."""
+        text = self.next_text()
+        commands: tuple[c.Command[object], ...] = (
+            c.PostMessage(session_id=session, text=text, role="assistant" if self.said % 3 else "user"),
+            c.AppendEntry(session_id=session, entry=JsonObject({"text": text})),
+            c.ShowDisplay(session_id=session, status=text),
+            c.ShowDisplay(session_id=session),
+        )
+        await self.service.execute(commands[choice], client_id=extension_client("git"))
 
     async def let_time_pass(self, _session: SessionId, choice: int) -> None:
         await trio.sleep(0.03 * (choice + 1))

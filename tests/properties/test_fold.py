@@ -16,7 +16,7 @@ from tests.properties._world import ANSWERS, Actor, AnswerKind, FoldingReader, M
 ACTIONS = (
     *("send",) * 5,
     *("stop", "edit", "queue", "queue", "answer", "answer", "let_time_pass", "let_time_pass"),
-    *("switch_branch", "settings", "rest", "shelve"),
+    *("switch_branch", "settings", "rest", "shelve", "extend"),
 )
 QUIET_EVERY = 6
 

@@ -30,7 +30,7 @@ class Doing:
 
 
 KINDS: tuple[DeliverAs, ...] = ("steer", "follow_up", "next_turn")
-SENDING = ("steer", "steer", "follow_up", "follow_up", "next_turn", "sleep")
+SENDING = ("steer", "steer", "follow_up", "follow_up", "next_turn", "post", "sleep")
 TAKING = (*SENDING, "take", "remove", "edit", "reorder")
 STOPPING = (*TAKING, "stop", "stop_and_return", "compact", "wake_up")
 
@@ -67,6 +67,13 @@ class Client:
 
     async def _send(self, deliver_as: DeliverAs) -> None:
         reply = await self.service.send_user_message(self.session_id, self._text(), deliver_as=deliver_as)
+        if reply.message_id is not None:
+            self.started.append(reply.message_id)
+        if reply.queue_item_id is not None:
+            self.queued.append(reply.queue_item_id)
+
+    async def _post(self) -> None:
+        reply = await self.service.post_message(self.session_id, self._text())
         if reply.message_id is not None:
             self.started.append(reply.message_id)
         if reply.queue_item_id is not None:

@@ -3,7 +3,15 @@
 import pytest
 
 from session_core import errors
-from session_core.errors import CursorProblem, CursorRefused, InvalidInput, Lagged, ProtocolError, SessionCoreError
+from session_core.errors import (
+    CursorProblem,
+    CursorRefused,
+    FilesChanged,
+    InvalidInput,
+    Lagged,
+    ProtocolError,
+    SessionCoreError,
+)
 from session_core.ids import Cursor, Epoch
 
 
@@ -13,6 +21,8 @@ def test_codes_are_stable_and_unique() -> None:
     assert {
         "CursorRefused": "cursor_refused",
         "Conflict": "conflict",
+        "ExtensionFailed": "extension_failed",
+        "FilesChanged": "files_changed",
         "Forbidden": "forbidden",
         "InternalError": "internal",
         "InvalidInput": "invalid_input",
@@ -60,3 +70,20 @@ def test_a_refused_cursor_says_why(problem: CursorProblem) -> None:
     assert (problem, cursor, "after") == (error.problem, error.cursor, error.field)
     assert str(error).endswith("take a new snapshot")
     assert 3 == len({str(CursorRefused(each, cursor)) for each in ("expired", "foreign_epoch", "future")})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidInput("no", field="text"),
+        ProtocolError("no", field="$.a"),
+        FilesChanged("no", files=(("a", "why"),)),
+        Lagged(3),
+        CursorRefused("expired", Cursor(epoch=Epoch("e"), seq=1)),
+    ],
+)
+def test_an_error_can_be_raised_anew(error: SessionCoreError) -> None:
+    """Whoever waits for the same failure gets an object of their own that says the same in every field."""
+    fresh = error.anew()
+    assert (type(error), str(error), vars(error)) == (type(fresh), str(fresh), vars(fresh))
+    assert error is not fresh

@@ -3,24 +3,38 @@
 - `sessions`: create, list, load, rename, archive, restore, delete, fork
 - `history`: read and search older messages
 - `messages`: send, start, edit, switch branch, resume, dismiss, wait, clear, compact
-- `restoring`: go back to an earlier message, with the files
+- `shell_line`: run a command that a person has typed
+- `restoring`: go back to an earlier message, with the files, and take that back (`taking_back` finds what is meant)
 - `queue`: list, edit, reorder, remove, take
 - `settings`: model, permission tier, sandbox policy, working directory
 - `requests`: dialogs, answers, wake-ups
+- `extensions`: list, commands, reload, on and off, keys of widgets; what they themselves do in sessions
 
 A handler gets the core, its command and the caller. It checks everything first, then records; it returns the reply,
 or a `Later` when the reply takes time. Refusals are typed errors; anything else it raises fails this command only.
 """
 
 from session_core.service.core import Handlers
-from session_core.service.handlers import history, messages, queue, requests, restoring, sessions, settings
+from session_core.service.handlers import (
+    extensions,
+    history,
+    messages,
+    queue,
+    requests,
+    restoring,
+    sessions,
+    settings,
+    shell_line,
+)
 
 HANDLERS: Handlers = {
     **sessions.HANDLERS,
     **history.HANDLERS,
     **messages.HANDLERS,
+    **shell_line.HANDLERS,
     **restoring.HANDLERS,
     **queue.HANDLERS,
     **settings.HANDLERS,
     **requests.HANDLERS,
+    **extensions.HANDLERS,
 }

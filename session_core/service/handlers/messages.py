@@ -127,7 +127,7 @@ def resume(core: ServiceCore, command: c.ResumeSession, caller: Caller) -> r.Sta
         msg = "there is nothing to resume: the last turn completed"
         raise Conflict(msg, field="session_id")
     head = session.state.message(session.state.head)
-    if head is None or (head.role == "assistant" and not head.interrupted):
+    if head is None or (head.role == "assistant" and not head.interrupted and head.source is None):
         msg = "there is nothing to resume: the conversation is empty, or the model has answered to its end"
         raise Conflict(msg, field="session_id")
     _refuse_if_overtaken(session, caller)

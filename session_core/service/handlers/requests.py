@@ -5,6 +5,7 @@ from session_core.errors import Conflict, InvalidInput, NotFound
 from session_core.ids import RequestId, WakeupId, new_id
 from session_core.service.content import checked_name, checked_text
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.extensions_seam import extension_of
 from session_core.service.stopping import stop
 from session_core.session.session import Resolved, Session
 from session_core.vocabulary import commands as c
@@ -37,13 +38,19 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Lat
         choices=tuple(checked_name(choice, "choices") for choice in command.choices),
         opened_at=now,
         expires_at=now + timeout_ms,
+        default=checked_text(command.default, "default") if command.default else "",
+        extension=_asker(command, caller),
     )
     session.record(ev.DialogOpened(dialog=dialog), caller.client_id)
     # The service itself keeps the time, so that a dialog also times out when whoever opened it has gone.
     core.nursery.start_soon(session.wait_resolved, dialog.request_id, timeout_ms)
 
     async def answered() -> r.DialogReply:
-        resolved = await session.wait_resolved(dialog.request_id, timeout_ms)
+        try:
+            resolved = await session.wait_resolved(dialog.request_id, timeout_ms)
+        finally:
+            if dialog.extension is not None:  # it has left, so an answer would reach nobody; else this changes nothing
+                session.resolve_dialog(dialog.request_id, None, "stopped")
         answer = resolved.resolution
         return r.DialogReply(
             request_id=dialog.request_id,
@@ -54,6 +61,14 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Lat
         )
 
     return Later(answered)
+
+
+def _asker(command: c.OpenDialog, caller: Caller) -> str | None:
+    """Say which extension asks; one that asks itself cannot pass for another."""
+    acting = extension_of(caller.client_id)
+    if acting is not None or command.extension is None:
+        return acting
+    return checked_name(command.extension, "extension")
 
 
 def answer_dialog(core: ServiceCore, command: c.AnswerDialog, caller: Caller) -> r.AnswerReply:

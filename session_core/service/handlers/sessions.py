@@ -103,6 +103,7 @@ def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Ack
     session.closing = True  # from here on no other command finds it
     session.close_requests("stopped", caller.client_id)
     for child in core.family.subtree(command.session_id):
+        core.side.stop(child.state.session_id)
         child.request_stop("session", caller.client_id)  # nothing could stop it through this session any more
     work = session.work
     if work is None:

@@ -1,6 +1,6 @@
-"""Settings: model, permission tier, sandbox policy, working directory. Allowed at any time, also during a turn."""
+"""Settings: model, permission tier, sandbox policy, working directory, limits. Allowed at any time, also in a turn."""
 
-from session_core.service.content import checked_path, checked_sandbox
+from session_core.service.content import checked_limits, checked_path, checked_sandbox
 from session_core.service.core import Caller, Handlers, ServiceCore
 from session_core.service.handlers.sessions import known_model
 from session_core.vocabulary import commands as c
@@ -17,13 +17,13 @@ def switch_model(core: ServiceCore, command: c.SwitchModel, caller: Caller) -> r
 
 def change_tier(core: ServiceCore, command: c.ChangePermissionTier, caller: Caller) -> r.Acknowledged:
     session = core.session(command.session_id)
-    session.record(ev.PermissionTierChanged(tier=command.tier), caller.client_id)
+    core.family.change_tier(session, command.tier, caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
 
 def change_sandbox(core: ServiceCore, command: c.ChangeSandboxPolicy, caller: Caller) -> r.Acknowledged:
     session = core.session(command.session_id)
-    session.record(ev.SandboxPolicyChanged(policy=checked_sandbox(command.policy)), caller.client_id)
+    core.family.change_sandbox(session, checked_sandbox(command.policy), caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
 
@@ -33,9 +33,16 @@ def change_directory(core: ServiceCore, command: c.ChangeWorkingDirectory, calle
     return r.Acknowledged(cursor=session.cursor)
 
 
+def change_limits(core: ServiceCore, command: c.ChangeTurnLimits, caller: Caller) -> r.Acknowledged:
+    session = core.session(command.session_id)
+    core.family.change_limits(session, checked_limits(command.limits), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
 HANDLERS: Handlers = {
     c.SwitchModel: switch_model,
     c.ChangePermissionTier: change_tier,
     c.ChangeSandboxPolicy: change_sandbox,
     c.ChangeWorkingDirectory: change_directory,
+    c.ChangeTurnLimits: change_limits,
 }

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 from session_core.agent.bounds import dollars
 from session_core.providers.base import TextChunk
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Hang, ScriptedProvider, ScriptedTool, failure, text, tool_call
+from session_core.testing.scripted import Hang, Pause, ScriptedProvider, ScriptedTool, failure, text, tool_call
 from session_core.tools.base import ToolContext
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
@@ -20,9 +20,13 @@ from tests.session_core.service._helpers import new_session, of_type, say, scrip
 @pytest.mark.parametrize(
     ("bounds", "asked", "why"),
     [
-        (TurnLimits(steps=1), 1, "stopped after 1 model calls"),
+        (TurnLimits(steps=1), 1, "stopped after 1 model call"),
         (TurnLimits(steps=3), 3, "stopped after 3 model calls"),
-        (TurnLimits(tokens=150), 2, "stopped after 200 tokens; the limit is 150"),
+        (
+            TurnLimits(tokens=150),
+            1,
+            "stopped after 100 tokens: the next model call would use 100 or more, and the limit is 150",
+        ),
         (TurnLimits(tokens=200), 2, "stopped after 200 tokens; the limit is 200"),
         (TurnLimits(cost_micros=201), 3, "stopped after $0.000300; the limit is $0.000201"),
         (TurnLimits(steps=2, tokens=1), 1, "stopped after 100 tokens; the limit is 1"),
@@ -107,12 +111,10 @@ async def test_time_ends_a_hanging_tool(autojump_clock: MockClock) -> None:
 
 async def test_time_ends_a_wait(autojump_clock: MockClock) -> None:
     """Waiting for a model that is busy, or for a person, counts too."""
-    provider = ScriptedProvider(
-        failure("overloaded", retry_after_ms=50_000), failure("overloaded", retry_after_ms=50_000)
-    )
-    async with open_checked_service(scripted(provider, turn_limits=TIME)) as service:
+    provider = ScriptedProvider(failure("overloaded"), failure("overloaded"))
+    async with open_checked_service(scripted(provider, turn_limits=TurnLimits(time_ms=100))) as service:
         outcome = await say(service, await new_session(service))
-        assert ("limit_reached", 90_000) == (outcome.status, outcome.duration_ms)
+        assert ("limit_reached", 100) == (outcome.status, outcome.duration_ms)
     tool = ScriptedTool("t", effects=("write",))
     async with open_checked_service(scripted(tool_call("t"), tools=(tool,), turn_limits=TIME)) as service:
         session_id = await new_session(service)
@@ -130,6 +132,32 @@ async def test_a_stop_is_a_stop(autojump_clock: MockClock) -> None:
         await service.request_stop(session_id)
         outcome = (await service.wait_for_turn(session_id)).outcome
         assert ("stopped", None) == (outcome.status, outcome.error)
+
+
+async def test_time_can_be_changed_while_a_turn_runs(autojump_clock: MockClock) -> None:
+    """More time lets a running turn go on, less ends it at once, and none at all is no limit."""
+    provider = ScriptedProvider((Pause("a"), *text("one")), Hang(), (Pause("b"), *text("three")))
+    async with open_checked_service(scripted(provider, turn_limits=TIME)) as service:
+        session_id = await new_session(service)
+        await service.send_user_message(session_id, "go")
+        await trio.sleep(80)
+        await service.change_turn_limits(session_id, TurnLimits(time_ms=200_000))
+        await trio.sleep(80)
+        provider.release("a")
+        assert "completed" == (await service.wait_for_turn(session_id)).outcome.status
+
+        await service.send_user_message(session_id, "go")
+        await trio.sleep(80)
+        await service.change_turn_limits(session_id, TurnLimits(time_ms=50_000))
+        outcome = (await service.wait_for_turn(session_id)).outcome
+        assert ("limit_reached", 80_000) == (outcome.status, outcome.duration_ms)
+        assert "stopped after 50 seconds, the time it had" == outcome.error
+
+        await service.send_user_message(session_id, "go")
+        await service.change_turn_limits(session_id, TurnLimits())
+        await trio.sleep(500)
+        provider.release("b")
+        assert "completed" == (await service.wait_for_turn(session_id)).outcome.status
 
 
 @pytest.mark.parametrize(("micros", "shown"), [(0, "$0.000000"), (9_999, "$0.009999"), (1_234_567_890, "$1,234.57")])

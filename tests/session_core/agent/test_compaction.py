@@ -9,6 +9,7 @@ from trio.testing import wait_all_tasks_blocked
 from session_core.agent.compaction import INSTRUCTION, MAX_REPEATED_CHARS
 from session_core.agent.hooks import Blocked, HookName
 from session_core.ids import SessionId
+from session_core.providers.base import ModelFailed, TextChunk
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
@@ -16,6 +17,7 @@ from session_core.testing.scripted import Answer, Hang, Pause, ScriptedProvider,
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart
+from session_core.vocabulary.sessions import TurnLimits
 from tests.session_core.agent._models import PRICES, calling, info, used
 from tests.session_core.service._helpers import new_session, of_type, said, say, scripted, trace, transcript
 
@@ -72,6 +74,63 @@ async def test_at_the_threshold() -> None:
         assert asks_for_summary(provider.requests[2].messages)
         roles = [role for role, _ in await transcript(service, session_id)]
         assert ["user", "assistant", "user", "assistant", "user", "summary", "assistant"] == roles
+
+
+async def test_a_model_that_tells_no_usage() -> None:
+    """A conversation is summarised in time also when the provider never says how long it is."""
+    provider = ScriptedProvider(text("a" * 2_400), text("in short"), text("two"))
+    async with open_checked_service(config(provider)) as service:
+        session_id = await new_session(service)
+        await say(service, session_id)
+        assert (await service.load_session(session_id)).context_tokens > 800
+        assert "two" == (await say(service, session_id)).final_text
+        assert ["completed"] == check_pairs(service, session_id)
+        usage = (await service.load_session(session_id)).usage_by
+        assert [("turn", True), ("compaction", True)] == [(line.source, line.usage.estimated) for line in usage]
+
+
+async def test_a_summary_that_says_nothing_is_counted_too() -> None:
+    """What a summary has used that came to nothing is counted like that of any other."""
+    refused = ModelFailed(kind="refused", message="no", usage=used(9))
+    provider = ScriptedProvider(text("one", usage=used(5)), text(usage=used(7)), (refused,))
+    async with open_checked_service(config(provider)) as service:
+        session_id = await new_session(service)
+        await say(service, session_id)
+        for _ in range(2):
+            await service.compact_context(session_id)
+            await wait_all_tasks_blocked()
+        assert ["failed", "failed"] == check_pairs(service, session_id)
+        snapshot = await service.load_session(session_id)
+        lines = {line.source: (line.calls, line.usage.tokens, line.usage.cost_micros) for line in snapshot.usage_by}
+        assert {"turn": (1, 5, 5), "compaction": (2, 16, 16)} == lines
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_a_summary_that_broke_off_is_guessed(stopped: bool) -> None:  # noqa: FBT001
+    """A summary that ended half-way, also by a stop, counts as guessed when the provider tells nothing."""
+    end = Hang() if stopped else ModelFailed(kind="refused", message="no")
+    provider = ScriptedProvider(text("one", usage=used(5)), (TextChunk(text="x" * 300), end))
+    async with open_checked_service(config(provider)) as service:
+        session_id = await new_session(service)
+        await say(service, session_id)
+        await service.compact_context(session_id)
+        await wait_all_tasks_blocked()
+        if stopped:
+            await service.request_stop(session_id)
+            await wait_all_tasks_blocked()
+        (line,) = [each for each in (await service.load_session(session_id)).usage_by if each.source == "compaction"]
+        assert (1, 100, True) == (line.calls, line.usage.output_tokens, line.usage.estimated)
+
+
+async def test_a_summary_that_the_turn_cannot_pay_for() -> None:
+    """A turn whose limit would not hold a summary makes none, and ends with the limit as its reason."""
+    provider = ScriptedProvider(calling("t", FULL), text("never"))
+    settings = {"tools": (ScriptedTool("t"),), "turn_limits": TurnLimits(tokens=FULL + 50)}
+    async with open_checked_service(config(provider, **settings)) as service:
+        session_id = await new_session(service)
+        outcome = await say(service, session_id)
+        assert ("limit_reached", ["failed"]) == (outcome.status, check_pairs(service, session_id))
+        assert 1 == len(provider.requests)
 
 
 async def test_the_threshold_is_a_setting() -> None:

@@ -1,12 +1,14 @@
 """One model call: what is sent, what is tried again, and what it costs."""
 
 import pytest
+import trio
 from trio.testing import MockClock
 
-from session_core.providers.base import ModelFinished, ModelRequest, TextChunk
+from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import (
     Item,
+    Pause,
     ScriptedProvider,
     ScriptedTool,
     failure,
@@ -17,6 +19,7 @@ from session_core.tools.base import ToolContext, ToolOutput
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, ToolResultPart, Usage
+from session_core.vocabulary.sessions import TurnLimits, UsageLine
 from tests.session_core.agent._models import PRICES, info
 from tests.session_core.service._helpers import new_session, of_type, recorded, said, say, scripted, trace, transcript
 
@@ -89,6 +92,111 @@ async def test_text_is_never_doubled(autojump_clock: MockClock) -> None:
         first, second = of_type(service, session_id, ev.ModelCallFailed)
         (recorded_at,) = [each.at for each in recorded(service) if each.event is first]
         assert ([1, 2], recorded_at + 2_000) == ([first.attempt, second.attempt], first.retry_at)
+
+
+async def test_what_a_provider_asks_is_waited_for(autojump_clock: MockClock) -> None:
+    """A wait of minutes is sat out to its end, and readers see until when."""
+    provider = ScriptedProvider(failure("rate_limited", "busy", retry_after_ms=14 * 60_000), text("done"))
+    async with open_checked_service(scripted(provider, turn_limits=TurnLimits(time_ms=15 * 60_000))) as service:
+        session_id = await new_session(service)
+        await service.send_user_message(session_id, "go")
+        await trio.sleep(60)
+        began = (await service.load_session(session_id)).turn
+        assert began is not None
+        activity = (await service.load_session(session_id)).activity
+        assert ("rate_limited", began.started_at + 14 * 60_000) == (activity.name, activity.retry_at)
+        outcome = (await service.wait_for_turn(session_id)).outcome
+        assert ("completed", 14 * 60_000) == (outcome.status, outcome.duration_ms)
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "bounds", "wait", "again"),
+    [
+        (16 * 60_000, TurnLimits(), "16 minutes", "00:16"),
+        (5 * 3_600_000, TurnLimits(), "5 hours", "05:00"),
+        (100_000, TurnLimits(time_ms=90_000), "2 minutes", "00:01"),
+        (45_000, TurnLimits(time_ms=40_000), "45 seconds", "00:00"),
+    ],
+)
+async def test_what_nobody_waits_for_fails_at_once(
+    autojump_clock: MockClock, asked_ms: int, bounds: TurnLimits, wait: str, again: str
+) -> None:
+    """A wait that is longer than the turn may take, or than anybody sits out, fails and says when to try again."""
+    provider = ScriptedProvider(failure("rate_limited", "Too many requests.", retry_after_ms=asked_ms), text("never"))
+    began = trio.current_time()
+    config = scripted(provider, turn_limits=bounds, now=lambda: int((trio.current_time() - began) * 1000))
+    async with open_checked_service(config) as service:
+        session_id = await new_session(service)
+        outcome = await say(service, session_id)
+        assert ("failed", 0, 1) == (outcome.status, outcome.duration_ms, len(provider.requests))
+        assert outcome.error == (
+            f"rate_limited: Too many requests. It asks to wait {wait}, which is too long for this turn; "
+            f"try again at 1970-01-01 {again} UTC."
+        )
+
+
+async def test_what_is_not_there_is_not_asked_for_long(autojump_clock: MockClock) -> None:
+    """A failure that is worth one more try gets just that."""
+    provider = ScriptedProvider(*[(ModelFailed(kind="network", message="gone", most_retries=1),)] * 5)
+    async with open_checked_service(scripted(provider)) as service:
+        outcome = await say(service, await new_session(service))
+        assert ("failed", "network: gone", 2) == (outcome.status, outcome.error, len(provider.requests))
+        assert outcome.duration_ms <= 500
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        (ModelFinished(usage=Usage(input_tokens=10, output_tokens=5)),),
+        (ModelFailed(kind="refused", message="no", usage=Usage(input_tokens=10, output_tokens=5)),),
+    ],
+    ids=["empty", "failed"],
+)
+async def test_what_said_nothing_is_counted_too(nothing: tuple[Item, ...]) -> None:
+    """A call that ended without an answer has cost what it has cost: in the turn, the session, and by model."""
+    async with open_checked_service(scripted(nothing, model_infos=info(prices=PRICES))) as service:
+        session_id = await new_session(service)
+        outcome = await say(service, session_id)
+        used = Usage(input_tokens=10, output_tokens=5, cost_micros=20)
+        snapshot = await service.load_session(session_id)
+        assert ("failed", used, used) == (outcome.status, outcome.usage, snapshot.usage)
+        assert [UsageLine(model="m", source="turn", calls=1, usage=used)] == list(snapshot.usage_by)
+        assert 0 == snapshot.context_tokens
+
+
+async def test_usage_that_nobody_told_is_guessed() -> None:
+    """Without figures of the provider tokens are guessed from the texts, marked as guessed, and so is their price."""
+    config = scripted(text("x" * 300), text("y"), model_infos=info(prices=PRICES), system_prompt="s" * 600)
+    async with open_checked_service(config) as service:
+        session_id = await new_session(service)
+        outcome = await say(service, session_id, "q" * 900)
+        guess = Usage(input_tokens=500, output_tokens=100, cost_micros=700, estimated=True)
+        snapshot = await service.load_session(session_id)
+        assert (guess, guess, 600) == (outcome.usage, snapshot.usage, snapshot.context_tokens)
+        exact = Usage(input_tokens=1)
+        assert snapshot.usage.plus(exact).estimated
+        assert not exact.plus(exact).estimated
+
+
+async def test_what_broke_off_is_guessed_too(autojump_clock: MockClock) -> None:
+    """A call that fails, ends early or is stopped in its answer counts as guessed; one that said nothing does not."""
+    said_some: tuple[Item, ...] = (TextChunk(text="x" * 300),)
+    provider = ScriptedProvider(
+        failure("network"), (*said_some, *failure("network")), said_some, (*said_some, Pause("here"))
+    )
+    async with open_checked_service(scripted(provider, system_prompt="s" * 600)) as service:
+        session_id = await new_session(service)
+        assert "failed" == (await say(service, session_id, "q" * 900)).status
+        guess = Usage(input_tokens=500, output_tokens=100, estimated=True)
+        snapshot = await service.load_session(session_id)
+        assert [UsageLine(model="m", source="turn", calls=2, usage=guess.plus(guess))] == list(snapshot.usage_by)
+
+        await service.send_user_message(session_id, "more")
+        await provider.waiting("here")
+        await service.request_stop(session_id)
+        outcome = (await service.wait_for_turn(session_id)).outcome
+        assert ("stopped", 100, True) == (outcome.status, outcome.usage.output_tokens, outcome.usage.estimated)
+        assert 3 == (await service.load_session(session_id)).usage_by[0].calls
 
 
 async def test_what_a_model_cannot_do() -> None:

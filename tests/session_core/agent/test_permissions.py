@@ -1,6 +1,7 @@
 """Which calls run, which are asked for, which are refused: the table, and what comes before it."""
 
 from itertools import combinations
+from typing import Any
 
 import attrs
 import pytest
@@ -83,7 +84,7 @@ def test_reasons_are_in_words() -> None:
 def test_what_comes_before_what(
     tier: PermissionTier,
     rules: tuple[PermissionRule, ...],
-    given_before: dict[str, list[str]],
+    given_before: dict[str, Any],
     always_ask: str | None,
     expected: str,
 ) -> None:

@@ -1,5 +1,7 @@
 """Running the tool calls of one step."""
 
+import math
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -14,7 +16,7 @@ from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import Event
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import ToolCallPart, ToolResultPart
+from session_core.vocabulary.messages import ToolCallPart, ToolProgress, ToolResultPart
 from session_core.vocabulary.sessions import Decision, PermissionTier
 from session_core.vocabulary.tools import Effect
 from tests.session_core.session._helpers import answer, call, started
@@ -154,6 +156,27 @@ async def test_live_output() -> None:
     await run(desk, session, [call("t")], ScriptedTool("t", run=work))
     reporters[0]("late")
     assert ["half ?"] == [event.text for event in seen if isinstance(event, ev.ToolOutputDelta)]
+
+
+async def test_progress() -> None:
+    """How far a tool is shows while it runs, within bounds, and not any more after its result."""
+    reporters = []
+
+    async def work(arguments: JsonObject, context: ToolContext) -> str:
+        context.progress(ToolProgress(message="half \ud800", progress=1.5, details=JsonObject({"step": 1})))
+        context.progress(ToolProgress(progress=math.nan, details="x" * limits.MAX_ENTRY_BYTES))
+        reporters.append(context.progress)
+        return "done"
+
+    session, desk, seen = started()
+    await run(desk, session, [call("t")], ScriptedTool("t", run=work))
+    reporters[0](ToolProgress(message="late"))
+    told = [event for event in seen if isinstance(event, ev.ToolProgressed)]
+    call_id = told[0].call_id
+    assert [
+        ev.ToolProgressed(call_id=call_id, message="half ?", progress=1.0, details=JsonObject({"step": 1})),
+        ev.ToolProgressed(call_id=call_id),
+    ] == told
 
 
 # --- permissions ------------------------------------------------------------------------------------------------------

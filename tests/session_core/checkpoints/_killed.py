@@ -30,7 +30,9 @@ def save(world: World) -> None:
 
 def restore(world: World) -> None:
     """An undo of that turn."""
-    world.undo("turn_1")
+    undo_id = world.undo("turn_1", noted=True).undo_turn_id
+    assert undo_id is not None
+    world.store.finish_undo(SESSION, undo_id)
 
 
 def command(world: World) -> None:

@@ -30,17 +30,33 @@ def contents(world: World) -> dict[str, tuple[bytes, int]]:
     return {path: found for path, found in world.files().items() if not path.endswith(".tmp")}
 
 
-@pytest.mark.parametrize("what", ["save", "restore", "command"])
+@pytest.mark.parametrize("what", ["save", "command"])
 async def test_no_original_is_lost(tmp_path: Path, what: str) -> None:
-    """Wherever the process is killed, each file can be brought back exactly, and after an undo the agent's work too."""
+    """Wherever the process is killed, each file can be brought back exactly."""
     for world in await all_deaths(tmp_path, what):
-        if what == "restore":
-            copy = World(folder=Path(shutil.copytree(world.folder, tmp_path / f"{world.folder.name}-copy")))
-            undone = [turn.turn_id for turn in copy.store.turns(SESSION) if turn.undo]
-            copy.undo(*undone, force=True)
-            assert MADE == {content for content, _ in contents(copy).values()}, world.folder.name
-
         report = world.undo("turn_1", force=True)
 
         assert FILES == contents(world), world.folder.name
         assert () == report.skipped
+
+
+async def test_an_undo_cut_short_is_completed(tmp_path: Path) -> None:
+    """Wherever an undo is killed, half of it can be taken back, or the same undo completes it without force."""
+    ends = set()
+    for world in await all_deaths(tmp_path, "restore"):
+        copy = World(folder=Path(shutil.copytree(world.folder, tmp_path / f"{world.folder.name}-copy")))
+        undone = [turn.turn_id for turn in copy.store.turns(SESSION) if turn.undo]
+        copy.undo(*undone, force=True)
+        assert MADE == {content for content, _ in contents(copy).values()}, world.folder.name
+
+        report = world.undo("turn_1", noted=True)
+
+        assert () == report.skipped, world.folder.name
+        assert FILES == contents(world), world.folder.name
+        undos = [turn.turn_id for turn in world.store.turns(SESSION) if turn.undo]
+        ends.add(len(undos))
+        if len(undos) == 1:
+            assert report.undo_turn_id == undos[0]
+            assert () == world.undo(undos[0]).skipped, world.folder.name
+            assert MADE == {content for content, _ in contents(world).values()}, "it is one undo and taken back as one"
+    assert {1, 2} == ends, "only after an undo that came to its end is there a second one"

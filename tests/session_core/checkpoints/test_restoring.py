@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.checkpoints.values import CheckpointLimits
+from session_core.checkpoints.values import CheckpointLimits, Undoing
 from session_core.confine.workspace import Workspace
 from session_core.ids import TurnId
 from tests.session_core.checkpoints._world import SESSION, World
@@ -26,7 +26,8 @@ def test_an_undo_brings_back_bytes_modes_and_absence(world: World) -> None:
 
     report = world.undo("turn_1")
 
-    assert (("changed", "removed"), ("made/deep/new",), ()) == (report.restored, report.deleted, report.skipped)
+    assert (("changed",), ("removed",), ("made/deep/new",)) == (report.restored, report.recreated, report.deleted)
+    assert () == report.skipped
     assert before == world.files()
 
 
@@ -108,7 +109,7 @@ def test_conflicts_are_only_overwritten_by_force(world: World, how: str, *, forc
         assert (None, ["a"]) == (report.undo_turn_id, [skipped.path for skipped in report.skipped])
         assert mine == world.files()
     else:
-        assert ("a",) == report.restored
+        assert ("a",) == (report.recreated if how == "deleted" else report.restored)
         assert (b"old", 0o644) == world.files()["a"]
         assert report.undo_turn_id is not None
         world.undo(report.undo_turn_id)
@@ -259,3 +260,54 @@ def _play(world: World, turns: list[str], step: str, path: str, content: bytes) 
             world.reopen()
         case _:
             pass
+
+
+def _turn(world: World, turn: str, content: str) -> None:
+    world.agent_writes(turn, "a", content)
+    world.end(turn)
+
+
+@pytest.mark.parametrize("then", ["a turn", "nothing", "taken back", "a turn after all"])
+def test_an_undo_in_between_is_nobody_elses_change(world: World, then: str) -> None:
+    """Turns of which some were undone alone before are undone together without a conflict."""
+    world.user_writes("a", "0")
+    _turn(world, "turn_1", "1")
+    _turn(world, "turn_2", "2")
+    turns = ["turn_1", "turn_2"]
+    undo = world.undo(*(turns if then == "a turn after all" else turns[1:]), noted=True).undo_turn_id
+    assert undo is not None
+    if then == "taken back":
+        world.undo(undo, noted=True)
+    if then.startswith("a turn"):
+        _turn(world, "turn_3", "3")
+        turns.append("turn_3")
+    world.reopen()
+
+    assert {"a": "restore"} == world.actions(*turns)
+    world.undo(*turns)
+    assert b"0" == world.files()["a"][0]
+
+
+def test_what_an_undo_brought_back_of_somebody_else_is_a_conflict(world: World) -> None:
+    """Somebody's work that was overwritten by force and brought back again is not taken for a turn's."""
+    world.user_writes("a", "0")
+    _turn(world, "turn_1", "1")
+    _turn(world, "turn_2", "2")
+    world.user_writes("a", "precious")
+    undo = world.undo("turn_2", force=True, noted=True).undo_turn_id
+    assert undo is not None
+    world.undo(undo, noted=True)
+    assert b"precious" == world.files()["a"][0]
+
+    assert [{"a": "conflict"}] * 2 == [world.actions("turn_1"), world.actions("turn_1", "turn_2")]
+
+
+def test_an_undo_in_another_folder_does_not_count(world: World) -> None:
+    """Files of the same name in another folder explain nothing."""
+    world.user_writes("a", "0")
+    _turn(world, "turn_1", "1")
+    _turn(world, "turn_2", "2")
+    plan = world.store.plan_restore(SESSION, [TurnId("turn_2")], world.workspace)
+    world.store.restore(plan, world.workspace, undoing=Undoing(turn_ids=plan.turn_ids, root="/elsewhere"))
+
+    assert {"a": "conflict"} == world.actions("turn_1", "turn_2")

@@ -9,7 +9,7 @@ import pytest
 
 from session_core.checkpoints.blobs import digest
 from session_core.checkpoints.store import CheckpointStore
-from session_core.checkpoints.values import MISSING, CheckpointFailed, CheckpointLimits
+from session_core.checkpoints.values import MISSING, CheckpointFailed, CheckpointLimits, Undoing
 from session_core.confine.contents import OutsideWorkspace
 from session_core.confine.workspace import Workspace
 from session_core.errors import InvalidInput
@@ -167,6 +167,41 @@ def test_long_dropped_turns_are_no_longer_listed(tmp_path: Path) -> None:
 
     assert ["turn_4", "turn_5", "turn_6"] == [turn.turn_id for turn in world.store.turns(SESSION)]
     assert 3 == len(list((world.kept / SESSION / "turns").iterdir()))
+
+
+def test_a_dropped_undo_is_the_same_on_the_disk(tmp_path: Path) -> None:
+    """What is known of an undo that made room does not change when the service starts again."""
+    world = World(folder=tmp_path, limits=CheckpointLimits(session_files=2))
+    world.agent_writes("turn_1", "a", "1")
+    world.end("turn_1")
+    undo = world.undo("turn_1", noted=True).undo_turn_id
+    assert undo is not None
+    world.store.finish_undo(SESSION, undo)
+    for number in (2, 3):
+        world.agent_writes(f"turn_{number}", "a", str(number))
+
+    listed = world.store.turns(SESSION)
+
+    told = [(each.turn_id, each.dropped, each.finished, each.undoes is not None) for each in listed[:2]]
+    assert [("turn_1", True, False, False), (undo, True, True, True)] == told
+    world.reopen()
+    assert listed == world.store.turns(SESSION)
+
+
+def test_undos_without_files_are_bounded_and_make_no_room(tmp_path: Path) -> None:
+    """Of undos that moved the conversation alone the newest are listed, and none is given up for want of room."""
+    world = World(folder=tmp_path, limits=CheckpointLimits(session_files=1, dropped_turns=2))
+    undoing = Undoing(turn_ids=(), root="/", conversation=True)
+    undos = [world.store.note_undo(SESSION, undoing) for _ in range(5)]
+    assert undos[2:] == [each.turn_id for each in world.store.turns(SESSION)], "the one begun, and two before it"
+    for path in "ab":
+        world.agent_writes("turn_1", path, "1")
+
+    for _ in range(2):
+        listed = [(each.turn_id, each.dropped) for each in world.store.turns(SESSION)]
+        assert [*((each, False) for each in undos[3:]), ("turn_1", False)] == listed
+        assert 3 == len(list((world.kept / SESSION / "turns").iterdir()))
+        world.reopen()
 
 
 def test_contents_are_shared_and_counted(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_a_damaged_snapshot_claims_nothing(world: World, damage: Callable[[Path]
     world.user_writes("a", "a")
     world.user_writes("b", "b")
     world.store.snapshot_tree(SESSION, TURN, world.workspace)
-    damage(world.kept / SESSION / "tree.jsonl")
+    damage(next((world.kept / SESSION).glob("tree-*.jsonl")))
     world.reopen()
     world.user_writes("b", "changed")
     world.end("turn_1")

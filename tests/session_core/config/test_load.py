@@ -309,9 +309,9 @@ def test_there_is_a_most_of_problems(tmp_path: Path) -> None:
 def test_all_problems_at_once(tmp_path: Path) -> None:
     """One error holds every problem of every layer, and says how many there are."""
     with pytest.raises(ConfigInvalid) as refused:
-        load(tmp_path, user="a = 1\nthinking = 2", project="model = 'x'", environ={"SESSION_CORE_NETWORK": "?"})
+        load(tmp_path, user="a = 1\nthinking = 2", project="b = 1", environ={"SESSION_CORE_NETWORK": "?"})
 
-    assert ["a", "thinking", "model", "sandbox.network"] == [each.key for each in refused.value.problems]
+    assert ["a", "thinking", "b", "sandbox.network"] == [each.key for each in refused.value.problems]
     assert ("invalid_input", "there are 4 problems in the configuration") == (refused.value.code, str(refused.value))
     assert 4 == len(refused.value.details)
 

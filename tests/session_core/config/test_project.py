@@ -18,13 +18,22 @@ from session_core.confine.workspace import Workspace
 from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy
 from tests.session_core.config._documents import KEY, load, narrowing, to_toml, write_project, write_user
 
-NOT_FOR_PROJECTS = "a project's file cannot set this, only your own config.toml can"
+NOT_FOR_PROJECTS = "this is ignored: a project's file cannot set it, only your own config.toml can"
 
 
 def refused(tmp_path: Path, project: str, user: str = "") -> list[tuple[int | None, str, str]]:
     with pytest.raises(ConfigInvalid) as invalid:
         load(tmp_path, user=user, project=project)
     return [(each.line, each.key, each.what) for each in invalid.value.problems]
+
+
+def ignored(tmp_path: Path, project: str, user: str = "") -> list[tuple[int | None, str, str]]:
+    """What is passed over in a project's file: nothing else has changed, and people are told where it stands."""
+    alone = load(tmp_path, user=user, project="")
+    config = load(tmp_path, user=user, project=project)
+    assert alone == attrs.evolve(config, ignored=(), remarks=())
+    assert tuple(each.sentence for each in config.ignored) == config.remarks
+    return [(each.line, each.key, each.what) for each in config.ignored]
 
 
 def test_stricter_is_taken_over(tmp_path: Path) -> None:
@@ -66,11 +75,13 @@ def test_stricter_is_taken_over(tmp_path: Path) -> None:
         ("[limits]\nsteps = 201", "limits.steps", "201 is not stricter than 200"),
     ],
 )
-def test_looser_is_refused(tmp_path: Path, text: str, key: str, compared: str) -> None:
-    """An attempt to loosen something is an error that says what it would have changed."""
+def test_looser_is_ignored(tmp_path: Path, text: str, key: str, compared: str) -> None:
+    """An attempt to loosen something has no effect but a warning that says what it would have changed."""
     line = text.count("\n") + 1
 
-    assert [(line, key, f"a project's file can only make this stricter, and {compared}")] == refused(tmp_path, text)
+    assert [(line, key, f"this is ignored: a project's file can only make it stricter, and {compared}")] == ignored(
+        tmp_path, text
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,22 +97,36 @@ def test_looser_is_refused(tmp_path: Path, text: str, key: str, compared: str) -
         ("[retention]\ndelete_archived_after_days = 1", "retention"),
         ("[compaction]\nthreshold = 0.5", "compaction"),
         ("[hooks]\nstart = 'rm'", "hooks"),
-        ("extensions = ['x']", "extensions"),
         ("trust = true", "trust"),
     ],
 )
 def test_what_is_not_for_projects(tmp_path: Path, text: str, key: str) -> None:
     """Addresses, keys, models, programs, trust and what costs money are the user's own to set."""
-    assert [(1, key, NOT_FOR_PROJECTS)] == refused(tmp_path, text)
+    assert [(1, key, NOT_FOR_PROJECTS)] == ignored(tmp_path, text)
 
 
-def test_a_rule_that_allows_is_refused(tmp_path: Path) -> None:
-    """A project cannot allow anything."""
+@pytest.mark.parametrize("key", ["flags", "watch"])
+def test_what_extensions_do_is_not_for_projects(tmp_path: Path, key: str) -> None:
+    """A project may switch extensions off, and nothing else about them."""
+    assert [(2, f"extensions.{key}", NOT_FOR_PROJECTS)] == ignored(tmp_path, f"[extensions]\n{key} = ['x']")
+    assert load(tmp_path, project="[extensions]\nuse = false\n").extensions is False
+
+
+def test_a_rule_that_allows_is_ignored(tmp_path: Path) -> None:
+    """A project cannot allow anything, and its other rules count all the same."""
     text = "[[permissions]]\ntool = 'read'\ndecision = 'ask'\n[[permissions]]\ntool = 'shell'\ndecision = 'allow'\n"
+    config = load(tmp_path, project=text)
 
-    assert [
-        (4, "permissions[2]", "a project's file can only add rules that ask or deny, not one that allows")
-    ] == refused(tmp_path, text)
+    what = "this is ignored: a project's file can only add rules that ask or deny, not one that allows"
+    assert [(4, "permissions[2]", what)] == [(each.line, each.key, each.what) for each in config.ignored]
+    assert (PermissionRule(decision="ask", tool="read"),) == config.permissions
+
+
+def test_a_bad_project_is_no_flood(tmp_path: Path) -> None:
+    """A file with thousands of attempts gives a bounded number of warnings."""
+    text = "[[permissions]]\ntool = 'x'\ndecision = 'allow'\n" * 400
+
+    assert 50 == len(load(tmp_path, project=text).ignored)
 
 
 def test_an_unknown_word_in_a_project(tmp_path: Path) -> None:
@@ -121,13 +146,9 @@ def test_a_tier_is_stricter_in_every_way_or_not_at_all(
         return 2 if tier == "read_only" and effect in changes else int(effect in ASKS[tier])
 
     stricter = all(strictness(new, effect) >= strictness(old, effect) for effect in ("read", *changes))
-    taken = True
-    try:
-        load(tmp_path, user=f"permission_tier = '{old}'", project=f"permission_tier = '{new}'")
-    except ConfigInvalid:
-        taken = False
+    config = load(tmp_path, user=f"permission_tier = '{old}'", project=f"permission_tier = '{new}'")
 
-    assert stricter == taken
+    assert (new if stricter else old, not stricter) == (config.permission_tier, bool(config.ignored))
 
 
 def at_least_as_strict(before: Config, after: Config) -> bool:

@@ -44,6 +44,7 @@ def test_names() -> None:
 def test_what_is_set_can_be_seen(tmp_path: Path) -> None:
     """Every variable changes what is shown of its setting, and says where it came from."""
     texts = {"model": "opus", "thinking": "high", "permission_tier": "full", "sandbox.mode": "read_only"}
+    texts["extensions.use"] = "0"
     for variable, setting in BY_VARIABLE.items():
         text = texts.get(setting.key, "1")
         config = load(tmp_path, environ={variable: text})

@@ -57,16 +57,18 @@ def test_a_file_at_the_limit(tmp_path: Path) -> None:
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
-    """A pipe, a directory or a link in a circle in the place of the file is refused at once, without waiting."""
+    """A pipe, a directory or a link in a circle in the place of the file is refused at once, and nothing stays open."""
     pipe, directory, circle = (tmp_path / kind / "config.toml" for kind in ("pipe", "directory", "circle"))
     for path in (pipe, directory, circle):
         path.parent.mkdir()
     os.mkfifo(pipe)
     directory.mkdir()
     circle.symlink_to(circle)
+    open_before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names are all that is wanted
 
     for path in (pipe, directory, circle):
         assert refusal(path.parent).startswith(str(path))
+    assert open_before == sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
 def test_a_link_to_ones_own_file(tmp_path: Path) -> None:

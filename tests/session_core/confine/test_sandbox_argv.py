@@ -5,6 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from session_core.confine import bubblewrap
 from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.confine.plan import CannotConfine, ResourceLimits, SandboxPlan, hold_places, plan_sandbox
 from session_core.confine.secrets import clean_environment
@@ -169,6 +170,20 @@ async def test_bubblewrap_that_is_missing_or_broken(tmp_path: Path) -> None:
     assert await find_bubblewrap(str(broken)) == NoBubblewrap(
         reason="bubblewrap is installed but does not work here: no namespaces today"
     )
+
+
+async def test_bubblewrap_that_was_too_slow_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it was too slow, could not be started or was not there is said, and not taken for an answer for ever."""
+    assert isinstance(await find_bubblewrap(str(tmp_path)), NoBubblewrap)
+    (tmp_path / "bwrap").write_text("#!/no/such/program\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setattr(bubblewrap, "_PATIENCE_SECONDS", 0)
+        assert await find_bubblewrap(str(tmp_path)) == NoBubblewrap(
+            reason="bubblewrap is installed but could not be tried out: it did not finish within 0 seconds"
+        )
+    (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 42\n")
+    assert await find_bubblewrap(str(tmp_path)) == Bubblewrap(path=str(tmp_path / "bwrap"))
 
 
 async def test_bubblewrap_is_tried_once(tmp_path: Path) -> None:

@@ -216,3 +216,18 @@ async def test_killed_while_writing(tmp_path: Path) -> None:
         store = TrustStore(home)
         trusted = store.is_trusted(f"/folder{last % 50}", Fingerprint(digest=str(last), files=()))
         assert (trusted, store.remark) == (True, None)
+
+
+@pytest.mark.parametrize("folder", [".session-core/extensions", ".smooth/extensions"])
+def test_extensions_are_pinned_apart(tmp_path: Path, folder: str) -> None:
+    """Of a project's extensions only the names are trusted with its folder: each is agreed to with all its files."""
+    workspace = Workspace(str(tmp_path))
+    extensions = tmp_path / folder
+    (extensions / "one").mkdir(parents=True)
+    before = fingerprint(workspace)
+    assert [folder] == [path for path, _ in before.files]
+    for number in range(2_100):
+        (extensions / "one" / f"{number}.js").touch()
+    assert before == fingerprint(workspace)
+    (extensions / "two").mkdir()
+    assert before != fingerprint(workspace)

@@ -15,10 +15,12 @@ from session_core.mcp.config import (
     MAX_SERVERS,
     HttpServer,
     McpConfig,
+    Origin,
     StdioServer,
     load_mcp_config,
 )
 from session_core.mcp.names import is_server_name, tool_names
+from session_core.mcp.results import remote_tools
 
 ENVIRONMENT = {"HOME": "/somewhere", "TOKEN": "t0ken", "OTHER": "x"}
 
@@ -229,3 +231,25 @@ print([name for name in ("mcp", "mcp_types", "httpx2", "pydantic", "anyio") if n
 """
     done = await trio.run_process([sys.executable, "-c", code], capture_stdout=True)
     assert "[]" == done.stdout.decode().strip()
+
+
+@pytest.mark.parametrize(
+    ("origin", "hints", "effects"),
+    [
+        ("user", {"readOnlyHint": True}, {"read"}),
+        ("project", {"readOnlyHint": True, "openWorldHint": False}, {"execute", "network"}),
+        ("user", {"openWorldHint": False}, {"execute"}),
+        ("project", {"openWorldHint": False}, {"execute", "network"}),
+        ("project", None, {"execute", "network"}),
+    ],
+)
+def test_only_servers_of_the_user_are_believed(
+    origin: Origin, hints: dict[str, bool] | None, effects: set[str]
+) -> None:
+    """That a tool only reads is believed of a server in the user's own file, and never of one a project brings."""
+    types = pytest.importorskip("mcp_types")
+    tool = types.Tool.model_validate({"name": "t", "inputSchema": {"type": "object"}, "annotations": hints})
+    server = StdioServer(name="s", origin=origin, command="x", cwd="/")
+
+    [checked], _ = remote_tools(server, [tool])
+    assert effects == checked.effects

@@ -85,7 +85,11 @@ EXPECTED: dict[str, list[ProviderEvent]] = {
     ],
     "error_midway": [
         TextChunk(text="I was just"),
-        ModelFailed(kind="overloaded", message="The provider is overloaded or out of order: Overloaded"),
+        ModelFailed(
+            kind="overloaded",
+            message="The provider is overloaded or out of order: Overloaded",
+            usage=Usage(input_tokens=25, output_tokens=1),
+        ),
     ],
     "cache_usage": [
         TextChunk(text="Cached."),
@@ -153,7 +157,7 @@ OPEN_TOOL = _event(type="content_block_start", index=0, content_block={"type": "
             OPEN_TEXT,
             _event(type="content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": "{"}),
         ],
-        [OPEN_TEXT, _event(type="content_block_delta", index=0, delta={"type": "text_delta", "text": None})],
+        [OPEN_TEXT, _event(type="content_block_delta", index=0, delta={"type": "text_delta", "text": 7})],
     ],
 )
 def test_nonsense_is_told(events: list[SseEvent]) -> None:
@@ -179,6 +183,52 @@ def test_what_is_not_known_is_passed_over() -> None:
         _event(type="message_stop"),
     )
     assert [TextChunk(text="a\ufffd"), ModelFinished()] == found
+
+
+def test_what_servers_of_the_same_kind_do_otherwise() -> None:
+    """Parts that begin before the last one has ended, nulls, arguments as an object and another end are understood."""
+    found = _take(
+        OPEN_TEXT,
+        _event(type="content_block_delta", index=0, delta={"type": "text_delta", "text": "a"}),
+        _event(type="content_block_delta", index=0, delta={"type": "text_delta", "text": None}),
+        _event(type="content_block_start", index=1, content_block={"type": "tool_use", "name": "t", "input": None}),
+        _event(type="content_block_stop", index=0),
+        _event(type="content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": {"q": 1}}),
+        _event(type="content_block_stop", index=1),
+        _event(type="message_delta", delta={"stop_reason": "tool_use"}),
+        SseEvent(data="[DONE]"),
+    )
+    end = ModelFinished(stop_reason="tool_calls")
+    assert [TextChunk(text="a"), ToolCallOpened(name="t"), ToolCallChunk(text='{"q": 1}'), end] == found
+
+
+def test_an_end_mark_without_an_end_is_none() -> None:
+    """A mark of the other interface ends nothing that the model has not ended."""
+    (found,) = _take(SseEvent(data="[DONE]"))
+    assert isinstance(found, ModelFailed)
+
+
+def test_figures_never_shrink() -> None:
+    """Figures that come twice count once, and none at the end does not wipe out those of the beginning."""
+    found = _take(
+        _event(type="message_start", message={"usage": {"input_tokens": 9, "output_tokens": 1}}),
+        _event(type="message_delta", delta={}, usage={"input_tokens": 0, "output_tokens": 4}),
+        _event(type="message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 4}),
+        _event(type="message_stop"),
+    )
+    assert [ModelFinished(usage=Usage(input_tokens=9, output_tokens=4))] == found
+
+
+def test_a_failure_tells_what_it_has_used() -> None:
+    """An error without a type, or the end of the line, comes with what was used until then."""
+    begun = _event(type="message_start", message={"usage": {"input_tokens": 9}})
+    (error,) = _take(begun, SseEvent(data='{"error": {"message": "no"}}'))
+    decoder = AnthropicDecoder()
+    assert [] == _take(begun, decoder=decoder)
+    (cut,) = decoder.finish()
+    for found in (error, cut):
+        assert isinstance(found, ModelFailed)
+        assert Usage(input_tokens=9) == found.usage
 
 
 def test_an_end_that_was_announced_is_an_end() -> None:

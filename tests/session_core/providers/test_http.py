@@ -12,6 +12,7 @@ from session_core.providers.base import ModelFailed
 from session_core.providers.http import Endpoint, HttpStream, open_stream
 from session_core.providers.secrets import Secret
 from session_core.providers.sse import SseEvent
+from session_core.providers.timeouts import ProviderTimeouts
 from tests.session_core.providers._replay_server import (
     CUT,
     FOREVER,
@@ -153,11 +154,11 @@ async def test_a_packed_stream_cannot_burst() -> None:
 
 
 async def _ask_a_stalling_server(
-    body: tuple[object, ...], clock: trio.testing.MockClock, jumps: list[float], **fields: float
+    body: tuple[object, ...], clock: trio.testing.MockClock, jumps: list[float], timeouts: ProviderTimeouts
 ) -> str:
     """Call a server that stalls, let time pass in jumps once it does, and return the words of the failure."""
     async with open_replay_server(Reply(body=body)) as server, trio.open_nursery() as nursery:  # type: ignore[arg-type]
-        endpoint = Endpoint(base_url=server.base_url, **fields)  # type: ignore[arg-type]
+        endpoint = Endpoint(base_url=server.base_url, timeouts=timeouts)
         found: list[SseEvent | ModelFailed] = []
 
         async def call() -> None:
@@ -185,13 +186,13 @@ async def _ask_a_stalling_server(
 
 async def test_silence_is_noticed(mock_clock: trio.testing.MockClock) -> None:
     """A server that sends nothing for too long has failed, and not a moment earlier."""
-    words = await _ask_a_stalling_server((ONE, STALL), mock_clock, [59, 2], read_timeout_s=60)
+    words = await _ask_a_stalling_server((ONE, STALL), mock_clock, [59, 2], ProviderTimeouts(read_s=60))
     assert "silent for 60 seconds" in words
 
 
 async def test_an_answer_may_not_take_forever(mock_clock: trio.testing.MockClock) -> None:
     """The whole answer has a bound in time too."""
-    words = await _ask_a_stalling_server((ONE, STALL), mock_clock, [299, 2], read_timeout_s=900, total_timeout_s=300)
+    words = await _ask_a_stalling_server((ONE, STALL), mock_clock, [299, 2], ProviderTimeouts(read_s=900, total_s=300))
     assert "more than 300 seconds" in words
 
 
@@ -200,7 +201,7 @@ async def test_signs_of_life_are_no_progress(mock_clock: trio.testing.MockClock)
     more = trio.Event()
     body = (ONE, more, b"event: ping\ndata: {}\n\n: comment\n\n", STALL)
     async with open_replay_server(Reply(body=body)) as server:
-        endpoint = Endpoint(base_url=server.base_url, read_timeout_s=900, progress_timeout_s=100)
+        endpoint = Endpoint(base_url=server.base_url, timeouts=ProviderTimeouts(read_s=900, progress_s=100))
         async with open_stream(endpoint, "/", b"") as opened:
             assert isinstance(opened, HttpStream)
             assert SseEvent(data="one") == await anext(opened)
@@ -235,17 +236,18 @@ async def test_leaving_closes_the_connection() -> None:
         await endpoint.aclose()
 
 
-async def test_nobody_there() -> None:
-    """A host that is not there is a failure of the network with its reason."""
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_nobody_there(host: str) -> None:
+    """A server of this machine that does not run is tried once more, and people are told where it should be."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     await listeners[0].aclose()
-    endpoint = Endpoint(base_url=f"http://127.0.0.1:{port}", key=Secret(KEY))
+    base_url = f"http://{host}:{port}/v1"
+    endpoint = Endpoint(base_url=base_url, key=Secret(KEY), absent_hint="is Ollama running?")
     (found,) = await _call(endpoint)
     await endpoint.aclose()
-    assert isinstance(found, ModelFailed)
-    assert "network" == found.kind
-    assert "Connection refused" in found.message
+    words = f"Nothing answers at {base_url}: is Ollama running?"
+    assert ModelFailed(kind="network", message=words, most_retries=1) == found
 
 
 async def test_the_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,7 @@ from session_core.providers.openai_chat import ChatCompletionsProvider
 from session_core.providers.openai_chat_stream import ChatDecoder
 from session_core.providers.openai_responses import ResponsesDecoder, ResponsesProvider
 from session_core.providers.secrets import Secret
+from session_core.providers.timeouts import ProviderTimeouts
 from session_core.vocabulary.messages import Usage
 from tests.session_core.providers._contract import (
     check_abandoning,
@@ -189,7 +190,10 @@ async def test_a_connection_that_breaks_is_a_failure_of_the_network(kind: str) -
 @KINDS
 async def test_a_server_that_stalls_is_given_up(kind: str) -> None:
     """When nothing comes for as long as the endpoint allows, the call fails and the connection is closed."""
-    async with serving(kind, Reply(body=(begun(kind), STALL)), read_timeout_s=0.2) as (provider, server):
+    async with serving(kind, Reply(body=(begun(kind), STALL)), timeouts=ProviderTimeouts(read_s=0.2)) as (
+        provider,
+        server,
+    ):
         events = await collect(provider, ASKED)
         assert failure(events).kind == "network"
         assert said(events) == "Grüße"

@@ -26,7 +26,7 @@ from tests.session_core.providers._recordings import every_cut, recording, recor
 READ_A = ("read_file", {"path": "a.py"})
 
 
-def finished(reason: Any = "end", **usage: int) -> ModelFinished:
+def finished(reason: Any = "end", **usage: Any) -> ModelFinished:
     return ModelFinished(stop_reason=reason, usage=Usage(**usage))
 
 
@@ -257,6 +257,49 @@ def test_usage_in_every_event_counts_once() -> None:
         for count in (1, 2)
     ]
     assert chat(*totals, "[DONE]") == [finished(output_tokens=2, cache_read_tokens=5)]
+
+
+@pytest.mark.parametrize(
+    ("events", "used"),
+    [
+        ([{"choices": [{"delta": {}, "usage": {"prompt_tokens": 5}}]}], Usage(input_tokens=5)),
+        ([{"choices": [], "x_groq": {"usage": {"prompt_tokens": 5}}}], Usage(input_tokens=5)),
+        ([{"usage": {"prompt_tokens": 5}}, {"usage": {"prompt_tokens": 0}}], Usage(input_tokens=5)),
+        ([{"usage": {"prompt_tokens": 5}}, {"usage": None}], Usage(input_tokens=5)),
+        (
+            [
+                {
+                    "usage": {
+                        "prompt_tokens": 5,
+                        "completion_tokens": 2,
+                        "total_tokens": 17,
+                        "completion_tokens_details": {"reasoning_tokens": 10},
+                    }
+                }
+            ],
+            Usage(input_tokens=5, output_tokens=12),
+        ),
+    ],
+    ids=["in the choice", "groq", "none at the end", "null at the end", "thinking apart"],
+)
+def test_usage_is_found_wherever_it_stands(events: list[dict[str, Any]], used: Usage) -> None:
+    """Servers tell the usage in the event, in the choice or elsewhere, and some count thinking apart."""
+    assert chat(*events, "[DONE]") == [ModelFinished(usage=used)]
+
+
+def test_a_failure_tells_what_it_has_used() -> None:
+    """An error in the midst of an answer comes with what was used until then."""
+    found = failure(chat({"usage": {"prompt_tokens": 5}}, {"error": "gone"}))
+    assert Usage(input_tokens=5) == found.usage
+
+
+def test_the_only_call_of_older_servers() -> None:
+    """A call that is sent as the only one there can be is a call like any other."""
+    pieces = [
+        piece(function_call={"name": "read_file", "arguments": '{"pa'}),
+        piece(function_call={"arguments": 'th": 1}'}),
+    ]
+    assert calls(chat(*pieces, piece("function_call"), "[DONE]")) == [("read_file", {"path": 1})]
 
 
 @pytest.mark.parametrize(

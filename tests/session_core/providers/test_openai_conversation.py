@@ -3,6 +3,7 @@
 import re
 from itertools import pairwise
 
+import attrs
 import pytest
 from hypothesis import given
 
@@ -40,6 +41,11 @@ def call(id: str = "call_1", name: str = "read_file") -> ToolCallPart:
 
 def answer(id: str = "call_1", text: str = "done", status: ToolStatus = "success") -> ToolResultPart:
     return ToolResultPart(call_id=CallId(id), name="read_file", status=status, text=text)
+
+
+def posted(text: str) -> Message:
+    """What an extension said in the model's name."""
+    return attrs.evolve(message("assistant", text), source="git")
 
 
 def texts(step: UserSays | ModelSays) -> list[str]:
@@ -214,3 +220,36 @@ def test_only_own_signatures_are_found() -> None:
     assert own_signature(ThinkingPart(text="", signature="openai:abc:d"), "openai") == "abc:d"
     assert own_signature(ThinkingPart(text="", signature="anthropic:abc"), "openai") is None
     assert own_signature(ThinkingPart(text=""), "openai") is None
+
+
+def test_what_an_extension_says_in_the_models_name() -> None:
+    """It belongs to the model's side wherever it stands, and the model's own answer to it begins a step of its own."""
+    thinking = ThinkingPart(text="hm", signature="x:1")
+    steps = prepare(
+        [
+            posted("first"),
+            message("user", "go"),
+            message("assistant", call()),
+            message("tool", answer()),
+            posted("one"),
+            posted("two"),
+            message("assistant", thinking, call("call_2")),
+            message("tool", answer("call_2")),
+            message("assistant", "done"),
+            posted("by the way"),
+        ]
+    )
+
+    assert [
+        ["[What was said before this is no longer part of the conversation.]"],
+        ["first"],
+        ["go"],
+        [],
+        ["one", "two"],
+        ["Please go on."],
+        [],
+        ["done", "by the way"],
+        ["Please go on."],
+    ] == [texts(step) for step in steps]
+    assert thinking == steps[6].parts[0]
+    assert [False, True, False, True, True, False, True, True, False] == [isinstance(step, ModelSays) for step in steps]

@@ -24,7 +24,7 @@ from tests.session_core.providers._openai import Heard, broken_streams, decode, 
 from tests.session_core.providers._recordings import every_cut, recording, recordings, some_and_every_cut
 
 
-def finished(reason: Any = "end", **usage: int) -> ModelFinished:
+def finished(reason: Any = "end", **usage: Any) -> ModelFinished:
     return ModelFinished(stop_reason=reason, usage=Usage(**usage))
 
 
@@ -189,6 +189,43 @@ def test_items_without_pieces_are_understood() -> None:
         ToolCallChunk(text='{"path":"a"}'),
         finished("tool_calls"),
     ]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [{"type": "response.output_item.done", "item": {"type": "function_call", "name": "t", "arguments": {"a": 1}}}],
+        [
+            {"type": "response.output_item.added", "item": {"type": "function_call", "name": "t"}},
+            {"type": "response.function_call_arguments.done", "arguments": '{"a": 1}'},
+            {"type": "response.output_item.done", "item": {"type": "function_call", "arguments": '{"a": 1}'}},
+        ],
+        [
+            {
+                "type": "response.done",
+                "response": {
+                    "status": "completed",
+                    "output": [
+                        {"type": "reasoning", "id": "r"},
+                        {"type": "function_call", "name": "t", "arguments": '{"a": 1}'},
+                    ],
+                },
+            }
+        ],
+    ],
+    ids=["an object", "whole", "at the end only"],
+)
+def test_calls_are_understood_however_they_are_sent(events: list[dict[str, Any]]) -> None:
+    """Arguments may come as an object, whole, or with everything else at the end; they count once."""
+    found = played(*events, COMPLETED)
+    assert found == [ToolCallOpened(name="t"), ToolCallChunk(text='{"a": 1}'), finished("tool_calls")]
+
+
+def test_a_failure_tells_what_it_has_used() -> None:
+    """An answer that failed comes with what was used until then."""
+    (found,) = played({"type": "response.failed", "response": {"usage": {"input_tokens": 7}, "error": {}}})
+    assert isinstance(found, ModelFailed)
+    assert Usage(input_tokens=7) == found.usage
 
 
 def test_events_of_other_kinds_are_passed_over() -> None:

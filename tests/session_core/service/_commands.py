@@ -3,7 +3,8 @@
 from session_core.ids import MessageId, QueueItemId, RequestId, SessionId, WakeupId
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.commands import Command
-from session_core.vocabulary.sessions import SandboxPolicy
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.sessions import SandboxPolicy, TurnLimits
 
 NOBODY = SessionId("ses_nobody")
 
@@ -21,6 +22,7 @@ def one_of_each(session_id: SessionId) -> list[Command[object]]:
         c.ForkSession(session_id=session_id),
         c.SendUserMessage(session_id=session_id, text="t"),
         c.StartTurnIfIdle(session_id=session_id, text="t"),
+        c.RunShellLine(session_id=session_id, line="ls"),
         c.EditMessage(session_id=session_id, message_id=message_id, text="t"),
         c.SwitchBranch(session_id=session_id, message_id=message_id),
         c.ResumeSession(session_id=session_id),
@@ -29,6 +31,7 @@ def one_of_each(session_id: SessionId) -> list[Command[object]]:
         c.ClearContext(session_id=session_id),
         c.CompactContext(session_id=session_id),
         c.RestoreToMessage(session_id=session_id),
+        c.TakeBackUndo(session_id=session_id),
         c.ListQueue(session_id=session_id),
         c.EditQueueItem(session_id=session_id, item_id=item_id, text="t"),
         c.ReorderQueue(session_id=session_id, item_ids=()),
@@ -38,12 +41,21 @@ def one_of_each(session_id: SessionId) -> list[Command[object]]:
         c.ChangePermissionTier(session_id=session_id, tier="full"),
         c.ChangeSandboxPolicy(session_id=session_id, policy=SandboxPolicy()),
         c.ChangeWorkingDirectory(session_id=session_id, cwd="/"),
+        c.ChangeTurnLimits(session_id=session_id, limits=TurnLimits()),
         c.OpenDialog(session_id=session_id, kind="confirm", title="t"),
         c.AnswerDialog(session_id=session_id, request_id=request_id),
         c.AnswerApproval(session_id=session_id, request_id=request_id, decision="deny"),
         c.ScheduleWakeup(session_id=session_id, delay_ms=1, text="t"),
         c.CancelWakeup(session_id=session_id, wakeup_id=WakeupId("wake_x")),
         c.RequestStop(session_id=session_id),
+        c.RunCommand(session_id=session_id, name="n"),
+        c.CompleteCommand(session_id=session_id, name="n"),
+        c.PressWidgetKey(session_id=session_id, extension="e", widget_id="w", key="k"),
+        c.PostMessage(session_id=session_id, text="t"),
+        c.AppendEntry(session_id=session_id, entry=JsonObject({"tag": "t"})),
+        c.ShowDisplay(session_id=session_id, status="s"),
+        c.ShowNotice(session_id=session_id, message="m"),
+        c.LoginToProvider(session_id=session_id, provider="p"),
     ]
 
 
@@ -52,5 +64,10 @@ ALL_COMMANDS: list[Command[object]] = [
     c.ListSessions(),
     c.LoadService(),
     c.SearchMessages(text="t"),
+    c.ListExtensions(),
+    c.ListCommands(),
+    c.ReloadExtension(name="n"),
+    c.EnableExtension(name="n"),
+    c.DisableExtension(name="n"),
     *one_of_each(NOBODY),
 ]

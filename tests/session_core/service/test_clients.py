@@ -1,5 +1,7 @@
 """Clients: who did what, who may act, and who is there."""
 
+from typing import Any
+
 import pytest
 
 from session_core.errors import Conflict, Forbidden, InvalidInput, ServiceClosed, SessionCoreError
@@ -88,6 +90,20 @@ async def test_clients_that_cannot_be(client_id: str, role: ClientRole, field: s
             pass
         assert field == caught.value.field
         assert [] == recorded(service)
+
+
+async def test_what_a_client_can_show_is_known() -> None:
+    """Everybody learns which questions and displays of extensions a client can deal with; unknown kinds are refused."""
+    async with open_checked_service(scripted()) as service:
+        with service.attach("ann", ui={"set_status", "confirm"}):
+            (ann,) = (await service.load_service()).clients
+        odd: tuple[Any, ...] = ({"dance"}, "confirm", {7})
+        for each in odd:
+            with pytest.raises(InvalidInput) as caught, service.attach("bob", ui=each):
+                pass
+            assert "ui" == caught.value.field
+
+    assert ClientPresence(client_id=ClientId("ann"), role="participant", ui=("confirm", "set_status")) == ann
 
 
 async def test_commands_of_clients_that_cannot_be() -> None:

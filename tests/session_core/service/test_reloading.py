@@ -8,15 +8,22 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+import trio.testing
 
+from session_core.agent.hooks import NO_HOOKS
 from session_core.config.watch import ConfigChange
 from session_core.confine.trust import TrustStore, fingerprint
 from session_core.confine.workspace import Workspace
+from session_core.service.config import ServiceConfig
 from session_core.service.reloading import follow_config, log_change
 from session_core.service.service import SessionService, open_session_service
 from session_core.service.setup import Place, open_setup
+from session_core.storage.memory import MemoryStore
+from session_core.stream.subscription import Subscription
 from session_core.testing.scripted import ScriptedProvider, text, tool_call
 from session_core.vocabulary.messages import Message, ToolResultPart
+from session_core.vocabulary.sessions import TurnLimits
+from session_core.vocabulary.work_events import ConfigurationChanged
 from tests.session_core.config._documents import write_project, write_user
 from tests.session_core.service._helpers import new_session, say
 
@@ -48,6 +55,14 @@ def statuses(messages: tuple[Message, ...]) -> list[str]:
     return [part.status for message in messages for part in message.parts if isinstance(part, ToolResultPart)]
 
 
+async def next_told(events: Subscription) -> ConfigurationChanged:
+    """Wait until everybody is told of a change."""
+    while True:
+        for each in await events.receive_batch():
+            if isinstance(each.event, ConfigurationChanged):
+                return each.event
+
+
 @asynccontextmanager
 async def followed(tmp_path: Path, *answers: tuple[object, ...]) -> AsyncGenerator[World]:
     """Open a service in `project` with the home `home`, and follow the files."""
@@ -60,7 +75,8 @@ async def followed(tmp_path: Path, *answers: tuple[object, ...]) -> AsyncGenerat
     send, receive = trio.open_memory_channel[ConfigChange](8)
     with trio.fail_after(30):
         async with open_setup(place, flags={"model": "demo"}) as setup, trio.open_nursery() as nursery:
-            config = attrs.evolve(setup.service, models={"m": model, "demo": model}, model_infos={})
+            models = {"m": model, "demo": model}
+            config = attrs.evolve(setup.service, models=models, model_infos={}, hooks=NO_HOOKS, companions=())
             async with open_session_service(config) as service:
                 follow = partial(follow_config, setup, service, every_s=0.001, tell=send.send_nowait)
                 nursery.start_soon(follow)
@@ -84,6 +100,66 @@ async def test_new_sessions_start_with_the_new_settings(tmp_path: Path) -> None:
     assert [("ask_writes", "off", 200, "workspace_write"), ("read_only", "low", 3, "read_only")] == [
         (each.permission_tier, each.thinking, each.limits.steps, each.sandbox.mode) for each in settings
     ]
+
+
+async def test_whoever_opens_a_setup_has_it(tmp_path: Path) -> None:
+    """A service that is opened with a setup follows the files by itself, and tells those who follow it."""
+    write_user(tmp_path / "home", 'permission_tier = "ask_all"\n')
+    write_project(tmp_path / "project", "")
+    place = Place(
+        home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, keeps=False
+    )
+    with trio.fail_after(30):
+        async with (
+            open_setup(place, flags={"model": "demo"}) as setup,
+            open_session_service(setup.service) as service,
+            service.subscribe() as events,
+        ):
+            write_user(tmp_path / "new", 'permission_tier = "full"\n').replace(tmp_path / "home" / "config.toml")
+            taken = await next_told(events)
+            write_user(tmp_path / "new", "permission_tier = 1\n").replace(tmp_path / "home" / "config.toml")
+            refused = await next_told(events)
+            settings = (await service.load_session(await new_session(service))).settings
+
+    assert ConfigurationChanged(changed=("permission_tier",)) == taken
+    assert "line 1: permission_tier: expected one of" in refused.problems[0]
+    assert "full" == settings.permission_tier
+
+
+async def test_what_runs_beside_a_service_cannot_end_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A companion that fails is told in the log, and the service goes on."""
+
+    async def fails(service: SessionService) -> None:
+        await new_session(service)
+        raise OSError("the disk is gone")
+
+    config = ServiceConfig(store=MemoryStore(), companions=(fails,))
+    with trio.fail_after(30):
+        async with open_session_service(config) as service:
+            await trio.testing.wait_all_tasks_blocked()
+            assert 1 == len((await service.list_sessions()).sessions)
+
+    assert ["something that ran beside the service failed; the service goes on without it"] == caplog.messages
+
+
+async def test_what_a_frontend_has_chosen_stays(tmp_path: Path) -> None:
+    """Only what has changed is taken over: limits that were given when the service was opened stay."""
+    async with followed(tmp_path) as world:
+        world.service.change_defaults(lambda now: attrs.evolve(now, turn_limits=TurnLimits(steps=7, tokens=8)))
+        await world.write("[limits]\ntokens = 9\n")
+        limits = (await world.service.load_session(await new_session(world.service))).settings.limits
+
+    assert TurnLimits(steps=7, tokens=9) == limits
+
+
+async def test_what_a_project_may_not_say_is_told(tmp_path: Path) -> None:
+    """A project that is trusted while the service runs and tries too much is heard as far as it may, with a warning."""
+    write_project(tmp_path / "project", "permission_tier = 'full'\n[limits]\nsteps = 3\n")
+    async with followed(tmp_path) as world:
+        await trio.to_thread.run_sync(trust, tmp_path)
+        change = await world.told.receive()
+
+    assert (("limits.steps",), ["permission_tier"]) == (change.changed, [each.key for each in change.warnings])
 
 
 async def test_rules_count_in_sessions_that_run(tmp_path: Path) -> None:

@@ -4,19 +4,26 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import attrs
 import pytest
 
+from session_core.config.rules import decide
 from session_core.confine.trust import TrustStore, fingerprint
 from session_core.confine.workspace import Workspace
 from session_core.errors import InvalidInput, SessionCoreError
+from session_core.ids import SessionId
+from session_core.mcp.client import McpServers
+from session_core.mcp.nothing import NoServers
 from session_core.providers.catalogue import ProviderSettings
 from session_core.providers.choose import make_endpoint
 from session_core.providers.endpoint import Endpoint
 from session_core.service import setup as parts
 from session_core.service.service import open_session_service
-from session_core.service.setup import Place, Setup, open_setup
+from session_core.service.setup import Offered, Place, Setup, open_setup
+from session_core.testing.scripted import ScriptedTool
+from session_core.tools.base import Tool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import Settings
 from tests.session_core.service._helpers import new_session, say
@@ -109,6 +116,23 @@ async def test_disabled_tools_are_not_on_offer(place: Place) -> None:
         assert {"read", "write", "edit", "grep", "plan", "task", "skill"} <= offered
 
 
+async def test_disabled_tools_of_mcp_servers_are_not_on_offer(place: Place) -> None:
+    """A tool of an MCP server that is switched off is neither offered nor allowed, from the start."""
+    config = place.home / "config.toml"
+    config.write_text(config.read_text() + '\n[tools]\ndisabled = ["mcp__git__*", "list"]\n')
+
+    class Servers(NoServers):
+        def tools(self) -> tuple[Tool, ...]:
+            return tuple(ScriptedTool(name) for name in ("mcp__git__push", "mcp__files__read"))
+
+    async with open_setup(place) as setup:
+        offered = Offered(cast("McpServers", Servers()), setup.settings)
+        assert ["mcp__files__read"] == [tool.spec.name for tool in offered.tools(SessionId("any"))]
+        assert setup.offered in setup.service.tool_sources
+        assert "deny" == decide(setup.service.rules, tool="mcp__git__push")
+        assert decide(setup.service.rules, tool="mcp__files__read") is None
+
+
 @pytest.mark.slow  # a program of others, which takes seconds to start
 async def test_an_mcp_server_becomes_tools(place: Place) -> None:
     """A server in the user's file is started, and its tools are on offer under its name."""
@@ -116,8 +140,7 @@ async def test_an_mcp_server_becomes_tools(place: Place) -> None:
     (place.home / "mcp.json").write_text(json.dumps({"mcpServers": {"time": server}}))
     async with open_setup(place, wait_for_mcp=True) as setup:
         assert () == setup.remarks
-        (source,) = setup.service.tool_sources
-        assert any("get_current_time" in tool.spec.name for tool in source.tools())
+        assert any("get_current_time" in tool.spec.name for tool in setup.offered.tools(SessionId("any")))
 
 
 async def test_a_folder_counts_only_when_it_is_trusted(place: Place) -> None:

@@ -8,6 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core import limits
 from session_core.ids import LOCAL_CLIENT, SessionId
+from session_core.providers.base import ModelFinished
 from session_core.service.core import Caller
 from session_core.service.service import SessionService, open_session_service
 from session_core.service.stopping import stop
@@ -17,7 +18,7 @@ from session_core.testing.scripted import Hang, Pause, ScriptedTool, failure, te
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import RequestStop
 from session_core.vocabulary.messages import ToolResultPart, Usage
-from session_core.vocabulary.sessions import TurnLimits, UsageLine
+from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, TurnLimits, UsageLine
 from tests.session_core.service._family import PromptedProvider, Scripts, by_name, hand_over, helped
 from tests.session_core.service._helpers import new_session, of_type, say, trace, until
 
@@ -153,31 +154,36 @@ async def test_usage_of_helpers_is_counted_once_in_each_session_above() -> None:
     """What a helper and its helper used appears in their sessions as turns, and above as one task each."""
     use = Usage(input_tokens=10, output_tokens=1, cost_micros=5)
     scripts: Scripts = {
-        "go": [hand_over("a"), text("1", usage=use)],
-        "a": [hand_over("b"), text("2", usage=use)],
+        "go": [(*hand_over("a")[:-1], ModelFinished(usage=use)), text("1", usage=use)],
+        "a": [(*hand_over("b")[:-1], ModelFinished(usage=use)), text("2", usage=use)],
         "b": [text("3", usage=use)],
     }
     async with open_checked_service(helped(scripts)) as service:
         parent = await new_session(service, name="go")
         outcome = await say(service, parent, "go")
         states = {name: await service.load_session(session_id) for name, session_id in by_name(service).items()}
-        assert [use, use.plus(use), use.plus(use).plus(use)] == [states[name].usage for name in ("b", "a", "go")]
-        assert use.plus(use).plus(use) == outcome.usage
+        three = use.plus(use).plus(use)
+        assert [use, three, three.plus(use).plus(use)] == [states[name].usage for name in ("b", "a", "go")]
+        assert three.plus(use).plus(use) == outcome.usage
         tasks = [line for line in states["go"].usage_by if line.source == "task"]
-        assert [UsageLine(model="m", source="task", calls=1, usage=use.plus(use))] == tasks
+        assert [UsageLine(model="m", source="task", calls=1, usage=three)] == tasks
         assert use.tokens == states["go"].context_tokens, "what helpers read is not in the parent's context"
 
 
 async def test_a_helper_may_use_what_is_left() -> None:
-    """The limits of a helper's turn are what its parent's turn has left of them."""
+    """A helper has its parent's limits, and is held to what the turn that waits for it has left of them."""
     use = Usage(input_tokens=60, output_tokens=10, cost_micros=30)
     first = (*hand_over("look")[:-1], *text(usage=use))
+    scripts: Scripts = {"go": [first, text("ok")], "look": [*[(*tool_call("t")[:-1], *text(usage=use))] * 9]}
     bounds = TurnLimits(tokens=100, cost_micros=40, steps=7)
-    async with open_checked_service(helped({"go": [first, text("ok")], "look": [text("seen")]})) as service:
+    async with open_checked_service(helped(scripts, tools=(ScriptedTool("t"),))) as service:
         parent = await new_session(service, limits=bounds)
         await say(service, parent, "go")
         child = await service.load_session(by_name(service)["look"])
-        assert TurnLimits(tokens=30, cost_micros=10, steps=7) == child.settings.limits
+        assert bounds == child.settings.limits
+        assert child.last_outcome is not None
+        assert ("limit_reached", 1) == (child.last_outcome.status, child.last_outcome.steps)
+        assert "stopped after 140 tokens; the limit is 100" == child.last_outcome.error
 
 
 async def test_messages_to_a_helper_reach_it() -> None:
@@ -232,6 +238,102 @@ async def test_a_helper_asks_where_people_watch() -> None:
             summary = (await service.list_sessions(search="b")).sessions[0]
             assert 1 == summary.open_requests
             await service.request_stop(lowest)
+
+
+async def test_what_is_allowed_above_is_allowed_below() -> None:
+    """A yes for the session, given before or while helpers work, counts for all of them; taken back, for none."""
+    write, other = ScriptedTool("write", effects=("write",)), ScriptedTool("other", effects=("write",))
+    scripts: Scripts = {
+        "go": [tool_call("write"), hand_over("a", "b"), text("1")],
+        "a": [tool_call("write"), (Pause("a"), *tool_call("other")), (Pause("late"), *tool_call("write")), text("2")],
+        "b": [tool_call("other"), text("3")],
+    }
+    config = helped(scripts, tools=(write, other), permission_tier="ask_writes")
+    provider = config.models["m"]
+    assert isinstance(provider, PromptedProvider)
+    async with open_checked_service(config) as service:
+        parent = await new_session(service, name="go")
+        await service.send_user_message(parent, "go")
+        await wait_all_tasks_blocked()
+        (first,) = (await service.load_session(parent)).approvals
+        await service.answer_approval(parent, first.request_id, "allow_session")
+        await provider.waiting("a")
+        await wait_all_tasks_blocked()
+        assert 2 == len(write.calls), "the helper's call was not asked for"
+        (second,) = (await service.load_session(parent)).approvals
+        assert by_name(service)["b"] == second.session_id
+        await service.answer_approval(parent, second.request_id, "allow_session")
+        provider.release("a")
+        await provider.waiting("late")
+        assert 2 == len(other.calls), "what one helper was allowed, its sibling need not ask for"
+        await service.change_permission_tier(parent, "ask_writes")
+        for name in ("go", "a", "b"):
+            assert () == (await service.load_session(by_name(service)[name])).grants
+        provider.release("late")
+        await wait_all_tasks_blocked()
+        assert ["write"] == [each.tool_name for each in (await service.load_session(parent)).approvals]
+        await service.request_stop(parent)
+
+
+@pytest.mark.parametrize(
+    ("began", "read_only", "changes", "tiers"),
+    [
+        ("ask_writes", False, ("full",), ("full", "full", "full")),
+        ("full", False, ("ask_all",), ("ask_all", "ask_all", "ask_all")),
+        ("full", False, ("read_only", "auto_edit"), ("auto_edit", "auto_edit", "auto_edit")),
+        ("full", True, ("ask_all",), ("ask_all", "read_only", "read_only")),
+        ("read_only", True, ("full",), ("full", "read_only", "read_only")),
+    ],
+)
+async def test_a_new_tier_holds_for_helpers_too(
+    began: PermissionTier,
+    read_only: bool,  # noqa: FBT001
+    changes: tuple[PermissionTier, ...],
+    tiers: tuple[str, ...],
+) -> None:
+    """Helpers follow a change of the tier above at once, but one that must change nothing stays as it is."""
+    scripts: Scripts = {
+        "go": [hand_over("a", read_only=read_only), text("1")],
+        "a": [hand_over("b", read_only=False), text("2")],
+        "b": [Hang()],
+    }
+    async with open_checked_service(helped(scripts, permission_tier=began)) as service:
+        parent = await new_session(service, name="go")
+        await service.send_user_message(parent, "go")
+        await wait_all_tasks_blocked()
+        for tier in changes:
+            await service.change_permission_tier(parent, tier)
+        ids = by_name(service)
+        found = [(await service.load_session(ids[name])).settings.permission_tier for name in ("go", "a", "b")]
+        assert list(tiers) == found
+        await service.request_stop(parent)
+        await service.change_permission_tier(parent, "ask_writes")
+        assert tiers[1] == (await service.load_session(ids["a"])).settings.permission_tier, "it works for nobody now"
+
+
+async def test_a_helper_of_its_own_tier_is_only_narrowed() -> None:
+    """A helper whose tier a person has changed never gets more than its parent, and keeps its own confinement."""
+    async with open_checked_service(helped({"go": [hand_over("a"), text("1")], "a": [Hang()]})) as service:
+        parent = await new_session(service, name="go")
+        await service.send_user_message(parent, "go")
+        await wait_all_tasks_blocked()
+        helper = by_name(service)["a"]
+        followed, own = SandboxPolicy(mode="read_only"), SandboxPolicy(network=True)
+        await service.change_sandbox_policy(parent, followed)
+        assert followed == (await service.load_session(helper)).settings.sandbox
+        await service.change_sandbox_policy(helper, own)
+        await service.change_sandbox_policy(parent, SandboxPolicy())
+        assert own == (await service.load_session(helper)).settings.sandbox
+        found = []
+        await service.change_permission_tier(helper, "ask_all")
+        for tier in TIERS:
+            await service.change_permission_tier(parent, tier)
+            found.append((await service.load_session(helper)).settings.permission_tier)
+        assert ["ask_all", "read_only", "read_only"] == found
+        await service.request_stop(parent)
+
+
+TIERS: tuple[PermissionTier, ...] = ("auto_edit", "read_only", "read_only")
 
 
 @pytest.mark.parametrize("stopped", ["go", "a", "b"])

@@ -3,11 +3,11 @@
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from session_core.ids import CallId, ClientId, QueueItemId
+from session_core.ids import CallId, ClientId, QueueItemId, RequestId
 from session_core.session.desk import AskedCall, TurnDesk
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import TextPart
-from session_core.vocabulary.sessions import DeliverAs, QueueItem
+from session_core.vocabulary.sessions import DeliverAs, QueueItem, TurnLimits
 from tests.session_core.session._helpers import call, started
 
 ONE_OF_EACH: tuple[DeliverAs, ...] = ("steer", "follow_up", "steer", "next_turn")
@@ -52,6 +52,37 @@ def test_the_end_waits_for_messages_that_came_meanwhile() -> None:
     assert other.finish_unless_more("completed")
     assert stopped.state.last_outcome is not None
     assert ("stopped", 1) == (stopped.state.last_outcome.status, len(stopped.state.queue))
+
+
+async def test_nobody_is_asked_after_the_end() -> None:
+    """When the turn that people watch has ended, a call that still comes is refused with that very reason."""
+    watched, *_ = started()
+    helper, _, _ = started()
+    assert helper.work is not None
+    desk = TurnDesk(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, watched))
+    asked = AskedCall(call=call("rm"), summary="", shown="", fingerprint="f", reason="r", grant="rm")
+    watched.close_work("completed")
+    decision, why = await desk.ask_approval(asked)
+    assert ("deny", "Nobody can be asked any more: the turn that this call belongs to has ended.") == (decision, why)
+
+
+def test_a_desk_knows_those_above() -> None:
+    """What is allowed above is allowed here, and no turn may take longer than one that waits for it."""
+    top, above, _ = started()
+    helper, _, _ = started()
+    assert helper.work is not None
+    desk = TurnDesk(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, top))
+    assert (None, frozenset()) == (desk.time_left_ms, desk.grants)
+    for session, grant in ((top, "one"), (helper, "two")):
+        resolved = ev.ApprovalResolved(
+            request_id=RequestId("r"), tool_name="t", decision="allow_session", because="answered", grant=grant
+        )
+        session.record(resolved)
+    assert {"one", "two"} == desk.grants
+    assert {"one"} == above.grants
+    top.record(ev.TurnLimitsChanged(limits=TurnLimits(time_ms=500)))
+    helper.record(ev.TurnLimitsChanged(limits=TurnLimits(time_ms=900)))
+    assert (500, top) == (desk.time_left_ms, desk.foremost)
 
 
 async def test_an_approval_is_asked_for_and_answered() -> None:

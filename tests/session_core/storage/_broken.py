@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 
-from session_core.errors import ProtocolError
+from session_core.errors import InvalidInput, ProtocolError
 from session_core.ids import MessageId, SessionId
 from session_core.storage.base import MessagePage, OpenedStore, StoredReply, StoredSession
 from session_core.storage.memory import MemoryStore
@@ -225,3 +226,38 @@ class LosesResultsOfEarlierRuns(MemoryStore):
             self._events[session_id] = [each for each in events if not isinstance(each.event, ev.ToolCallFinished)]
         async with super().open() as opened:
             yield opened
+
+
+class SharesValues(MemoryStore):
+    async def kv_get(self, owner: str, key: str) -> Any:
+        found = [await super(SharesValues, self).kv_get(each, key) for each in self._values]
+        return next((each for each in found if each is not None), None)
+
+
+class MatchesAnywhere(MemoryStore):
+    async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
+        return tuple(key for key in await super().kv_list(owner) if prefix in key.casefold())
+
+
+class SaysKeptTooEarly(MemoryStore):
+    async def kv_set(self, owner: str, key: str, value: Any) -> None:
+        await super().kv_set(owner, key, value)
+        self.late = self._values.pop(owner)
+
+
+class LosesParallelChanges(MemoryStore):
+    """Reads all values of an owner, changes one, and writes all of them back."""
+
+    async def kv_set(self, owner: str, key: str, value: Any) -> None:
+        before = dict(self._values.get(owner, {}))
+        await super().kv_set(owner, key, value)
+        self._values[owner] = {**before, key: self._values[owner][key]}
+
+
+class KeepsAnyNumber(MemoryStore):
+    async def kv_set(self, owner: str, key: str, value: Any) -> None:
+        try:
+            await super().kv_set(owner, key, value)
+        except InvalidInput as error:
+            if "let go" not in error.message:
+                raise

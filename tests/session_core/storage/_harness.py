@@ -38,8 +38,10 @@ class SqliteHarness(StoreHarness):
         return _reading(self.home)
 
     async def crash(self, store: SessionStore) -> SqliteStore:
+        assert isinstance(store, SqliteStore)
         left = self._directory / f"home after crash {next(self._homes)}"
-        shutil.copytree(self.home, left)
+        async with store._writing:  # a crash is one moment, and copying takes a while
+            shutil.copytree(self.home, left)
         (left / "lock").unlink()
         self.home = left
         return SqliteStore(left)
@@ -69,6 +71,7 @@ class MemoryHarness(StoreHarness):
         left._events = {key: list(events) for key, events in store._events.items()}
         left._unfinished = {key: list(events) for key, events in store._unfinished.items()}
         left._replies = dict(store._replies)
+        left._values = {owner: dict(kept) for owner, kept in store._values.items()}
         left._summaries = {each.session_id: each for each in store._list()}
         left._live = None
         self._store = left

@@ -46,6 +46,11 @@ FAULTS: list[tuple[type[MemoryStore], str]] = [
     (broken.LosesResultsOfEarlierRuns, "results_of_tools_are_found_and_measured_after_a_restart"),
     (broken.CutsLongTexts, "odd_and_long_contents_come_back"),
     (broken.ListsLate, "a_reader_sees_whole_steps_of_a_writer"),
+    (broken.SharesValues, "values_come_back"),
+    (broken.MatchesAnywhere, "values_are_listed_and_let_go"),
+    (broken.SaysKeptTooEarly, "values_are_durable_when_told_so"),
+    (broken.LosesParallelChanges, "values_of_many_at_once"),
+    (broken.KeepsAnyNumber, "values_are_bounded"),
 ]
 
 

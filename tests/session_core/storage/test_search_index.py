@@ -10,13 +10,16 @@ import trio
 from trio.testing import MockClock
 
 from session_core import limits
+from session_core.ids import SessionId
 from session_core.storage import search
 from session_core.storage.base import StoreReader
-from session_core.storage.files import store_file
+from session_core.storage.files import connect, store_file
+from session_core.storage.reader import Reader
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.testing.check_store_world import serving
 from session_core.upkeep.verify import verify_store
+from session_core.vocabulary.messages import Message
 from tests.session_core.storage._harness import rows
 
 INDEXED = "SELECT count(*) FROM message_text"
@@ -133,3 +136,24 @@ async def test_rows_are_not_taken_for_indexed_after_a_deletion(tmp_path: Path, m
 def change(home: Path, mark: str) -> None:
     with closing(sqlite3.connect(store_file(home))) as connection, connection:
         connection.execute("UPDATE meta SET value = ? WHERE key = 'searchable'", (mark,))
+
+
+async def test_many_messages_of_one_record_are_read_together(tmp_path: Path, mock_clock: MockClock) -> None:
+    """What waits is read run by run: a fork, whose messages are in one record, costs one look at that record."""
+    async with serving(SqliteStore(tmp_path)) as live:
+        first, fork = live.create(), live.create()
+        for number in range(100):
+            live.say(first, f"hay {number}")
+        live.bring_back(fork, tuple(live.messages[first]))
+        await live.durable()
+        asked: list[tuple[object, ...]] = []
+
+        class Watched(Reader):
+            def _messages(self, session: int, session_id: SessionId, first: int, count: int) -> list[Message]:
+                asked.append((session_id, first, count))
+                return super()._messages(session, session_id, first, count)
+
+        reader = Watched(connect(tmp_path, True))
+        assert 200 == len(reader.unsearched())
+        assert [(first, 0, 100), (fork, 0, 100)] == sorted(asked)
+        reader.close()

@@ -1,5 +1,6 @@
 """Edits of files: what is kept, what is said, all or nothing."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -120,36 +121,56 @@ async def test_protected_files_need_a_person(root: Path) -> None:
     assert "a person has to agree" in await refusal(Edit(), root, path=".envrc", **change("A=1", "A=2"))
 
 
-async def test_a_file_that_changes_meanwhile_is_edited_as_it_is_now(root: Path) -> None:
-    """When somebody changes another place between reading and writing, both changes survive."""
-
-    class Meddler(NotingHost):
-        async def before_write(self, path: str) -> None:
-            if not self.noted:
-                (root / path).write_text(f"# from somebody else\n{CODE}", encoding="utf-8")
-            await super().before_write(path)
-
-    await Edit().run(JsonObject({"path": "a.py", **change("return 1", "return 0")}), context(root, host=Meddler(root)))
-
-    assert f"# from somebody else\n{CODE}".replace("1", "0") == now(root)
-
-
-async def test_a_file_that_never_rests(root: Path) -> None:
-    """A file that changes at every try is given up, and nobody's change is lost."""
+async def test_a_file_that_changes_meanwhile_is_left_alone(root: Path) -> None:
+    """When somebody changes the file between reading and writing, the edit fails and their change stays."""
 
     class Meddler(NotingHost):
         async def before_write(self, path: str) -> None:
             await super().before_write(path)
-            (root / path).write_text(f"{CODE}# {len(self.noted)}" * len(self.noted), encoding="utf-8")
+            (root / path).write_text(f"# from somebody else\n{CODE}", encoding="utf-8")
 
     host = Meddler(root)
-    with pytest.raises(ToolFailed):
-        await Edit().run(
-            JsonObject({"path": "a.py", **change("def", "DEF", replace_all=True)}), context(root, host=host)
-        )
+    with pytest.raises(
+        ToolFailed, match=r"'a\.py' has changed since it was read, so nothing was written; read it again"
+    ):
+        await Edit().run(JsonObject({"path": "a.py", **change("return 1", "return 0")}), context(root, host=host))
 
-    assert 3 == len(host.noted)
-    assert "DEF" not in now(root)
+    assert 1 == len(host.noted)
+    assert f"# from somebody else\n{CODE}" == now(root)
+
+
+@pytest.mark.parametrize(
+    "meanwhile", [f"{CODE}# far away from the shown lines\n", CODE.replace("2", "3"), "", None], ids=str
+)
+async def test_a_yes_is_for_the_file_that_was_shown(root: Path, meanwhile: str | None) -> None:
+    """What a person has agreed to is not done to a file that has changed since, wherever and by however little."""
+    arguments = JsonObject({"path": "a.py", **change("return 1", "return 0")})
+    host = NotingHost(root)
+    agreed = (await Edit().preview(arguments, context(root))).state
+    stamp = (root / "a.py").stat()
+    if meanwhile is None:
+        (root / "a.py").unlink()
+    else:
+        (root / "a.py").write_text(meanwhile, encoding="utf-8")
+        os.utime(root / "a.py", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    before = {name: (root / name).read_bytes() for name in names(root)}
+
+    with pytest.raises(ToolFailed, match=r"has changed since this call was allowed|not in the file|there is no"):
+        await Edit().run(arguments, context(root, host=host, agreed=agreed))
+
+    assert before == {name: (root / name).read_bytes() for name in names(root)}
+    assert [] == host.noted
+
+
+async def test_a_yes_for_a_file_that_stayed(root: Path) -> None:
+    """What a person has agreed to is done if the file is as it was, even if somebody has saved it again."""
+    arguments = JsonObject({"path": "a.py", **change("return 1", "return 0")})
+    agreed = (await Edit().preview(arguments, context(root))).state
+    (root / "a.py").write_text(CODE, encoding="utf-8")
+
+    await Edit().run(arguments, context(root, agreed=agreed))
+
+    assert CODE.replace("1", "0") == now(root)
 
 
 async def test_a_file_that_vanishes(root: Path) -> None:
@@ -159,7 +180,7 @@ async def test_a_file_that_vanishes(root: Path) -> None:
         async def before_write(self, path: str) -> None:
             (root / path).unlink(missing_ok=True)
 
-    with pytest.raises(ToolFailed, match=r"there is no 'a\.py'"):
+    with pytest.raises(ToolFailed, match=r"'a\.py' has changed since it was read"):
         await Edit().run(JsonObject({"path": "a.py", **change("1", "0")}), context(root, host=Remover(root)))
 
     assert [] == names(root)

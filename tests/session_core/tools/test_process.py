@@ -1,10 +1,12 @@
 """Running programs: real children, ended in every way, and none of them left behind."""
 
+import errno
 import os
 import signal
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -434,3 +436,54 @@ async def test_a_child_outlives_idle_worker_threads(monkeypatch: pytest.MonkeyPa
     outcome = await run_python(die_with_parent + "time.sleep(0.5); print('alive')")
 
     assert ProcessOutcome(exit_code=0, output="alive\n", truncated=False) == outcome
+
+
+async def test_stderr_can_be_read_apart() -> None:
+    """Each stream is heard, kept and bounded on its own; much on one does not keep the other waiting."""
+    heard, errors = Watcher(), Watcher()
+    code = "import sys; sys.stderr.write('e' * 300_000 + 'end'); print('out'); sys.exit(2)"
+    with trio.fail_after(30):
+        outcome = await run_in_group(
+            [sys.executable, "-S", "-c", code], cwd="/", on_output=heard, on_error_output=errors, output_limit=10
+        )
+
+    expected = ProcessOutcome(
+        exit_code=2, output="out\n", truncated=False, error_output="eeeeeeeend", error_truncated=True
+    )
+    assert expected == outcome
+    assert ("out\n", 300_003) == (heard.text, len(errors.text))
+
+
+async def test_a_group_that_holds_stderr_apart_is_ended() -> None:
+    """A cancellation ends the group also if one of its members keeps only stderr open."""
+    errors = Watcher(1)
+    code = f"{IGNORE_SIGTERM}os.close(1); print(os.getpid(), file=sys.stderr, flush=True); {SLEEP}"
+    argv = [sys.executable, "-S", "-c", code]
+    with trio.fail_after(30), trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(run_in_group, argv, cwd="/", on_output=errors, on_error_output=errors))
+            await errors.enough.wait()
+            scope.cancel()
+
+    assert [False] == [exists(pid) for pid in errors.pids]
+
+
+async def test_no_pipe_is_left_when_there_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When only one of two pipes can be made, that one is closed again."""
+    made: list[int] = []
+    heard: list[str] = []
+    pipe = os.pipe
+
+    def only_one() -> tuple[int, int]:
+        if made:
+            raise OSError(errno.EMFILE, "too many open files")
+        made.extend(pipe())
+        return made[0], made[1]
+
+    monkeypatch.setattr(os, "pipe", only_one)
+    with pytest.raises(OSError, match="too many"):
+        await run_in_group(["true"], cwd="/", on_output=heard.append, on_error_output=heard.append)
+
+    for end in made:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(end)

@@ -11,8 +11,9 @@ import pytest
 import trio
 
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
+from session_core.tools.background import open_background_jobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed
-from session_core.tools.confined import ShellSetup
+from session_core.tools.confined import ShellSetup, confine_reading
 from session_core.tools.shell import MAX_COMMAND_CHARS, MAX_OUTPUT_FILE_CHARS, RESULT_CHARS, Shell
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
@@ -27,6 +28,7 @@ from tests.session_core.tools._calls import (
 
 FULL = SandboxPolicy(mode="full_access")
 READ_ONLY = SandboxPolicy(mode="read_only")
+SEES_FILTER = "grep Seccomp: /proc/self/status; chroot / true 2>/dev/null || echo refused"
 NO_SANDBOX = ShellSetup(bubblewrap_places="/nowhere")
 NOT_INSTALLED = "bubblewrap is not installed; install the package called bubblewrap"
 
@@ -61,6 +63,23 @@ async def test_a_command_runs(root: Path, sandbox: SandboxPolicy) -> None:
     assert JsonObject({"exit_code": 3, "timed_out": False, "output_file": None}) == output.details
     assert f"{root}\noops\n" == "".join(heard)
     assert (root / "made").exists()
+
+
+@pytest.mark.parametrize("sandbox", [SandboxPolicy(), READ_ONLY])
+async def test_calls_are_filtered_without_a_home(root: Path, sandbox: SandboxPolicy) -> None:
+    """Where nothing is kept on the disk, the filter of system calls applies all the same."""
+    output = await run(Shell(setup=ShellSetup()), context_in(root, sandbox=sandbox), command=SEES_FILTER)
+
+    assert "Seccomp:\t2\nrefused\n[exit code 0]" == output.text
+
+
+async def test_searches_are_filtered(root: Path) -> None:
+    """A program that searches for a tool may use no more system calls than a command of the model."""
+    confined = await confine_reading(context_in(root), {"PATH": "/usr/bin:/bin"})
+
+    seen = await trio.run_process(confined.argv(["/bin/sh", "-c", SEES_FILTER]), capture_stdout=True)
+
+    assert b"Seccomp:\t2\nrefused\n" == seen.stdout
 
 
 async def test_no_output(root: Path) -> None:
@@ -289,3 +308,25 @@ async def test_a_command_may_ask_for_more_than_the_policy_gives(tmp_path: Path) 
     assert (tmp_path / ".git" / "x").exists()
     online = await shell.preview(JsonObject({"command": "true", "network": True}), context_in(tmp_path))
     assert ("it wants to use the network", True) == (online.always_ask, "network: on" in online.shown)
+
+
+async def test_streams_apart(root: Path) -> None:
+    """A program that reads the outcome gets stdout and stderr apart, from the same sandbox."""
+    arguments = JsonObject({"command": "pwd; echo oops >&2; touch /etc/made 2>/dev/null; exit 3", "workdir": "src"})
+
+    with trio.fail_after(30):
+        outcome = await Shell().run_apart(arguments, context_in(root))
+
+    assert (3, f"{root}/src\n", "oops\n") == (outcome.exit_code, outcome.output, outcome.error_output)
+    assert not await trio.Path("/etc/made").exists()
+
+
+async def test_what_does_not_run_apart(root: Path) -> None:
+    """Without a sandbox and without a yes nothing runs, nor does anything run on in the background."""
+    context = context_in(root)
+    with pytest.raises(ToolFailed, match="nobody has agreed to run it without one"):
+        await Shell(setup=NO_SANDBOX).run_apart(JsonObject({"command": "touch made"}), context)
+    async with open_background_jobs() as jobs:
+        with pytest.raises(ToolFailed, match="no outcome to wait for"):
+            await Shell(jobs).run_apart(JsonObject({"command": "touch made", "background": True}), context)
+    assert ["src"] == [path.name for path in await trio.Path(root).iterdir()]

@@ -284,8 +284,8 @@ async def test_a_silent_server(server: Server, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make a certificate with")
-async def test_tls_is_bound_to_the_name(tmp_path: Path) -> None:
-    """Though the connection goes to an address, the certificate must be that of the name."""
+async def test_tls_is_bound_to_the_name_and_not_given_up(tmp_path: Path) -> None:
+    """The certificate must be that of the name, and a redirect from https to http is not followed."""
     key, certificate = str(tmp_path / "key"), str(tmp_path / "certificate")
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=x"
     names = ["-addext", "subjectAltName=DNS:good.example"]
@@ -295,7 +295,7 @@ async def test_tls_is_bound_to_the_name(tmp_path: Path) -> None:
     fetch = WebFetch(allow_loopback=True, ssl_context=ssl.create_default_context(cafile=certificate))
     made = Server()
     made.answer("/", b"secure")
-    trio.socket.set_custom_hostname_resolver(Resolver(["127.0.0.1"], ["127.0.0.1"]))
+    trio.socket.set_custom_hostname_resolver(Resolver(*[["127.0.0.1"]] * 4))
 
     async def serve(stream: trio.SSLStream[trio.SocketStream]) -> None:
         try:
@@ -309,6 +309,12 @@ async def test_tls_is_bound_to_the_name(tmp_path: Path) -> None:
         output = await run(fetch, context_in(tmp_path), url=f"https://good.example:{port}/")
         assert output.text.endswith("secure")
         assert "certificate" in await refusal(fetch, context_in(tmp_path), url=f"https://bad.example:{port}/")
+        secure, plain = f"https://good.example:{port}/down", f"http://good.example:{port}/"
+        made.answer("/down", status="302 Found", Location=plain)
+        told = await refusal(fetch, context_in(tmp_path), url=secure)
+        assert told.startswith(f"{secure} redirects to {plain}, which is not encrypted")
+        assert "/" == made.asked[0][0]
+        assert "/down" == made.asked[-1][0]
         nursery.cancel_scope.cancel()
 
 

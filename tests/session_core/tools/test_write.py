@@ -202,3 +202,28 @@ async def test_a_stop_before_writes_nothing(root: Path) -> None:
 
     assert scope.cancelled_caught
     assert [] == names(root)
+
+
+@pytest.mark.parametrize("before", [None, "old\n"])
+async def test_a_yes_is_for_the_file_that_was_shown(root: Path, before: str | None) -> None:
+    """A file that was made or changed after a person agreed is not overwritten, nor one at another place."""
+    (root / "one").mkdir()
+    (root / "two").mkdir()
+    (root / "folder").symlink_to("one")
+    arguments = JsonObject({"path": "folder/f", "content": "new\n"})
+    for folder in ("one", "two") if before is not None else ():
+        (root / folder / "f").write_text(before or "", encoding="utf-8")
+    agreed = (await Write().preview(arguments, context(root))).state
+
+    (root / "folder").unlink()
+    (root / "folder").symlink_to("two")
+    with pytest.raises(ToolFailed, match="'folder/f' has changed since this call was allowed, so nothing was written"):
+        await Write().run(arguments, context(root, agreed=agreed))
+    (root / "folder").unlink()
+    (root / "folder").symlink_to("one")
+    (root / "one/f").write_text("somebody's\n", encoding="utf-8")
+    with pytest.raises(ToolFailed, match="read it again and make a new call"):
+        await Write().run(arguments, context(root, agreed=agreed))
+
+    assert "somebody's\n" == (root / "one/f").read_text(encoding="utf-8")
+    assert (before is not None) == (root / "two/f").exists()

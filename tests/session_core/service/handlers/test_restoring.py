@@ -8,9 +8,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core.checkpoints.store import CheckpointStore
-from session_core.checkpoints.values import CheckpointFailed, CheckpointLimits, RestorePlan, RestoreReport
+from session_core.checkpoints.values import CheckpointFailed, CheckpointLimits, RestorePlan, RestoreReport, Undoing
 from session_core.confine.workspace import Workspace
-from session_core.errors import Conflict, InvalidInput, NotFound, ReadOnly, Unavailable
+from session_core.errors import Conflict, FilesChanged, InvalidInput, NotFound, ReadOnly, Unavailable
 from session_core.ids import SessionId, TurnId
 from session_core.service.service import SessionService
 from session_core.storage.sqlite import SqliteStore
@@ -18,6 +18,7 @@ from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, text
 from session_core.vocabulary.commands import RestoreToMessage
 from session_core.vocabulary.messages import Message, ToolResultPart
+from session_core.vocabulary.replies import RestoredFile, RestoreReply
 from tests.session_core.service._family import Scripts, hand_over
 from tests.session_core.service._helpers import new_session, say, scripted, transcript, until
 from tests.session_core.service._project import FULL_ACCESS, open_project, shell, turn, write
@@ -27,6 +28,11 @@ from tests.session_core.tools._calls import needs_bubblewrap
 
 async def said_by_user(service: SessionService, session_id: SessionId) -> list[Message]:
     return [each for each in (await service.load_session(session_id)).transcript if each.role == "user"]
+
+
+def done(reply: RestoreReply) -> dict[str, str]:
+    """What was done with each file."""
+    return {each.path: each.done for each in reply.files}
 
 
 async def test_the_newest_turn_is_undone(tmp_path: Path) -> None:
@@ -40,13 +46,7 @@ async def test_the_newest_turn_is_undone(tmp_path: Path) -> None:
         reply = await project.service.restore_to_message(session_id)
 
         assert {"a.txt": "old"} == project.files()
-        assert (("a.txt",), ("b.txt",), (), (), "go") == (
-            reply.restored,
-            reply.removed,
-            reply.kept,
-            reply.unsaved,
-            reply.text,
-        )
+        assert ({"a.txt": "restored", "b.txt": "removed"}, (), "go") == (done(reply), reply.remarks, reply.text)
         state = await project.service.load_session(session_id)
         assert ((), None, "idle", None) == (state.transcript, state.head, state.activity.name, state.stop)
         assert 6 == len(state.messages), "what came after stays in the tree"
@@ -78,12 +78,12 @@ async def test_one_half_only(tmp_path: Path, *, files: bool, conversation: bool)
         await say(project.service, session_id, "go")
         reply = await project.service.restore_to_message(session_id, files=files, conversation=conversation)
         assert {"a": "old" if files else "new"} == project.files()
-        assert ("a",) * files == reply.restored
+        assert ({"a": "restored"} if files else {}) == done(reply)
         assert (not conversation) == bool(await transcript(project.service, session_id))
 
 
-async def test_what_others_changed_is_kept_unless_forced(tmp_path: Path) -> None:
-    """A file that a person has changed since is left alone and named; with force it goes back, but is saved first."""
+async def test_what_others_changed_refuses_the_whole_undo_unless_forced(tmp_path: Path) -> None:
+    """A file that a person has changed since is named, and nothing at all is done; with force it is saved first."""
     async with open_project(tmp_path, {"go": turn(write("a", "new"), write("b", "new"))}) as project:
         project.put("a", "old")
         project.put("b", "old")
@@ -91,17 +91,23 @@ async def test_what_others_changed_is_kept_unless_forced(tmp_path: Path) -> None
         await say(project.service, session_id, "go")
         project.put("a", "mine")
 
-        reply = await project.service.restore_to_message(session_id, conversation=False)
-        assert (("b",), ("a",)) == (reply.restored, reply.kept)
-        assert {"a": "mine", "b": "old"} == project.files()
+        before = await project.service.load_session(session_id)
+
+        for _ in range(2):
+            with pytest.raises(FilesChanged, match=r"nothing was done.*'a': somebody else changed it since") as refused:
+                await project.service.restore_to_message(session_id)
+            assert "files_changed" == refused.value.code
+            assert (("a", "somebody else changed it since"),) == refused.value.files
+            assert {"a": "mine", "b": "new"} == project.files()
+            assert before == await project.service.load_session(session_id)
 
         forced = await project.service.restore_to_message(session_id, force=True)
-        assert (("a",), ()) == (forced.restored, forced.kept)
+        assert ({"a": "restored", "b": "restored"}, "go") == (done(forced), forced.text)
         assert {"a": "old", "b": "old"} == project.files()
-        undo = [each for each in project.checkpoints.turns(session_id) if each.undo][-1]
-        workspace = Workspace(str(project.root))
-        project.checkpoints.restore(project.checkpoints.plan_restore(session_id, [undo.turn_id], workspace), workspace)
-        assert {"a": "mine", "b": "old"} == project.files(), "even a forced undo can be undone"
+        back = await project.service.take_back_undo(session_id)
+        assert {"a": "restored", "b": "restored"} == done(back)
+        assert {"a": "mine", "b": "new"} == project.files(), "even a forced undo can be taken back"
+        assert before.transcript == (await project.service.load_session(session_id)).transcript
 
 
 async def test_files_too_large_to_keep_are_told(tmp_path: Path) -> None:
@@ -112,7 +118,9 @@ async def test_files_too_large_to_keep_are_told(tmp_path: Path) -> None:
         session_id = await new_session(project.service)
         await say(project.service, session_id, "go")
         reply = await project.service.restore_to_message(session_id)
-        assert ((), ("a",), ()) == (reply.restored, reply.unsaved, reply.kept)
+        assert (RestoredFile(path="a", done="skipped", why="it has 30 bytes, and files are kept up to 10"),) == (
+            reply.files
+        )
         assert {"a": "new"} == project.files()
 
 
@@ -139,7 +147,7 @@ async def test_what_helpers_changed_is_undone_with_the_turn(tmp_path: Path) -> N
         await say(project.service, session_id, "go")
         assert {"a": "new", "b": "made"} == project.files()
         reply = await project.service.restore_to_message(session_id)
-        assert ({"a": "old"}, ("a",), ("b",)) == (project.files(), reply.restored, reply.removed)
+        assert ({"a": "old"}, {"a": "restored", "b": "removed"}) == (project.files(), done(reply))
 
 
 async def test_another_working_folder_is_not_touched(tmp_path: Path) -> None:
@@ -157,7 +165,7 @@ async def test_another_working_folder_is_not_touched(tmp_path: Path) -> None:
         assert ("somebody's", {"a": "new"}) == ((other / "a").read_text(), project.files())
         assert await transcript(project.service, session_id), "nothing was done"
         await project.service.change_working_directory(session_id, str(project.root))
-        assert ("a",) == (await project.service.restore_to_message(session_id)).restored
+        assert {"a": "restored"} == done(await project.service.restore_to_message(session_id))
         assert {"a": "old"} == project.files()
 
 
@@ -169,7 +177,7 @@ async def test_after_reopening(tmp_path: Path) -> None:
         await say(first.service, session_id, "go")
     async with open_project(tmp_path, {}, store=SqliteStore(tmp_path / "home")) as second:
         reply = await second.service.restore_to_message(session_id)
-        assert ({"a": "old"}, ("a",)) == (second.files(), reply.restored)
+        assert ({"a": "old"}, {"a": "restored"}) == (second.files(), done(reply))
 
 
 async def test_refusals(tmp_path: Path) -> None:
@@ -224,12 +232,14 @@ class HeldStore(CheckpointStore):
         self.begun, self.go = threading.Event(), threading.Event()
         self.failure: Exception | None = None
 
-    def restore(self, plan: RestorePlan, workspace: Workspace, *, force: bool = False) -> RestoreReport:
+    def restore(
+        self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: Undoing | None = None
+    ) -> RestoreReport:
         self.begun.set()
         assert self.go.wait(30)
         if self.failure is not None:
             raise self.failure
-        return super().restore(plan, workspace, force=force)
+        return super().restore(plan, workspace, force=force, undoing=undoing)
 
     async def wait_begun(self) -> None:
         assert await trio.to_thread.run_sync(self.begun.wait, 30)
@@ -308,7 +318,7 @@ async def test_a_caller_that_leaves_does_not_tear_it(tmp_path: Path, key: str | 
         assert ({}, []) == (project.files(), await transcript(service, session_id))
         if key is not None:
             reply = await service.execute(command, idempotency_key=key)
-            assert ("go", ("a",)) == (reply.text, reply.removed)
+            assert ("go", {"a": "removed"}) == (reply.text, done(reply))
 
 
 async def test_deleting_the_session_meanwhile(tmp_path: Path) -> None:
@@ -344,7 +354,7 @@ async def test_a_failing_checkpoint_store(tmp_path: Path, failure: Exception) ->
         assert before == await service.load_session(session_id)
         kept.failure = None
         first = await service.execute(command, idempotency_key="k")
-        assert ("a",) == first.removed
+        assert {"a": "removed"} == done(first)
         assert first == await service.execute(command, idempotency_key="k"), "a retry does not go back once more"
 
 

@@ -1,0 +1,93 @@
+"""Another host for the same extensions, to measure ours against: the Python host of the protocol's own authors.
+
+It is written for asyncio, so it runs in a process of its own, `peers/host.py`, and takes the time itself. Install it
+with the extra `bench`; without it there is nothing to compare with, and that is said.
+"""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from bench.measure import NotMeasured
+
+PACKAGE = "smooai-smooth-operator-core"
+_MODULE = "smooth_operator_core"
+_SCRIPT = Path(__file__).parent / "peers" / "host.py"
+_PATIENCE = 120  # seconds; a round takes a fraction of this
+
+
+def check_there_is_a_peer() -> None:
+    """Raise `NotMeasured` unless the other host can be run."""
+    if shutil.which("node") is None:
+        raise NotMeasured("node is not installed")
+    if importlib.util.find_spec(_MODULE) is None:
+        raise NotMeasured(f"{PACKAGE} is not installed; the extra `bench` brings it")
+
+
+class PeerHost:
+    """The other host at work; made by `open_peer_host`."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self._process = process
+        self._kept = b""
+
+    async def take(
+        self, op: str, at_once: int, times: int, *, tool: str, arguments: Mapping[str, Any]
+    ) -> tuple[float, float]:
+        """Let it do something so many times side by side, each so often; returns the seconds, of wall and of CPU."""
+        assert self._process.stdin is not None
+        task = {"op": op, "at_once": at_once, "times": times, "tool": tool, "arguments": dict(arguments)}
+        await self._process.stdin.send_all(json.dumps(task).encode() + b"\n")
+        took = await self.next_line()
+        return took["wall"], took["cpu"]
+
+    async def next_line(self) -> Mapping[str, Any]:
+        """Wait for what it says next.
+
+        Raises:
+            RuntimeError: It has ended instead, or says nothing.
+        """
+        assert self._process.stdout is not None
+        with trio.move_on_after(_PATIENCE):
+            while b"\n" not in self._kept:
+                piece = await self._process.stdout.receive_some()
+                if not piece:
+                    raise RuntimeError("the peer's host has ended early; what it said is above")
+                self._kept += piece
+            line, _, self._kept = self._kept.partition(b"\n")
+            said: Mapping[str, Any] = json.loads(line)
+            return said
+        raise RuntimeError(f"the peer's host has said nothing for {_PATIENCE} s")
+
+
+@asynccontextmanager
+async def open_peer_host(folder: Path, expected: int) -> AsyncGenerator[PeerHost]:
+    """Run the other host with the extensions in a folder, of which there are so many."""
+    process = await trio.lowlevel.open_process(
+        [sys.executable, str(_SCRIPT), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    async with process.stdout:
+        try:
+            host = PeerHost(process)
+            ready = await host.next_line()
+            if len(ready["loaded"]) != expected:
+                raise RuntimeError(f"the peer's host has not loaded its extensions: {ready}")
+            yield host
+        finally:
+            with trio.CancelScope(shield=True):
+                await process.stdin.aclose()
+                with trio.move_on_after(10):
+                    await process.wait()
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()

@@ -1,0 +1,70 @@
+"""Extensions as `run` has them: waiting until they have started, and what people are told of them."""
+
+from collections.abc import Iterable
+
+import trio
+
+import session_core as sc
+from frontends.console.progress import Progress
+from frontends.console.sanitise import one_line
+from frontends.console.streams import Streams
+from frontends.console.style import counted
+
+CLIENT = "cli"
+START_PATIENCE_S = 10.5
+"""How long a prompt waits for extensions: it may be one of their commands. By then each has started, or has failed."""
+_NOT_USED = frozenset({"no_consent", "untrusted", "invalid"})
+_NAME_CHARS = 40
+_REASON_CHARS = 120
+_ASKS: frozenset[sc.UiKind] = frozenset({"confirm", "select", "input", "set_status"})
+_TELLS: frozenset[sc.UiKind] = frozenset({"notify"})
+
+
+def ui_kinds(streams: Streams) -> frozenset[sc.UiKind]:
+    """Return what extensions can have shown and asked here."""
+    return _TELLS | _ASKS if streams.keyboard is not None else _TELLS
+
+
+async def until_started(host: "sc.ExtensionHost | None", *, progress: bool) -> None:
+    """Give extensions a moment to start, each of them once, well or not; `progress` shows it when that takes long."""
+    if host is None or host.settled.is_set():
+        return
+    with Progress.on_stderr() if progress else Progress(None) as doing:
+        doing("starting extensions")
+        with trio.move_on_after(START_PATIENCE_S):
+            await host.settled.wait()
+
+
+def about_extensions(host: "sc.ExtensionHost | None", flags: Iterable[str] = ()) -> list[str]:
+    """Say which extensions are not used, in one sentence, and which flags nobody knows."""
+    if host is None:
+        said = [each.partition("=")[0] for each in flags]
+        return [f"no extension runs here, so nobody is told of --flag {', '.join(said)}"] if said else []
+    known = {each.name for each in host.extensions}
+    unused = {each.name: each.reason for each in host.discovery.skipped if each.kind in _NOT_USED}
+    unused = {name: reason for name, reason in unused.items() if name not in known}
+    for each in host.extensions:
+        if each.state == "starting":
+            unused[each.name] = "it has not started yet"
+        elif each.state != "ready":
+            unused[each.name] = each.problem or "it does not run"
+    told = [_not_used(unused)] if unused else []
+    return [*told, *host.models.remarks, *_unknown_flags(host, flags)]
+
+
+def _not_used(unused: dict[str, str]) -> str:
+    named = ", ".join(
+        f"{one_line(name, _NAME_CHARS)} ({one_line(reason, _REASON_CHARS).rstrip('.')})"
+        for name, reason in sorted(unused.items())
+    )
+    are = "is" if len(unused) == 1 else "are"
+    return f"{counted(len(unused), 'extension')} {are} not used (see: session-core ext list): {named}"
+
+
+def _unknown_flags(host: "sc.ExtensionHost", flags: Iterable[str]) -> list[str]:
+    """Say which flags nobody has; one that has not started could have any."""
+    if any(each.state != "ready" for each in host.extensions):
+        return []
+    known = {name.lstrip("-") for each in host.extensions for name in each.registrations.flags}
+    said = [name for each in flags if (name := each.partition("=")[0]) not in known]
+    return [f"no extension that runs here has a flag called {', '.join(said)}"] if said else []

@@ -1,0 +1,115 @@
+"""Requests to the person at the command line: approvals of tools, and questions of extensions, one at a time."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+import session_core as sc
+from frontends.cli import dialogs, wording
+from frontends.cli.asking import helper_of, question, unclear
+from frontends.cli.consent import Answer, Consent, answer_of
+from frontends.cli.view import View
+from frontends.console.streams import Streams, forget_typed, read_answer
+
+Client = sc.SessionService | sc.AttachedClient
+
+
+class Requests:
+    """Answers what the session asks: by asking on the terminal, by `--yes`, or with a no where nobody can be asked.
+
+    `--yes` is about tools; a question of an extension is never answered by it.
+    """
+
+    def __init__(
+        self,
+        service: Client,
+        streams: Streams,
+        view: View,
+        nursery: trio.Nursery,
+        flush: Callable[[], Awaitable[None]],
+        *,
+        yes: bool,
+    ) -> None:
+        self._service = service
+        self._style = streams.err.style
+        self._keyboard = streams.keyboard
+        self._view = view
+        self._nursery = nursery
+        self._flush = flush
+        self._yes = yes
+        self._asking = trio.Lock()
+        self._consent = Consent()
+        self._questions: dict[sc.RequestId, trio.CancelScope] = {}
+
+    async def attend_to(self, state: sc.SessionState) -> None:
+        """Take care of what is new, and ask no longer what is settled."""
+        self._withdraw(state)
+        for dialog in self._consent.new_dialogs(state):
+            if self._keyboard is None:
+                self._view.line(dialogs.dismissed(self._style, dialog))
+                await self._service.answer_dialog(state.session_id, dialog.request_id)
+            else:
+                self._nursery.start_soon(self._ask_for_extension, state.session_id, dialog, self._keyboard)
+        for approval in self._consent.new_approvals(state):
+            if self._yes:
+                self._view.line(wording.approval_allowed(self._style, approval))
+                await self._reply(state.session_id, approval, Answer(decision="allow_once"))
+            elif self._keyboard is None:
+                self._view.line(wording.approval_denied(self._style, approval))
+                await self._reply(state.session_id, approval, Answer(decision="deny"))
+            else:
+                self._nursery.start_soon(self._ask, state, approval, self._keyboard)
+
+    def _withdraw(self, state: sc.SessionState) -> None:
+        """Ask no longer what was answered elsewhere, timed out or stopped."""
+        open_now = {each.request_id for each in state.approvals} | {each.request_id for each in state.dialogs}
+        for request_id in self._questions.keys() - open_now:
+            self._questions.pop(request_id).cancel(reason="the request is resolved")
+
+    async def _type(self, asked: str, keyboard: int) -> str:
+        forget_typed(keyboard)
+        self._view.question(asked)
+        await self._flush()
+        typed = await read_answer(keyboard)
+        self._view.answered()
+        return typed
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    async def _reply(self, session_id: sc.SessionId, approval: sc.Approval, answer: Answer) -> None:
+        await self._service.answer_approval(
+            session_id,
+            approval.request_id,
+            answer.decision,
+            fingerprint=approval.fingerprint,
+            message=answer.message,
+        )
+
+    async def _ask(self, state: sc.SessionState, approval: sc.Approval, keyboard: int) -> None:
+        with trio.CancelScope() as waiting:
+            self._questions[approval.request_id] = waiting
+            async with self._asking:
+                asked = question(self._style, approval, helper_of(state, approval))
+                answer = answer_of(await self._type(asked.text, keyboard), cut=asked.cut)
+                while answer.wants_all or answer.unclear:
+                    answer = answer_of(await self._type(self._again(state, approval, answer), keyboard), cut=asked.cut)
+                await self._reply(state.session_id, approval, answer)
+
+    def _again(self, state: sc.SessionState, approval: sc.Approval, answer: Answer) -> str:
+        if answer.unclear:
+            return unclear(self._style, approval)
+        return question(self._style, approval, helper_of(state, approval), whole=True).text
+
+    # --- extensions ---------------------------------------------------------------------------------------------------
+
+    async def _ask_for_extension(self, session_id: sc.SessionId, dialog: sc.Dialog, keyboard: int) -> None:
+        with trio.CancelScope() as waiting:
+            self._questions[dialog.request_id] = waiting
+            async with self._asking:
+                reply = dialogs.reply_of(
+                    dialog, await self._type(dialogs.dialog_question(self._style, dialog), keyboard)
+                )
+                while reply.unclear:
+                    again = dialogs.unclear_reply(self._style, dialog)
+                    reply = dialogs.reply_of(dialog, await self._type(again, keyboard))
+                await self._service.answer_dialog(session_id, dialog.request_id, reply.value)

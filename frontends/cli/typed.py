@@ -1,0 +1,60 @@
+"""What was typed as a prompt: a message, a command of an extension, or a line for the shell. Pure functions."""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Sequence
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.console.cells import cut
+from frontends.console.sanitise import one_line
+
+_LIKE_A_COMMAND = re.compile(r"/([A-Za-z][\w:-]*(?:\.[\w:-]+)*)(?:\s|$)")
+_MOST_LISTED = 12
+_NAME_CHARS = 60
+_LINE_CHARS = 76
+
+
+def read_prompt(
+    prompt: str, commands: Sequence[sc.ExtensionCommand], *, is_there: Callable[[str], bool] = os.path.lexists
+) -> sc.Typed:
+    """Tell what a prompt means; what begins with a path that `is_there` is a message.
+
+    Raises:
+        UsageError: It looks like a command, and nobody has one of that name.
+    """
+    typed = sc.read_typed(prompt, commands)
+    if not isinstance(typed, sc.TypedMessage) or typed.text != prompt:
+        return typed
+    doubled = prompt.startswith("//")
+    found = _LIKE_A_COMMAND.match(prompt[1:] if doubled else prompt)
+    if found is None or is_there(f"/{found[1]}"):
+        return typed
+    if doubled:
+        return sc.TypedMessage(text=prompt[1:])
+    raise _unknown(found[1], commands)
+
+
+def _unknown(name: str, commands: Sequence[sc.ExtensionCommand]) -> UsageError:
+    shown = one_line(name, _NAME_CHARS)
+    whole = "." in name
+    names = [f"{each.extension}.{each.name}" if whole else _short(each, commands) for each in commands]
+    near = difflib.get_close_matches(name, names, n=3)
+    meant = f"; did you mean {' or '.join(f'/{one_line(each, _NAME_CHARS)}' for each in near)}?" if near else ""
+    why = "" if commands else ", as no extension that runs here brings any"
+    return UsageError(
+        f"there is no command /{shown}{why}{meant} (to say it to the model: //{shown})",
+        details=tuple(_line(each, commands) for each in commands[:_MOST_LISTED]) if not near else (),
+    )
+
+
+def _short(command: sc.ExtensionCommand, commands: Sequence[sc.ExtensionCommand]) -> str:
+    """Return the shortest name by which a command is called: of several with one name, the first has it alone."""
+    first = next(each for each in commands if each.name == command.name)
+    return command.name if first.extension == command.extension else f"{command.extension}.{command.name}"
+
+
+def _line(command: sc.ExtensionCommand, commands: Sequence[sc.ExtensionCommand]) -> str:
+    name = f"/{one_line(_short(command, commands), _NAME_CHARS)}"
+    return cut(f"{name:<16} {one_line(command.description, 200)}".rstrip(), _LINE_CHARS)

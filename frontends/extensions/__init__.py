@@ -1,0 +1,13 @@
+"""`session-core ext ...`: the extensions there are, who has agreed to them, and how they are doing.
+
+- `places`: what was found, and the one that somebody means
+- `describing`: what an extension would run and may do, in words
+- `listing`: `ext list` and `ext info`
+- `consenting`: `ext trust`, `ext enable`, `ext disable`
+- `logs`: `ext logs`
+- `doctor`: `ext doctor` and `ext reload`: starting one for real, and a report about it
+- `checking`: the way of one extension from its start to its end, with what was noticed and how long each step took
+
+What comes in: the home, the folder one works in, the environment. What goes out: lines for people, or JSON. No service
+is needed. Names, manifests and logs come from whoever wrote an extension: nothing of them is printed raw.
+"""

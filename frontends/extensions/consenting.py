@@ -1,0 +1,113 @@
+"""`session-core ext trust`, `enable` and `disable`: which extensions may run.
+
+An extension is a program with the rights of whoever runs it. So somebody has to have looked at it: at what is started,
+at what it may use, and at its files, whose digest is remembered.
+"""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.console.sanitise import one_line
+from frontends.console.streams import Streams, forget_typed, read_answer
+from frontends.console.style import Style, style_of
+from frontends.extensions.describing import file_lines, manifest_lines
+from frontends.extensions.listing import remark
+from frontends.extensions.places import Entry, consents_of, how_to_trust, look, pick, read_closely, shown
+from frontends.stored.home import to_type
+
+_RIGHTS = "it runs as a program of yours, and hears of all sessions; one changed byte in its files asks again"
+
+
+def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
+    """Run `ext trust` and return the exit code: 1 if the person has said no."""
+    looked = look(home, cwd)
+    entry = read_closely(pick(looked, word, prefer=("no_consent", "untrusted", "elsewhere", "ready")))
+    consents, style = consents_of(home), style_of(sys.stdout)
+    digest = _digest(entry)
+    if consents.standing(entry.name, entry.folder, digest) == "agreed":
+        print(f"{style.green(style.symbol('✓'))} {_called(entry)} was agreed to already, with the files as they are.")
+        _tell_what_is_missing(home, cwd, entry)
+        return 0
+    remark(looked.remark)
+    if not yes and not trio.run(asked, entry, Streams.standard()):
+        print("nothing was changed", file=sys.stderr)
+        return 1
+    if read_closely(entry).digest != digest:
+        raise sc.Conflict("the files have changed while you looked at them, so nothing was agreed to; look again")
+    consents.agree(entry.name, entry.folder, digest)
+    print(f"{style.green(style.symbol('✓'))} {_called(entry)} may run, until one of its files changes.")
+    _tell_what_is_missing(home, cwd, entry)
+    return 0
+
+
+async def asked(entry: Entry, streams: Streams) -> bool:
+    """Ask on the terminal; whatever is not clearly a yes is a no."""
+    if streams.keyboard is None:
+        raise UsageError(
+            "ext trust asks first, and there is no terminal to ask on; look with: session-core ext info, then use --yes"
+        )
+    style = streams.err.style
+    for line in what_would_run(style, entry):
+        await streams.remark(line)
+    forget_typed(streams.keyboard)
+    await streams.err.write(f"{style.yellow('?')} Let {_called(entry)} run, with these files? [y/N] ")
+    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+
+
+def what_would_run(style: Style, entry: Entry) -> list[str]:
+    """Return all that somebody should see before they say yes."""
+    return [*manifest_lines(style, entry), *file_lines(style, entry.folder), style.dim(_RIGHTS)]
+
+
+def switch(home: Path, cwd: Path, word: str, *, enabled: bool) -> int:
+    """Run `ext enable` or `ext disable` and return the exit code."""
+    looked = look(home, cwd)
+    entry = pick(looked, word, prefer=("disabled", "ready") if enabled else ("ready", "no_consent", "disabled"))
+    if entry.manifest is None:
+        entry = read_closely(entry)
+    consents_of(home).set_enabled(entry.name, entry.folder, enabled=enabled)
+    style = style_of(sys.stdout)
+    if enabled:
+        print(f"{style.green(style.symbol('✓'))} {_called(entry)} is switched on.")
+        _tell_what_is_missing(home, cwd, entry)
+    else:
+        print(f"{style.yellow(style.symbol('■'))} {_called(entry)} is switched off; what was agreed to is remembered.")
+        _tell_of_heir(home, cwd, entry)
+    return 0
+
+
+def _tell_what_is_missing(home: Path, cwd: Path, entry: Entry) -> None:
+    """Say what still keeps an extension from running: to agree to it is not always enough."""
+    looked = look(home, cwd)
+    now = looked.in_folder(entry.folder)
+    if now is None:
+        link = shlex.join(["ln", "-s", os.path.realpath(entry.folder), str(looked.places.user[0] / entry.name)])
+        remark(f"it lies in none of the folders where extensions are looked for; to have it found: {link}")
+    elif now.state == "untrusted":
+        remark(f"it came with this project, and does not run before that is trusted; {how_to_trust(home)}")
+    elif now.state == "no_consent":
+        remark(f"it does not run yet: {now.reason}; {to_type(home, 'ext trust', one_line(now.name))}")
+    elif now.state != "ready":
+        remark(f"it does not run: {now.reason}")
+
+
+def _tell_of_heir(home: Path, cwd: Path, entry: Entry) -> None:
+    """Say that another extension of the same name runs in place of the one that was switched off."""
+    for other in look(home, cwd).named(entry.name):
+        if other.state == "ready":
+            remark(f"another one of that name runs instead, in {shown(other.folder)}")
+
+
+def _digest(entry: Entry) -> str:
+    assert entry.digest is not None, "it was read closely"
+    return entry.digest
+
+
+def _called(entry: Entry) -> str:
+    return f"{one_line(entry.name)} in {shown(entry.folder)}"

@@ -1,0 +1,105 @@
+"""`session-core ext doctor` and `session-core ext reload`: starting an extension for real, and a report about it."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.console.progress import Progress
+from frontends.console.sanitise import one_line
+from frontends.console.signals import LEAVING_SIGNALS, minding_signals
+from frontends.console.style import Style, style_of
+from frontends.extensions.checking import Report, check, step_time
+from frontends.extensions.listing import remark
+from frontends.extensions.places import Entry, Looked, consents_of, look, pick
+from frontends.stored.home import to_type
+
+_LONGEST = 600
+_MARGIN = 12
+
+
+def doctor(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
+    """Run `ext doctor` and return the exit code: 1 if something is wrong with the extension."""
+    looked = look(home, cwd)
+    remark(looked.remark)
+    entry = pick(looked, word, prefer=("ready", "disabled", "shadowed"))
+    return trio.run(_examine, _agreed(home, entry), home, cwd, looked, as_json)
+
+
+def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
+    """Run `ext reload`: check the extension as it is now, and say who will use it from when on."""
+    code = doctor(home, cwd, word, as_json=as_json)
+    holder = sc.lock_holder(home) if home.is_dir() else None
+    if holder is None:
+        remark("no service runs in this home, so there is nothing to reload; the next one uses it as it is now")
+    else:
+        remark(f"{holder} runs in this home and cannot be reached from here; it uses the new files at its next start")
+    return code
+
+
+def _agreed(home: Path, entry: Entry) -> sc.Found:
+    """Return an extension that somebody has agreed to, with the files it has now.
+
+    Raises:
+        UsageError: Nobody has: it must not be started, not even to look at it.
+        ManifestInvalid, Conflict: It cannot be started as it is.
+    """
+    if entry.state == "invalid":
+        raise sc.ManifestInvalid(one_line(entry.reason, _LONGEST))
+    if entry.state in {"no_consent", "elsewhere"}:
+        advice = to_type(home, "ext trust", one_line(entry.name if entry.state == "no_consent" else str(entry.folder)))
+        raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}; to look at it: {advice}")
+    if entry.manifest is None or entry.digest is None:
+        raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}")
+    # One that is switched off or stands in another's shadow may be checked, if it was agreed to.
+    standing = consents_of(home).find(entry.name, entry.folder)
+    if standing is None or standing.digest != entry.digest:
+        advice = to_type(home, "ext trust", one_line(entry.name))
+        raise UsageError(f"{one_line(entry.name)} is not started: nobody has agreed to it; to look at it: {advice}")
+    return sc.Found(
+        name=entry.name,
+        folder=entry.folder,
+        scope="project" if entry.scope == "project" else "user",
+        manifest=entry.manifest,
+        digest=entry.digest,
+    )
+
+
+async def _examine(found: sc.Found, home: Path, cwd: Path, looked: Looked, as_json: bool) -> int:  # noqa: FBT001
+    reports: list[Report] = []
+    # An extension is a program: whoever ends this one early must not leave it behind.
+    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
+        async with minding_signals(signals) as start:
+            with Progress.on_stderr() if not as_json else Progress(None) as doing:
+                doing(f"starting {found.name}")
+                reports.append(await check(found, home, cwd, trusted=looked.places.trusted))
+    if not reports:
+        assert start.exit_code is not None, "only a signal ends a check without a report"
+        return start.exit_code
+    report = reports[0]
+    if as_json:
+        print(json.dumps({**attrs.asdict(report), "healthy": report.healthy}))
+    else:
+        for line in report_lines(style_of(sys.stdout), report):
+            print(line)
+    return 0 if report.healthy else 1
+
+
+def report_lines(style: Style, report: Report) -> list[str]:
+    """Return a report for people, a line for each fact."""
+    lines = [f"{style.cyan(one_line(report.name))} {one_line(report.version)}"]
+    for step in report.steps:
+        mark = style.green(style.symbol("✓")) if step.good else style.red(style.symbol("✗"))
+        lines.append(f"{mark} {one_line(step.sentence, _LONGEST)} {style.dim(f'({step_time(step)})')}")
+    for kind, names in report.offers.items():
+        lines.append(f"  {style.dim(kind.ljust(_MARGIN))}{one_line(', '.join(names), _LONGEST)}")
+    lines += [f"{style.yellow(style.symbol('●'))} {one_line(each, _LONGEST)}" for each in report.remarks]
+    if report.said:
+        lines.append("what it said beside the protocol:")
+        lines += [style.dim(f"  | {one_line(each, _LONGEST)}") for each in report.said]
+    return lines

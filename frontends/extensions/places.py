@@ -1,0 +1,165 @@
+"""What was found in all folders of extensions, and which one somebody means."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.console.figures import place
+from frontends.console.sanitise import one_line
+from frontends.stored.home import to_type
+
+PATH_CHARS = 300
+_MOST_NAMES = 20
+
+State = Literal["ready", "no_consent", "disabled", "untrusted", "invalid", "shadowed", "not_allowed", "elsewhere"]
+"""`ready` counts, the others do not; `elsewhere` is one that lies where nobody looks for extensions."""
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One extension, whether it counts or not, and why; there is no manifest where none was read."""
+
+    name: str
+    folder: Path
+    scope: str
+    state: State
+    reason: str = ""
+    manifest: sc.Manifest | None = None
+    digest: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Looked:
+    """What was found, by name, where it was looked for, and what people should know about the file of consents."""
+
+    entries: tuple[Entry, ...]
+    places: sc.Places
+    remark: str | None = None
+
+    def named(self, name: str) -> list[Entry]:
+        """Return all that are called so, the one that counts first."""
+        return sorted((each for each in self.entries if each.name == name), key=lambda each: each.state != "ready")
+
+    def in_folder(self, folder: Path) -> Entry | None:
+        """Return the one that lies in a folder, also if it was found by a link to it."""
+        real = os.path.realpath(folder)
+        return next((each for each in self.entries if os.path.realpath(each.folder) == real), None)
+
+
+def consents_of(home: Path) -> sc.Consents:
+    """Return what people have agreed to."""
+    return sc.Consents(home / sc.CONSENT_FILE)
+
+
+def look(home: Path, cwd: Path, environ: Mapping[str, str] | None = None) -> Looked:
+    """Look through all folders; changes nothing."""
+    trusted = sc.trusted_project(home, cwd) is not None
+    places = sc.places_of(home, cwd, os.environ if environ is None else environ, trusted=trusted)
+    consents = consents_of(home)
+    found = sc.discover_in(places, consents)
+    entries = [
+        *(
+            Entry(
+                name=each.name,
+                folder=each.folder,
+                scope=each.scope,
+                state="ready",
+                manifest=each.manifest,
+                digest=each.digest,
+            )
+            for each in found.found
+        ),
+        *(
+            Entry(
+                name=each.name,
+                folder=each.folder,
+                scope=each.scope,
+                state=each.kind,
+                reason=each.reason,
+                manifest=each.manifest,
+                digest=each.digest,
+            )
+            for each in found.skipped
+        ),
+    ]
+    entries.sort(key=lambda each: (each.name, each.state != "ready", str(each.folder)))
+    return Looked(entries=tuple(entries), places=places, remark=consents.remark)
+
+
+def how_to_trust(home: Path) -> str:
+    """Say how the extensions of a project can come to count."""
+    return f"to look at what this project brings, and trust it: {to_type(home, 'trust', '')}"
+
+
+# --- the one that somebody means --------------------------------------------------------------------------------------
+
+
+def pick(looked: Looked, word: str, *, prefer: Sequence[State] = ("ready",)) -> Entry:
+    """Return the extension that somebody has named, by its name or by the path of its folder.
+
+    Of several with one name, the only one in a preferred state is meant; else it has to be said which.
+
+    Raises:
+        UsageError: There is none, or there are several.
+        ManifestInvalid: There is a folder, but no extension in it.
+    """
+    if "/" in word or word.startswith((".", "~")):
+        return _by_path(looked, word)
+    named = looked.named(word)
+    for state in prefer:
+        if len(fitting := [each for each in named if each.state == state]) == 1:
+            return fitting[0]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise UsageError(
+            f"{word!r} fits {len(named)} extensions; type the folder of the one you mean",
+            details=tuple(f"{shown(each.folder)}  {one_line(each.reason, PATH_CHARS)}".rstrip() for each in named),
+        )
+    known = sorted({each.name for each in looked.entries})
+    advice = f"there is no extension called {one_line(word)!r}; see: session-core ext list"
+    if Path(word).is_dir():
+        advice += f"; for the folder of that name type ./{one_line(word)}"
+    raise UsageError(advice, details=tuple(one_line(name) for name in known[:_MOST_NAMES]))
+
+
+def _by_path(looked: Looked, word: str) -> Entry:
+    try:
+        folder = Path(word).expanduser().absolute()
+        folder.lstat()  # unlike `is_dir`, it says what cannot be a path at all
+        if not folder.is_dir():
+            raise UsageError(f"there is no folder {one_line(word, PATH_CHARS)!r}")
+    except OSError:
+        raise UsageError(f"there is no folder {one_line(word, PATH_CHARS)!r}") from None
+    except (ValueError, RuntimeError):
+        raise UsageError(f"{one_line(word, PATH_CHARS)!r} cannot be the path of a folder") from None
+    entry = looked.in_folder(folder)
+    if entry is not None:
+        return entry
+    reason = "it lies in none of the folders where extensions are looked for"
+    return read_closely(Entry(name=folder.name, folder=folder, scope="-", state="elsewhere", reason=reason))
+
+
+def read_closely(entry: Entry) -> Entry:
+    """Return the same extension with its manifest and the digest of its files, as they are now.
+
+    Raises:
+        ManifestInvalid: The manifest is missing or wrong.
+        NotDigestible: The files cannot be pinned.
+        Conflict: They are being changed at this moment.
+    """
+    manifest = sc.read_manifest(entry.folder)
+    digest = sc.take_digest(entry.folder)
+    if digest.manifest != manifest.digest:
+        raise sc.Conflict("the files of this extension are being changed just now; try again")
+    return attrs.evolve(entry, name=manifest.name, manifest=manifest, digest=digest.whole)
+
+
+def shown(folder: Path) -> str:
+    """Return the path of a folder as it may be printed."""
+    return one_line(place(str(folder)), PATH_CHARS)

@@ -1,0 +1,83 @@
+"""What a call would do and whether it may: the same for calls of a model, lines of a person, programs of extensions."""
+
+import logging
+from collections.abc import Collection, Sequence
+
+import attrs
+
+from session_core import limits
+from session_core.agent.answer import clean_text
+from session_core.agent.faults import FOREIGN_FAULTS, passes_through
+from session_core.agent.permissions import CallFacts, Verdict, decide, fingerprint_of
+from session_core.agent.tool_results import check_preview
+from session_core.config.rules import PermissionRule
+from session_core.tools.base import CallPreview, PreviewingTool, Tool, ToolContext, ToolFailed
+from session_core.vocabulary.messages import ToolCallPart
+from session_core.vocabulary.sessions import Settings
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class Judged:
+    """A call, as far as permission depends on it, and what is to be done with it."""
+
+    facts: CallFacts
+    verdict: Verdict
+
+
+async def preview_of(tool: Tool, call: ToolCallPart, context: ToolContext) -> CallPreview:
+    """Find out what a call would do; a tool that has no preview is shown by its name and arguments.
+
+    Raises:
+        ToolFailed: It cannot be told. Then the call must not run: no rule about files or commands could be held
+            against it.
+    """
+    if not isinstance(tool, PreviewingTool):
+        return CallPreview(summary=f"{call.name} ({', '.join(sorted(tool.effects))})")
+    try:
+        preview = await tool.preview(call.arguments, context)
+        check_preview(preview)
+    except ToolFailed:
+        raise
+    except FOREIGN_FAULTS as bug:
+        if passes_through(bug):
+            raise
+        log.exception("tool %s could not say what a call would do", call.name)
+        raise ToolFailed(f"The tool could not say what it would do: {type(bug).__name__}: {bug}") from bug
+    if len(preview.shown) > limits.MAX_SHOWN_CHARS:
+        raise ToolFailed("This call is too large for a person to judge; do it in smaller steps.")
+    return attrs.evolve(preview, summary=clean_text(preview.summary), shown=clean_text(preview.shown))
+
+
+def judge(
+    tool: Tool,
+    call: ToolCallPart,
+    preview: CallPreview,
+    settings: Settings,
+    *,
+    rules: Sequence[PermissionRule],
+    grants: Collection[str],
+    standing: Collection[str],
+    by_person: bool = False,
+) -> Judged:
+    """Decide about a call by what it would do, in a session with these settings; see `permissions.decide`."""
+    facts = CallFacts(
+        tool=call.name,
+        effects=tool.effects if preview.effects is None else preview.effects & tool.effects,
+        paths=preview.paths,
+        command=preview.command,
+        grant=preview.grant or call.name,
+        always_ask=preview.always_ask,
+        fingerprint=fingerprint_for(call, preview, settings.cwd),
+    )
+    verdict = decide(
+        settings.permission_tier, facts, rules=rules, grants=grants, standing=standing, by_person=by_person
+    )
+    return Judged(facts=facts, verdict=verdict)
+
+
+def fingerprint_for(call: ToolCallPart, preview: CallPreview, cwd: str) -> str:
+    """Return what stands for a call as people are shown it: another preview, another fingerprint."""
+    shown = f"{preview.always_ask}\n{preview.shown}" if preview.always_ask is not None else preview.shown
+    return fingerprint_of(call.name, call.arguments, cwd, shown)

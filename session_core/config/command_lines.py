@@ -1,0 +1,201 @@
+"""Which commands a command line runs: those in it, and those behind programs that start others.
+
+`sudo`, `timeout 5`, `env -i`, `xargs`, `find -exec`, `bash -c '...'` and their like are seen through. What cannot be
+known from the text (a variable as a program, a shell that reads what another program writes) is said to be unseen.
+"""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import attrs
+
+from session_core.config.shell_words import Simple, Word, read_script
+from session_core.config.starters import ASSIGNMENT, TAKES_MORE, joined, scripts_given, started
+
+MAX_BEHIND: Final = 32
+"""Programs that start each other, in one command; more are not looked through."""
+_MAX_LOOKS: Final = 200
+"""Commands behind others in a whole line: each may be read in several ways, and so may those behind it."""
+_MAX_SCRIPTS: Final = 8
+"""Scripts within scripts, as in `bash -c "bash -c ..."`."""
+
+_MAX_CHARS: Final = 150_000
+"""Characters of a line's commands and scripts, all together: each way to read a line repeats most of it."""
+_MAX_ASSIGNMENTS: Final = 16
+"""Words before a program that are taken off one by one; more of them are taken off all at once."""
+
+_KEYWORDS: Final = frozenset(
+    "! { } if then elif else fi while until do done for select case in esac function coproc".split()  # noqa: SIM905
+)
+_SHELLS: Final = frozenset(
+    "sh bash dash zsh ksh mksh ash fish rbash csh tcsh yash posh elvish nu xonsh".split()  # noqa: SIM905
+)
+_SHELL_VALUED: Final = frozenset({"--rcfile", "--init-file", "--emulate"})
+_FISH_SCRIPT: Final = re.compile(r"(?:-[a-z]*[cC]|--command=|--init-command=)([\s\S]+)")
+
+
+@attrs.frozen
+class Command:
+    """One command, as rules see it.
+
+    Attributes:
+        text: Its words without quotes, separated by single blanks.
+        known: The beginning of the text that is certain; None when all of it is.
+        only_names: Whether the rest can only become names of files.
+    """
+
+    text: str
+    known: str | None = None
+    only_names: bool = False
+
+
+@attrs.frozen
+class CommandLine:
+    """What a line runs.
+
+    Attributes:
+        commands: Every command found, also without what only changes how it is run.
+        programs: The programs in their order, those behind others included.
+        whole: Whether the line was understood from its beginning to its end.
+        unseen: Whether something runs that cannot be seen in the line.
+        behind: Whether a program of the line starts another one.
+    """
+
+    commands: tuple[Command, ...]
+    programs: tuple[str, ...]
+    whole: bool
+    unseen: bool
+    behind: bool
+
+
+@lru_cache(maxsize=8)  # for the rules that look at one and the same line
+def read_line(text: str) -> CommandLine:
+    """Find the commands of a line; never raises."""
+    looking = _Looking()
+    looking.script(text, 0)
+    return CommandLine(
+        tuple(dict.fromkeys(looking.commands)), tuple(looking.programs), looking.whole, looking.unseen, looking.behind
+    )
+
+
+class _Looking:
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        self.programs: list[str] = []
+        self.whole = True
+        self.unseen = False
+        self.behind = False
+        self._looks = 0
+        self._chars = 0
+
+    def script(self, text: str, depth: int) -> None:
+        if depth > _MAX_SCRIPTS:
+            self.unseen = True
+            return
+        script = read_script(text)
+        self.whole = self.whole and script.whole
+        for each in script.commands:
+            if each.words:
+                self._command(each.words, each, depth, behind=0)
+
+    def _command(self, words: Sequence[Word], simple: Simple, depth: int, *, behind: int, more: bool = False) -> None:
+        start = self._before_program(words, more=more)
+        if start >= len(words):
+            return
+        program = words[start]
+        self.programs.append(program.text)
+        name = posixpath.basename(program.text)
+        rest = words[start + 1 :]
+        if name in _SHELLS:
+            self._shell(name, rest, simple, depth)
+        if (name == "alias" and rest) or (name == "hash" and any(each.text.startswith("-") for each in rest)):
+            self.unseen = True  # a program under another name
+        for script in scripts_given(name, rest):
+            if not self._may_look(behind):
+                return
+            self._run(script, depth)
+        for inner in started(name, rest):
+            self.behind = True
+            if not self._may_look(behind):
+                return
+            self._command(inner, simple, depth, behind=behind + 1, more=more or name in TAKES_MORE)
+
+    def _may_look(self, behind: int) -> bool:
+        self._looks += 1
+        if behind >= MAX_BEHIND or self._looks > _MAX_LOOKS or self._chars > _MAX_CHARS:
+            self.unseen = True
+            return False
+        return True
+
+    def _before_program(self, words: Sequence[Word], *, more: bool) -> int:
+        """Note the command, also without words that only stand before a program; returns where that one is."""
+        at, assignments = 0, [0]
+        while at < len(words):
+            word = words[at]
+            keyword = not word.quoted and word.text in _KEYWORDS
+            if not keyword:
+                assignments.append(at)
+                if not (ASSIGNMENT.match(word.text) and (word.sure is None or word.sure > 0)):
+                    break
+            at += 2 if not word.quoted and word.text == "function" else 1
+        few = len(assignments) <= _MAX_ASSIGNMENTS
+        for place in dict.fromkeys(assignments if few else (0, assignments[-1])):
+            self._note(words[place:], more=more)
+        return at
+
+    def _note(self, words: Sequence[Word], *, more: bool) -> None:
+        if self._chars > _MAX_CHARS:
+            self.unseen = True
+            return
+        text = joined([each.text for each in words])
+        self._chars += len(text) + len(words)
+        known, only_names = (f"{text} ", False) if more else (None, False)
+        for place, each in enumerate(words):
+            if each.sure is not None:
+                before = joined([word.text for word in words[:place]])
+                known = f"{before} {each.text[: each.sure]}".lstrip()
+                only_names = place > 0 and all(word.only_names for word in words if word.sure is not None)
+                break
+        self.commands.append(Command(text, known, only_names))
+        head, blank, tail = text.partition(" ")
+        if (base := posixpath.basename(head)) != head:
+            shorter = None if known is None else known[len(head) - len(base) :] if len(known) > len(head) else ""
+            self.commands.append(Command(base + blank + tail, shorter, only_names))
+
+    def _shell(self, name: str, words: Sequence[Word], simple: Simple, depth: int) -> None:
+        """Look into what a shell is given: by `-c`, or to read."""
+        given = reads = False
+        at = 0
+        while at < len(words) and words[at].text[:1] in {"-", "+"} and len(words[at].text) > 1:
+            option = words[at].text
+            if option == "--":
+                at += 1
+                break
+            short = option[:1] == "+" or option[:2] != "--"
+            given = given or (short and "c" in option) or option == "--command"
+            reads = reads or (short and "s" in option)
+            if name == "fish" and (attached := _FISH_SCRIPT.fullmatch(option)):
+                self._run(Word(text=attached[1], sure=None if words[at].sure is None else 0), depth)
+            # Each `o` in a row of letters takes a word, as in `-euo pipefail`.
+            at += 1 + (option.count("o") + option.count("O") if short else option in _SHELL_VALUED)
+        if any(each.sure is not None for each in words[: at + 1]):
+            self.unseen = True
+        if given and at < len(words):
+            self._run(words[at], depth)
+        elif reads or at >= len(words) or words[at].text in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
+            self.unseen = self.unseen or not simple.inputs
+            for text in simple.inputs:
+                self._run(text, depth)
+        else:
+            self.behind = True
+            self._note(words[at:], more=False)  # a file with a script, which is looked for like a program
+
+    def _run(self, script: Word, depth: int) -> None:
+        self.unseen = self.unseen or script.sure is not None or self._chars > _MAX_CHARS
+        self.behind = True
+        if self._chars <= _MAX_CHARS:
+            self._chars += len(script.text)
+            self.script(script.text, depth + 1)

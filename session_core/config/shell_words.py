@@ -1,0 +1,345 @@
+"""Reading a command line the way a shell does, as far as it takes to see which commands are in it.
+
+Quotes are taken off, substitutions looked into, redirections set aside. Nothing is expanded: a word knows up to where
+it is certain. What cannot be read makes the whole line count as not understood, and the rest is read all the same.
+"""
+
+import re
+from typing import Final
+
+import attrs
+
+MAX_DEPTH: Final = 24
+"""Substitutions within substitutions; nobody who wants to be understood goes deeper."""
+
+_ENDS_WORD: Final = frozenset(" \t\n;&|()<>")
+_AFTER_LONE_BRACE: Final = frozenset({"", "}", *_ENDS_WORD})
+_SPECIAL: Final = frozenset("@*#?-$!0123456789")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_REDIRECTION: Final = re.compile(r"&>>|&>|<<<|<<-|<<|<&|<>|>>|>&|>\||<|>")
+_DESCRIPTOR: Final = re.compile(r"[0-9]+|\{[A-Za-z_]\w*\}")
+_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_LETTERS: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
+
+
+@attrs.frozen(kw_only=True)
+class Word:
+    """A word without its quotes.
+
+    Attributes:
+        text: What it says; places that the shell replaces stand there as they were written.
+        sure: How many characters of the text come out as they are; None when all do.
+        only_names: Whether what is not sure can only become names of files.
+        quoted: Whether something in it was quoted, so that it is no keyword.
+    """
+
+    text: str
+    sure: int | None = None
+    only_names: bool = False
+    quoted: bool = False
+
+
+@attrs.define
+class Simple:
+    """One command: its words, and the texts that it gets to read."""
+
+    words: list[Word] = attrs.field(factory=list)
+    inputs: list[Word] = attrs.field(factory=list)
+
+
+@attrs.frozen
+class Script:
+    """All commands of a line, those in substitutions included; `whole` says that all of it was understood."""
+
+    commands: tuple[Simple, ...]
+    whole: bool
+
+
+def read_script(text: str) -> Script:
+    """Read a command line; never raises."""
+    reader = _Reader(text, [], 0)
+    reader.read(until_paren=False)
+    return Script(tuple(each for each in reader.found if each.words or each.inputs), reader.whole)
+
+
+class _Building:
+    """A word being put together."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.length = 0
+        self.sure: int | None = None
+        self.only_names = False
+        self.quoted = False
+
+    def add(self, text: str) -> None:
+        self.text.append(text)
+        self.length += len(text)
+
+    def doubt(self, *, names: bool = False) -> None:
+        if self.sure is None:
+            self.sure, self.only_names = self.length, names
+        elif not names:
+            self.only_names = False
+
+    def word(self) -> Word:
+        text = "".join(self.text)
+        certain = self.sure is None or (self.only_names and text in {"[", "[["})
+        return Word(text=text, sure=None if certain else self.sure, only_names=self.only_names, quoted=self.quoted)
+
+
+class _Reader:
+    def __init__(self, text: str, found: list[Simple], depth: int) -> None:
+        self.text = text
+        self.found = found
+        self.at = 0
+        self.whole = depth <= MAX_DEPTH
+        self._depth = depth
+        self._here: list[tuple[Simple, Word, bool]] = []
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    def read(self, *, until_paren: bool) -> None:
+        """Read commands up to the end, or to the parenthesis that closes a substitution."""
+        now, nested = Simple(), 0
+        self.found.append(now)
+        while self.at < len(self.text):
+            character = self.text[self.at]
+            redirection = _REDIRECTION.match(self.text, self.at)
+            if character in " \t":
+                self.at += 1
+            elif self.text.startswith("\\\n", self.at):
+                self.at += 2
+            elif character == "#":
+                end = self.text.find("\n", self.at)
+                self.at = len(self.text) if end < 0 else end
+            elif self.text.startswith(("<(", ">("), self.at) or not (redirection or character in _ENDS_WORD):
+                self._take_word(now, inside=until_paren)
+            elif redirection is not None:
+                self._redirect(now, redirection[0])
+            else:
+                self.at += 1
+                if character == ")" and until_paren and nested == 0:
+                    return
+                if character == "(" and self.text.startswith("(", self.at):
+                    self.whole = False  # perhaps a sum, whose signs mean other things
+                nested += (character == "(") - (character == ")" and nested > 0)
+                if character == "\n":
+                    self._read_here()
+                now = Simple()
+                self.found.append(now)
+        self._read_here()
+        self.whole = self.whole and not until_paren and nested == 0
+
+    def _take_word(self, now: Simple, *, inside: bool) -> None:
+        word = self._word()
+        follows = self.text[self.at : self.at + 1]
+        if follows and follows in "<>" and not word.quoted and _DESCRIPTOR.fullmatch(word.text):
+            return  # the number of what is redirected
+        if inside and word.text == "case" and not word.quoted:
+            self.whole = False  # its patterns end with parentheses that close nothing
+        now.words.append(word)
+
+    def _redirect(self, now: Simple, sign: str) -> None:
+        self.at += len(sign)
+        while self.text.startswith((" ", "\t", "\\\n"), self.at):
+            self.at += 2 if self.text[self.at] == "\\" else 1
+        if self.at >= len(self.text) or (
+            self.text[self.at] in _ENDS_WORD and not self.text.startswith(("<(", ">("), self.at)
+        ):
+            self.whole = False
+            return
+        target = self._word()
+        if sign == "<<<":
+            now.inputs.append(target)
+        elif sign in {"<<", "<<-"}:
+            self._here.append((now, target, sign == "<<-"))
+
+    def _read_here(self) -> None:
+        """Take the texts that were announced in the line before."""
+        for command, mark, strips in self._here:
+            lines: list[str] = []
+            ended = False
+            while not ended and self.at < len(self.text):
+                end = self.text.find("\n", self.at)
+                end = len(self.text) if end < 0 else end
+                line = self.text[self.at : end].lstrip("\t") if strips else self.text[self.at : end]
+                self.at = end + 1
+                ended = line == mark.text
+                lines += [] if ended else [line]
+            body = "\n".join(lines)
+            dynamic = not mark.quoted and any(each in body for each in "$`\\")
+            if dynamic:
+                inner = _Reader(body, self.found, self._depth + 1)
+                inner.scan()
+                self.whole = self.whole and inner.whole
+            command.inputs.append(Word(text=body, sure=0 if dynamic else None))
+        self._here.clear()
+
+    def scan(self) -> None:
+        """Look for substitutions in a text that is otherwise only text."""
+        self._quoted(_Building(), end="")
+
+    # --- words --------------------------------------------------------------------------------------------------------
+
+    def _word(self) -> Word:
+        word = _Building()
+        while self.at < len(self.text):
+            character = self.text[self.at]
+            if self.text.startswith(("<(", ">("), self.at):
+                self.at += 2
+                self._substitution(word, self.at - 2)
+            elif character in _ENDS_WORD:
+                break
+            elif character == "\\":
+                escaped = self.text[self.at + 1 : self.at + 2]
+                self.whole = self.whole and bool(escaped)
+                word.quoted = word.quoted or escaped != "\n"
+                word.add("" if escaped == "\n" else escaped)
+                self.at += 2
+            elif character == "'":
+                self._single(word)
+            elif character == '"':
+                self.at += 1
+                self._quoted(word, end='"')
+            elif character in "$`":
+                self._expansion(word, quoted=False)
+            else:
+                self._plain(word, character)
+        return word.word()
+
+    def _plain(self, word: _Building, character: str) -> None:
+        if character in "*?[":
+            word.doubt(names=True)
+        elif character == "{" and self.text[self.at + 1 : self.at + 2] not in _AFTER_LONE_BRACE:
+            word.doubt()  # `{rm,-r}` becomes two words
+        word.add(character)
+        self.at += 1
+
+    def _single(self, word: _Building) -> None:
+        end = self.text.find("'", self.at + 1)
+        self.whole = self.whole and end >= 0
+        end = len(self.text) if end < 0 else end
+        word.quoted = True
+        word.add(self.text[self.at + 1 : end])
+        self.at = end + 1
+
+    def _quoted(self, word: _Building, *, end: str) -> None:
+        """Read up to a closing double quote; without one, to the end of the text."""
+        word.quoted = True
+        while self.at < len(self.text):
+            character = self.text[self.at]
+            if character == end:
+                self.at += 1
+                return
+            if character == "\\" and self.text[self.at + 1 : self.at + 2] in set('$`"\\\n'):
+                escaped = self.text[self.at + 1]
+                word.add("" if escaped == "\n" else escaped)
+                self.at += 2
+            elif character in "$`":
+                self._expansion(word, quoted=True)
+            else:
+                word.add(character)
+                self.at += 1
+        self.whole = self.whole and not end
+
+    def _expansion(self, word: _Building, *, quoted: bool) -> None:
+        start, rest = self.at, self.text[self.at + 1 : self.at + 2]
+        if self.text[start] == "`":
+            self._backticks(word)
+        elif rest == "(":
+            self.at += 2
+            self._substitution(word, start)
+        elif rest == "{":
+            self.at += 2
+            self._parameter(word, start, quoted=quoted)
+        elif rest == "'" and not quoted:
+            self._ansi(word)
+        elif rest == '"' and not quoted:
+            self.at += 2
+            self._quoted(word, end='"')
+        elif rest and (rest in _SPECIAL or rest == "[" or _NAME.match(rest)):
+            named = _NAME.match(self.text, start + 1)
+            self.at = named.end() if named else start + 2
+            self.whole = self.whole and rest != "["  # a sum in the old way of writing
+            self._uncertain(word, start)
+        else:
+            word.add("$")
+            self.at += 1
+
+    def _uncertain(self, word: _Building, start: int) -> None:
+        word.doubt()
+        word.add(self.text[start : self.at])
+
+    def _substitution(self, word: _Building, start: int) -> None:
+        if self._depth >= MAX_DEPTH:
+            self.whole, self.at = False, len(self.text)
+        else:
+            self._depth += 1
+            outer, self._here = self._here, []
+            whole, self.whole = self.whole, True
+            self.read(until_paren=True)
+            closed = self.text[self.at - 1 : self.at] == ")"
+            self.whole = whole and closed and self.whole
+            self._here = outer
+            self._depth -= 1
+        self._uncertain(word, start)
+
+    def _backticks(self, word: _Building) -> None:
+        start = self.at
+        found = re.compile(r"`((?:[^`\\]|\\[\s\S])*)`").match(self.text, start)
+        inside = self.text[start + 1 :] if found is None else found[1]
+        inner = _Reader(re.sub(r"\\([`$\\])", r"\1", inside), self.found, self._depth + 1)
+        if inner.whole:
+            inner.read(until_paren=False)
+        self.whole = self.whole and inner.whole and found is not None
+        self.at = len(self.text) if found is None else found.end()
+        self._uncertain(word, start)
+
+    def _parameter(self, word: _Building, start: int, *, quoted: bool) -> None:
+        """Pass over `${...}`; what it may run is looked into."""
+        inside = _Building()
+        self._depth += 1
+        while self.at < len(self.text) and self.text[self.at] != "}":
+            character = self.text[self.at]
+            if self._depth > MAX_DEPTH:
+                self.whole, self.at = False, len(self.text)
+            elif character == "\\":
+                self.at += 2
+            elif character == "'":
+                self.whole = self.whole and not quoted  # within other quotes it is one for some signs, not for others
+                self._single(inside)
+            elif character == '"':
+                self.at += 1
+                self._quoted(inside, end='"')
+            elif character in "$`":
+                self._expansion(inside, quoted=True)
+            else:
+                self.at += 1
+        self._depth -= 1
+        self.whole = self.whole and self.at < len(self.text)
+        self.at += 1
+        self._uncertain(word, start)
+
+    def _ansi(self, word: _Building) -> None:
+        found = re.compile(r"\$'((?:[^'\\]|\\[\s\S])*)'").match(self.text, self.at)
+        word.quoted = True
+        if found is None:
+            self.whole = False
+            word.add(self.text[self.at :])
+            self.at = len(self.text)
+            return
+        word.add(_ESCAPE.sub(_unescaped, found[1]))
+        self.at = found.end()
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    said = found[1]
+    if said[0] in "xuU" and len(said) > 1:
+        number = int(said[1:], 16)
+        return chr(number) if number <= 0x10FFFF else "?"
+    if said[0] in "01234567":
+        return chr(int(said, 8) & 0xFF)
+    if said[0] == "c" and len(said) > 1:
+        return chr(ord(said[1]) & 0x1F)
+    return _LETTERS.get(said, said if said in "\\'\"?" else f"\\{said}")

@@ -1,0 +1,298 @@
+"""Programs that start others: how they are called, and which of their words are a command or a script.
+
+An option that is not in the tables may have a value or not. Behind one, each later word may be the program that is
+started, and all of them are tried: it is better to find a command that is none than to miss one.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from session_core.config.shell_words import Word
+
+MAX_STARTS: Final = 200
+"""Words of one command that are tried as the program that it starts."""
+
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
+TAKES_MORE: Final = frozenset({"xargs", "gxargs", "parallel", "find", "gfind", "fd", "fdfind"})
+"""Programs that put more arguments behind the command they start."""
+_FINDS: Final = re.compile(r"-exec|-execdir|-ok|-okdir")
+_FD_FINDS: Final = re.compile(r"-[A-Za-z]*[xX]|--exec|--exec-batch")
+_COMMAND_OPTION: Final = re.compile(r"(?:--(?:c|se)[a-z-]*|-[A-Za-z]*?c)(?:=?([\s\S]+))?")
+_WITH_COMMAND_OPTION: Final = frozenset({"su", "runuser", "script", "flock"})
+_SSH_COMMAND: Final = re.compile(r"(?:-o)?\s*(?:Proxy|Local|Remote|KnownHosts)Command[=\s]+([\s\S]+)", re.IGNORECASE)
+_SPLIT_OPTION: Final = re.compile(r"(?:-[i0v]*S|--s[a-z-]*=?)([\s\S]*)")
+
+
+@attrs.frozen
+class _Starter:
+    """How a program that starts another is called."""
+
+    valued: frozenset[str] = frozenset()
+    """Options with a value."""
+    words: int = 0
+    """Words that stand before the command."""
+    flags: frozenset[str] = frozenset()
+    """Options without a value: letters, and long ones with their dashes."""
+    idle: frozenset[str] = frozenset()
+    """With one of these options it starts nothing."""
+    assigns: bool = False
+    script: bool = False
+    """Whether a shell gets to read the words that it is given."""
+
+
+def _starter(
+    valued: str = "", words: int = 0, *, flags: str = "", idle: str = "", assigns: bool = False, script: bool = False
+) -> _Starter:
+    letters, *long = flags.split(" ")
+    return _Starter(
+        frozenset(valued.split()), words, frozenset((*letters, *long)), frozenset(idle.split()), assigns, script
+    )
+
+
+_PLAIN: Final = _starter()
+_AFTER_ONE: Final = _starter(words=1)
+_STARTERS: Final = {
+    "sudo": _starter(
+        "-u -g -h -p -C -T -r -t -D -R -U --user --group --host --prompt --chdir --role --type --close-from",
+        flags="AbEeHiKklnPSsvV --preserve-env --login --shell --non-interactive --set-home --stdin --background",
+        assigns=True,
+    ),
+    "doas": _starter("-u -C", flags="nsL"),
+    "env": _starter("-u -C -a --unset --chdir --argv0", flags="i0v --ignore-environment --debug --null", assigns=True),
+    "nice": _starter("-n --adjustment", flags="0123456789"),
+    "ionice": _starter("-c -n -p --class --classdata", flags="t --ignore"),
+    "chrt": _starter(words=1, flags="bfiorv --batch --fifo --idle --other --rr"),
+    "taskset": _starter(words=1, flags="c --cpu-list"),
+    "nohup": _PLAIN,
+    "setsid": _starter(flags="cfw --ctty --fork --wait"),
+    "stdbuf": _starter("-i -o -e --input --output --error"),
+    "unbuffer": _starter(flags="p"),
+    "timeout": _starter("-s -k --signal --kill-after", 1, flags="fpv --foreground --preserve-status --verbose"),
+    "time": _starter("-f -o --format --output", flags="apvq --append --portability --verbose --quiet"),
+    "command": _starter(flags="p", idle="-v -V"),
+    "builtin": _PLAIN,
+    ".": _PLAIN,
+    "source": _PLAIN,
+    "exec": _starter("-a", flags="cl"),
+    "eval": _starter(script=True),
+    "xargs": _starter(
+        "-I -n -P -d -a -L -s -E --max-args --max-procs --delimiter --arg-file --max-lines --max-chars "
+        "--process-slot-var",
+        flags="0rtxpo --null --no-run-if-empty --verbose --exit --interactive --open-tty",
+    ),
+    "parallel": _starter("-j -n -N -I --jobs", flags="k0 --will-cite --keep-order --null", script=True),
+    "watch": _starter("-n --interval", flags="bcdegtx --color --no-title --exec --errexit --chgexit", script=True),
+    "flock": _starter("-w -E --timeout --conflict-exit-code", 1, flags="esunoxF --nonblock --shared --exclusive"),
+    "ssh": _starter(
+        "-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -P -p -Q -R -S -W -w",
+        1,
+        flags="46AaCfGgKkMNnqsTtVvXxYy",
+        script=True,
+    ),
+    "runuser": _starter("-u -g -G -s -w --user --group --supp-group --shell", flags="flmpP --login"),
+    "chroot": _AFTER_ONE,
+    "unshare": _starter("-S -G -R -w --setuid --setgid --root --wd", flags="imnpuUCTfrc --fork --map-root-user"),
+    "nsenter": _starter("-t -S -G --target --setuid --setgid", flags="aimnpuUCTFZ --all --mount --net --pid --ipc"),
+    "strace": _starter("-e -o -p -s -u -E -a -P -I -O -S -X -b", flags="fFcCdDhiqrtTvVxyYzZ"),
+    "ltrace": _starter("-e -o -p -s -u -a -l -n -x", flags="fcCdiLrStT"),
+    "busybox": _PLAIN,
+    "toybox": _PLAIN,
+    "coproc": _PLAIN,
+    "systemd-run": _starter(
+        "-p -E -u -M -H --unit --property --setenv --slice --description --uid --gid --nice --working-directory",
+        flags="dGPqrSt --user --scope --wait --pty --pipe --quiet --collect --no-block --same-dir --shell",
+    ),
+    "bwrap": _PLAIN,
+    "fakeroot": _starter("-l -s -i -b -f --lib --faked", flags="u --unknown-is-real"),
+    "setpriv": _starter("--reuid --regid --groups --securebits --pdeathsig", flags="- --clear-groups --keep-groups"),
+    "prlimit": _starter("-p -o --pid --output"),
+    "xvfb-run": _starter("-e -f -n -p -s -w --error-file --server-num --server-args", flags="al --auto-servernum"),
+    "npx": _starter("-p -w --package --workspace", flags="yq --yes --no --quiet"),
+    "bunx": _PLAIN,
+    "pnpx": _PLAIN,
+    "uvx": _starter("-p --from --with --python"),
+    "chronic": _starter(flags="ev"),
+    "cgexec": _starter("-g"),
+    "dbus-run-session": _starter("--config-file --dbus-daemon"),
+    "entr": _starter(flags="acdnprsxz"),
+    "firejail": _PLAIN,
+    "numactl": _starter("-i -N -m -C -p --interleave --cpunodebind --membind --physcpubind"),
+    "proot": _PLAIN,
+}  # fmt: skip
+_SUBCOMMANDS: Final[Mapping[str, Mapping[tuple[str, ...], _Starter]]] = {
+    "git": {("bisect", "run"): _PLAIN, ("submodule", "foreach"): _starter(flags=" --recursive --quiet", script=True)},
+    "uv": {("run",): _starter("-p --with --python --extra --group --package --env-file", flags="qv --frozen --locked")},
+    "poetry": {("run",): _PLAIN},
+    "pipenv": {("run",): _PLAIN},
+    "pdm": {("run",): _PLAIN},
+    "rye": {("run",): _PLAIN},
+    "pipx": {("run",): _starter("--spec --python")},
+    "hatch": {("run",): _PLAIN},
+    "conda": {("run",): _starter("-n -p --name --prefix")},
+    "npm": {("exec",): _PLAIN, ("x",): _PLAIN},
+    "pnpm": {("exec",): _PLAIN, ("dlx",): _PLAIN},
+    "yarn": {("exec",): _PLAIN, ("dlx",): _PLAIN},
+    "direnv": {("exec",): _AFTER_ONE},
+    "mise": {("exec",): _PLAIN, ("x",): _PLAIN},
+    "rustup": {("run",): _AFTER_ONE},
+    "docker": {("run",): _AFTER_ONE, ("exec",): _AFTER_ONE},
+    "podman": {("run",): _AFTER_ONE, ("exec",): _AFTER_ONE},
+}
+_GNU: Final = frozenset({"gtimeout", "gnice", "gnohup", "genv", "gstdbuf", "gxargs", "gtime", "gchroot", "gfind"})
+"""The names under which they are where others have the plain ones."""
+
+
+def joined(texts: Iterator[str] | Sequence[str]) -> str:
+    """Put words together with single blanks."""
+    return " ".join(" ".join(texts).split())
+
+
+def started(name: str, words: Sequence[Word]) -> Iterator[Sequence[Word]]:
+    """The commands that a program starts, given the words behind its name."""
+    name = name[1:] if name in _GNU else name
+    if name in {"find", "fd", "fdfind"}:
+        yield from _found(words, _FINDS if name == "find" else _FD_FINDS)
+        return
+    for starter, rest in _ways(name, words):
+        if name == "env" and (split := _split(rest)) is not None:
+            yield split
+        for start in _starts(starter, rest):
+            yield rest[start:]
+
+
+def scripts_given(name: str, words: Sequence[Word]) -> Iterator[Word]:
+    """The words that a program gives to a shell, each as a script."""
+    for starter, rest in _ways(name, words):
+        if starter.script:
+            doubtful = any(each.sure is not None for each in rest)
+            for start in _starts(starter, rest):
+                yield Word(text=joined([each.text for each in rest[start:]]), sure=0 if doubtful else None)
+    if name in _WITH_COMMAND_OPTION:
+        yield from _behind_option(words)
+    elif name == "trap":
+        yield from [each for each in words if each.text != "--"][:1]
+    elif name == "ssh":
+        for each in words:
+            if found := _SSH_COMMAND.fullmatch(each.text):
+                yield Word(text=found[1], sure=None if each.sure is None else 0)
+
+
+def _ways(name: str, words: Sequence[Word]) -> Iterator[tuple[_Starter, Sequence[Word]]]:
+    if (starter := _STARTERS.get(name)) is not None:
+        yield starter, words
+    for said, starter in _SUBCOMMANDS.get(name, {}).items():
+        rest = _behind_subcommand(said, words)
+        if rest is not None:
+            yield starter, rest
+
+
+def _behind_subcommand(said: Sequence[str], words: Sequence[Word]) -> Sequence[Word] | None:
+    at = 0
+    for each in said:
+        options = at < len(words) and words[at].text.startswith("-")
+        while options and at < len(words) and words[at].text != each:
+            at += 1  # options, and values that they may have
+        if at >= len(words) or words[at].text != each:
+            return None
+        at += 1
+    return words[at:]
+
+
+def _starts(starter: _Starter, words: Sequence[Word]) -> Sequence[int]:
+    """Where the program that is started may stand."""
+    at = 0
+    while at < len(words):
+        text = words[at].text
+        if text in starter.idle:
+            return ()
+        if text == "--":
+            at += 1
+            break
+        if not text.startswith("-"):
+            break
+        taken = _taken(starter, text)
+        if taken is None:
+            return _any_of(words, at + 1)
+        at += taken
+    while starter.assigns and at < len(words) and ASSIGNMENT.match(words[at].text):
+        at += 1
+    at += starter.words
+    if at < len(words) and words[at].text == "--":
+        at += 1
+    if at < len(words) and words[at].text.startswith("-"):
+        return _any_of(words, at + 1)
+    return (at,) if at < len(words) else ()
+
+
+def _any_of(words: Sequence[Word], first: int) -> Sequence[int]:
+    possible: list[int] = []
+    for at in range(first, len(words)):
+        if not words[at].text.startswith("-") and not ASSIGNMENT.match(words[at].text):
+            possible.append(at)
+            if len(possible) > MAX_STARTS:
+                break
+    return possible
+
+
+def _taken(starter: _Starter, option: str) -> int | None:
+    """How many words an option is, with its value; None when that is not certain."""
+    if option in starter.valued:
+        return 2
+    if option in starter.flags:
+        return 1
+    if option.startswith("--"):
+        return 1 if "=" in option else None
+    for place, letter in enumerate(option[1:], 2):
+        if f"-{letter}" in starter.valued:
+            return 2 if place == len(option) else 1
+        if letter not in starter.flags:
+            return None
+    return 1
+
+
+def _found(words: Sequence[Word], option: re.Pattern[str]) -> Iterator[Sequence[Word]]:
+    for place, each in enumerate(words):
+        name, _, attached = each.text.partition("=")
+        if option.fullmatch(name):
+            first = [Word(text=attached, sure=None if each.sure is None else 0)] if attached else []
+            yield [*first, *(word for word in words[place + 1 :] if word.text not in {";", "+"})]
+
+
+def _behind_option(words: Sequence[Word]) -> Iterator[Word]:
+    """The values of `-c` in its ways of being written, and texts that look like a script."""
+    for place, each in enumerate(words):
+        found = _COMMAND_OPTION.fullmatch(each.text)
+        if found is not None and found[1]:
+            yield Word(text=found[1], sure=None if each.sure is None else 0)
+        if found is not None and place + 1 < len(words):
+            yield words[place + 1]
+        elif each.quoted and re.search(r"\s", each.text):
+            yield each
+
+
+def _split(words: Sequence[Word]) -> Sequence[Word] | None:
+    """What `env -S` makes of its text: words for itself."""
+    for place, each in enumerate(words):
+        found = _SPLIT_OPTION.fullmatch(each.text)
+        if found is None:
+            if not each.text.startswith("-") and not (place and words[place - 1].text in _STARTERS["env"].valued):
+                return None
+            continue
+        rest = list(words[place + 1 :])
+        text = found[1] or (rest.pop(0).text if rest else "")
+        doubtful = "$" in text or any(word.sure is not None for word in words[place : place + 2])
+        pieces = (Word(text=piece, sure=0 if doubtful else None) for piece in _pieces(text))
+        return [Word(text="env"), *pieces, *rest]
+    return None
+
+
+def _pieces(text: str) -> list[str]:
+    blank = re.sub(r"\\[_tnrfv]", " ", text)
+    try:
+        return shlex.split(blank)
+    except ValueError:
+        return blank.split()

@@ -1,0 +1,73 @@
+"""Names of tools in a configuration that nothing answers to: slips that would otherwise go unnoticed.
+
+A rule about a tool that is not there forbids nothing. Tools of MCP servers and extensions come and go, so names that
+look like theirs, such as `mcp__server__tool` and `extension.tool`, are left alone.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from session_core.config.globs import gaps_of
+from session_core.config.kinds import shown
+from session_core.config.problems import ConfigProblem
+from session_core.config.settings import RULES
+from session_core.config.values import Config, Source
+from session_core.providers.catalogue import nearest
+
+_OF_SERVERS: Final = "mcp__"
+_OF_EXTENSIONS: Final = "."
+"""Stands between an extension and its tool; no tool of ours has one."""
+_WITHOUT_CLASS: Final = ("mcp_list_resources", "mcp_read_resource")
+"""Tools for the resources of all MCP servers; their module is not worth loading for two names."""
+
+
+def built_in_tool_names() -> tuple[str, ...]:
+    """Return the names of all tools that come with this program, whether they are on offer now or not."""
+    from session_core.tools.files import coding_file_tools, file_tools
+    from session_core.tools.job_tools import ListJobs, ReadJob, StopJob
+    from session_core.tools.plan import Plan
+    from session_core.tools.shell import Shell
+    from session_core.tools.skills import SkillTool
+    from session_core.tools.task import Task
+    from session_core.tools.web_fetch import WebFetch
+
+    made = tuple(tool.spec.name for tool in (*coding_file_tools(), *file_tools()))
+    classes = (Shell, ReadJob, StopJob, ListJobs, WebFetch, Plan, Task, SkillTool)
+    return (*made, *(each.spec.name for each in classes), *_WITHOUT_CLASS)
+
+
+def unknown_tool_names(config: Config, known: Iterable[str] | None = None) -> tuple[ConfigProblem, ...]:
+    """Return a warning for each name of a tool, in rules and in `tools.disabled`, that no tool has.
+
+    Args:
+        config: The configuration.
+        known: The tools there are; left out, those that come with this program.
+    """
+    names = tuple(built_in_tool_names() if known is None else known)
+    disabled = config.source("tools.disabled")
+    given: list[tuple[str, str, Source]] = [("tools.disabled", name, disabled) for name in config.disabled_tools]
+    for number, rule in enumerate(config.permissions, start=1):
+        if rule.tool is not None:
+            key = f"{RULES}[{number}]"
+            given.append((f"{key}.tool", rule.tool, config.source(key)))
+    return tuple(
+        ConfigProblem(place=str(source.place), line=source.line, key=key, what=_about(name, names))
+        for key, name, source in given
+        if not _is_known(name, names)
+    )
+
+
+def is_disabled(config: Config, tool: str) -> bool:
+    """Tell whether a tool is switched off, by its name or by a pattern such as `mcp__github__*`."""
+    return any(gaps_of(pattern, tool) is not None for pattern in config.disabled_tools)
+
+
+def _is_known(name: str, known: tuple[str, ...]) -> bool:
+    comes_and_goes = name.startswith(_OF_SERVERS) or _OF_EXTENSIONS in name
+    return comes_and_goes or any(gaps_of(name, each) is not None for each in known)
+
+
+def _about(name: str, known: tuple[str, ...]) -> str:
+    probably = nearest(name, known)
+    meant = f"; did you mean {probably}?" if probably is not None else ""
+    return f"there is no tool called {shown(name)}, so this has no effect{meant}"

@@ -1,0 +1,58 @@
+"""Names of tools that every interface takes, and the way back.
+
+Interfaces take letters, digits, `_` and `-`, and not too many of them; our tools may be called `extension.tool`. Within
+one request every tool has a name of its own, and it is the same in every request as long as no other tool wants it:
+what a provider has cached of a conversation stays good.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+MAX_TOOL_NAME_CHARS: Final = 64
+"""The shortest of the longest tool names that interfaces take."""
+
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_DIGEST_CHARS: Final = 8
+
+
+def fit_tool_name(name: str) -> str:
+    """Return a tool's name in letters that every interface takes: models make names up, and they come back here."""
+    return _NOT_IN_NAMES.sub("_", name)[:MAX_TOOL_NAME_CHARS] or "unnamed"
+
+
+class ToolNames:
+    """What one request calls the tools on offer, and those that its conversation speaks of.
+
+    Names that fit stay as they are, whatever others would like to be called. What has to be changed, and would then be
+    called as another tool is, or has lost its end, gets a digest of its real name.
+    """
+
+    def __init__(self, offered: Iterable[str]) -> None:
+        self._theirs: dict[str, str] = {}
+        self._ours: dict[str, str] = {}
+        for name in sorted(dict.fromkeys(offered), key=lambda name: fit_tool_name(name) != name):
+            self.fit(name)
+        self.ours: Mapping[str, str] = MappingProxyType(dict(self._ours))
+        """Our names of the tools on offer by those that the interface is told."""
+
+    def fit(self, name: str) -> str:
+        """Return what the interface is told, for a tool on offer or one that was called before."""
+        if (known := self._theirs.get(name)) is not None:
+            return known
+        fitting = fit_tool_name(name)
+        if fitting in self._ours or len(name) > MAX_TOOL_NAME_CHARS:
+            fitting = self._marked(name, fitting)
+        self._theirs[name], self._ours[fitting] = fitting, name
+        return fitting
+
+    def _marked(self, name: str, fitting: str) -> str:
+        digest = hashlib.sha256(name.encode("utf-8", errors="surrogatepass")).hexdigest()
+        # Somebody may have called a tool just so; then a longer part of the digest tells them apart.
+        for chars in range(_DIGEST_CHARS, MAX_TOOL_NAME_CHARS):
+            marked = f"{fitting[: MAX_TOOL_NAME_CHARS - 1 - chars]}_{digest[:chars]}"
+            if marked not in self._ours:
+                return marked
+        return digest

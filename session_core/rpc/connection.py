@@ -1,0 +1,375 @@
+"""A connection on trio: one task reads, one writes, and each request of the other side has a task of its own.
+
+Rules:
+1. The reader never waits for anything but bytes. Notifications are handled in order, before the replies behind them.
+   However much comes in at once, all others have their turn after each small portion of it.
+2. A reply wakes its caller directly: one `reschedule`, no other objects.
+3. While several requests are under way, everything they queue within a scheduler tick goes out in one write. A lone one
+   is written at once, without the writer.
+4. Requests and notifications wait while the other side does not read. Replies, cancellations and events never do.
+5. The end comes once, with a reason; then every request that is pending, and every one made later, fails with
+   `RpcClosed`, handlers are cancelled, and the block of `open_connection` goes on until it is left. When nothing can be
+   written any more, what the other side had said before still counts.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NoReturn
+
+import attrs
+import outcome
+import trio
+
+from session_core import limits
+from session_core.rpc.deadlines import Deadlines
+from session_core.rpc.ends import FAILURES, Sink, Source, sink_from, source_from, without_blocking
+from session_core.rpc.failures import Closed, ClosedKind, RpcClosed, RpcFailed, RpcTimedOut
+from session_core.rpc.messages import Failure, Notification, Request, Success, encode_notification
+from session_core.rpc.outbox import Outbox, OutboxOverflow, OutboxStatistics
+from session_core.rpc.peer import (
+    CANCEL,
+    Incoming,
+    Refused,
+    RpcPeer,
+    RpcStatistics,
+    Settled,
+    UnusableHandler,
+    pass_over,
+    refusal,
+)
+from session_core.rpc.reading import Reading
+from session_core.rpc.serving import RequestHandler, Serving, no_methods
+
+log = logging.getLogger(__name__)
+
+NotificationHandler = Callable[[Notification], object]
+"""Takes a notification; called by the reader, in order, so it must not wait."""
+
+
+def ignore(_: Notification) -> None:
+    """Pass a notification over."""
+
+
+@attrs.define(eq=False)
+class _Waiter:
+    """A caller on its way to sleep, asleep, or woken."""
+
+    connection: "RpcConnection"
+    task: trio.lowlevel.Task
+    id: int = 0
+    asleep: bool = False
+    result: outcome.Outcome[Any] | None = None
+
+    def resolve(self, result: outcome.Outcome[Any]) -> None:
+        if self.asleep:
+            self.asleep = False
+            trio.lowlevel.reschedule(self.task, result)
+        else:
+            self.result = result
+
+    def abort(self, _: object) -> trio.lowlevel.Abort:
+        self.asleep = False
+        self.connection._give_up(self.id)  # noqa: SLF001 - its own part
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def time_out(self, method: str, seconds: float) -> None:
+        self.connection._give_up(self.id)  # noqa: SLF001 - its own part
+        self.resolve(outcome.Error(RpcTimedOut(method, seconds)))
+
+
+def _outcome_of(reply: Success | Failure) -> outcome.Outcome[Any]:
+    if isinstance(reply, Success):
+        return outcome.Value(reply.result)
+    return outcome.Error(RpcFailed(reply.code, reply.message, reply.data))
+
+
+class RpcConnection:
+    """One end of a connection; made by `open_connection`."""
+
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        handle_request: RequestHandler,
+        handle_notification: NotificationHandler,
+        *,
+        handle_unusable: UnusableHandler,
+        name: str,
+        max_line: int,
+    ) -> None:
+        self.name = name
+        self._sink = sink
+        self._handle_notification = handle_notification
+        self._handle_unusable = handle_unusable
+        self._peer: RpcPeer[_Waiter] = RpcPeer(max_line=max_line, handle_unusable=self._hear_unusable)
+        self._reading = Reading(source, self._peer, self._take)
+        self._outbox = Outbox()
+        self._deadlines = Deadlines()
+        self._serving = Serving(handle_request, self._send, name)
+        self._closed: Closed | None = None
+        self._ended = trio.Event()
+        self._writable = True
+        self._nursery: trio.Nursery | None = None
+        self._writer: trio.lowlevel.Task | None = None  # while it sleeps
+        self._waiting_for_room = trio.lowlevel.ParkingLot()
+        self._waiting_for_flush = trio.lowlevel.ParkingLot()
+
+    @property
+    def closed(self) -> Closed | None:
+        """Why the connection has ended; nothing while it has not."""
+        return self._closed
+
+    async def wait_closed(self) -> Closed:
+        """Wait for the end and say why it came."""
+        await self._ended.wait()
+        assert self._closed is not None
+        return self._closed
+
+    def statistics(self) -> tuple[RpcStatistics, OutboxStatistics]:
+        """Return the counts of this moment: what came in, and what waits to go out."""
+        return self._peer.statistics(), self._outbox.statistics()
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - it is part of the protocol: the other side is told
+    ) -> Any:
+        """Ask, and wait for the result. Everything is plain JSON.
+
+        Raises:
+            RpcFailed: The other side answered with an error.
+            RpcTimedOut: It did not answer within so many seconds.
+            RpcClosed: The connection has ended.
+            InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
+
+        Cancellation: the other side is told that nobody waits any more, and its late reply is dropped.
+        """
+        if timeout is None or (timeout > 0 and not self._outbox.crowded):
+            return await self._request(method, params, timeout)
+        with trio.move_on_after(timeout):
+            return await self._request(method, params, None)
+        raise RpcTimedOut(method, timeout)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Tell the other side something; waits while it does not read.
+
+        Raises:
+            RpcClosed: The connection has ended.
+            InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
+
+        Cancellation: nothing was sent.
+        """
+        await trio.lowlevel.checkpoint()
+        await self._wait_for_room()
+        self._send(encode_notification(method, params))
+
+    def push_event(self, event: str, payload: Mapping[str, Any] | None = None, *, context: Any = None) -> int:
+        """Put an event into the lane of those that may be shed; never waits. Returns its `seq`.
+
+        Raises:
+            InvalidInput: The payload has no form in JSON, or is too large; nothing was pushed.
+        """
+        seq = self._outbox.push_event(event, payload, context)
+        self._wake_writer()
+        return seq
+
+    def note_lost(self, count: int) -> None:
+        """Have the other side told, before the next event, that so many were lost on their way here."""
+        self._outbox.note_lost(count)
+
+    async def flush(self) -> None:
+        """Wait until nothing waits to be written any more, or the connection has ended."""
+        await trio.lowlevel.checkpoint()
+        while not self._outbox.empty and self._closed is None:
+            await self._waiting_for_flush.park()
+
+    async def _request(self, method: str, params: Mapping[str, Any] | None, seconds: float | None) -> Any:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._wait_for_room()
+        waiter = _Waiter(self, trio.lowlevel.current_task())
+        waiter.id, frame = self._peer.request(method, params, waiter)
+        self._send(frame)
+        if waiter.result is not None:  # sending has failed, and ended the connection
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return waiter.result.unwrap()
+        waiter.asleep = True
+        if seconds is not None:
+            self._deadlines.add(waiter.id, waiter, method, seconds, pending=self._peer.pending)
+        return await trio.lowlevel.wait_task_rescheduled(waiter.abort)
+
+    async def _wait_for_room(self) -> None:
+        while self._outbox.crowded and self._closed is None:
+            await self._waiting_for_room.park()
+        if self._closed is not None:
+            await trio.lowlevel.checkpoint()
+            raise RpcClosed(self._closed)
+
+    def _give_up(self, id: int) -> None:
+        if frame := self._peer.give_up(id):
+            self._send(frame)
+
+    def _send(self, frame: bytes) -> None:
+        """Send a control frame, now or soon; if that is impossible the connection ends, and nothing is raised."""
+        if self._closed is not None or not self._writable:
+            return
+        alone = self._peer.pending + self._serving.running <= 1
+        if alone and self._sink.direct and self._outbox.clear:
+            try:
+                written = self._sink.write_now(frame)
+            except OSError as error:
+                self._write_failed(error)
+                return
+            if written == len(frame):
+                return
+            self._outbox.add_rest(memoryview(frame)[written:])
+        else:
+            try:
+                self._outbox.add(frame)
+            except OutboxOverflow:
+                self._close("not_reading")
+                return
+        self._wake_writer()
+
+    def _wake_writer(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            trio.lowlevel.reschedule(writer)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Read, write and handle until the end."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._write)
+            nursery.start_soon(self._deadlines.run)
+            task_status.started()
+            self._close(*await self._reading.run())
+
+    def _take(self, items: list[Incoming[_Waiter]]) -> None:
+        assert self._nursery is not None
+        for item in items:
+            match item:
+                case Settled():
+                    item.waiter.resolve(_outcome_of(item.reply))
+                case Request():
+                    self._serving.start(item, self._nursery)
+                case Notification(method=method, params=params) if method == CANCEL:
+                    self._serving.cancel(params.get("id"))
+                case Notification():
+                    self._note(item)
+                case Refused():
+                    self._send(refusal(item))
+
+    def _note(self, notification: Notification) -> None:
+        try:
+            self._handle_notification(notification)
+        except Exception:
+            log.exception("%s: handling the notification %s failed", self.name, notification.method[:100])
+
+    def _hear_unusable(self, line: bytes, reason: str) -> None:
+        try:
+            self._handle_unusable(line, reason)
+        except Exception:
+            log.exception("%s: handling a line that cannot be used failed", self.name)
+
+    async def _write(self) -> NoReturn:
+        while True:
+            while self._outbox.empty:
+                self._waiting_for_flush.unpark_all()
+                self._writer = trio.lowlevel.current_task()
+                await trio.lowlevel.wait_task_rescheduled(self._abort_writer)
+            try:
+                await self._sink.write_round(self._outbox)
+            except FAILURES as error:
+                self._write_failed(error)
+                await trio.sleep_forever()  # until the end, which has just come
+            if self._waiting_for_room and not self._outbox.crowded:
+                self._waiting_for_room.unpark_all()
+
+    def _abort_writer(self, _: object) -> trio.lowlevel.Abort:
+        self._writer = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def _write_failed(self, error: BaseException) -> None:
+        """Have the reader end the connection; replies that have come already count first."""
+        self._writable = False
+        self._reading.end_with(error)
+
+    def _close(self, kind: ClosedKind, error: BaseException | None = None) -> None:
+        if self._closed is not None:
+            return
+        detail = (error.strerror if isinstance(error, OSError) else None) or str(error or "")
+        closed = self._closed = Closed(kind=kind, detail=detail)
+        for waiter in self._peer.close():
+            waiter.resolve(outcome.Error(RpcClosed(closed)))
+        self._waiting_for_room.unpark_all()
+        self._waiting_for_flush.unpark_all()
+        self._ended.set()
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel(reason=f"the connection has ended: {kind}")
+
+    async def leave(self) -> None:
+        """Hand out what still waits, for a moment, as the block was left in peace."""
+        with trio.move_on_after(limits.RPC_FLUSH_MS / 1000):
+            await self.flush()
+
+    def shut(self) -> None:
+        """End the connection, as its block is left."""
+        self._close("left")
+
+
+@asynccontextmanager
+async def open_connection(
+    source: int | trio.abc.ReceiveStream,
+    sink: int | trio.abc.SendStream,
+    *,
+    handle_request: RequestHandler = no_methods,
+    handle_notification: NotificationHandler = ignore,
+    handle_unusable: UnusableHandler = pass_over,
+    name: str = "peer",
+    max_line: int = limits.MAX_RPC_LINE,
+) -> AsyncGenerator[RpcConnection]:
+    """Talk to another program for the length of the block.
+
+    Args:
+        source: Where its messages come from: a descriptor or a stream. It is not closed here.
+        sink: Where ours go; the same stream twice for a socket.
+        handle_request: Answers its requests, each in a task of its own.
+        handle_notification: Takes its notifications, one after the other; must not wait.
+        handle_unusable: Takes each line that is no message, or its beginning, and the reason; must not wait.
+        name: What the log calls it.
+        max_line: The longest message in bytes that is read.
+
+    Cancellation: ends the connection at once. Leaving the block in peace waits `limits.RPC_FLUSH_MS` at most for what
+    still has to be written.
+    """
+    connection = RpcConnection(
+        source_from(source),
+        sink_from(sink),
+        handle_request,
+        handle_notification,
+        handle_unusable=handle_unusable,
+        name=name,
+        max_line=max_line,
+    )
+    body_error: BaseException | None = None
+    with without_blocking(source, sink):
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(connection.run)
+                try:
+                    yield connection
+                    await connection.leave()
+                except BaseException as error:
+                    body_error = error
+                    raise
+                finally:
+                    connection.shut()
+        except BaseExceptionGroup as group:
+            if body_error is None or group.exceptions != (body_error,):
+                raise
+    if body_error is not None:
+        # The block's own error reaches its author as it was raised, not wrapped by our background tasks.
+        raise body_error

@@ -1,0 +1,154 @@
+"""Reading and writing bytes, over file descriptors or over any stream of trio.
+
+Descriptors are read and written without waiting where possible, which saves a task switch per message: pipes and
+sockets, given as numbers or as trio's own streams over them. They are left open; numbers get back the mode they had.
+Other streams are used through their own methods, with one write at a time.
+"""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import trio
+
+from session_core.rpc.outbox import Outbox
+
+_CHUNK: Final = 65_536
+FAILURES: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+"""What reading and writing raise when the other side, or the descriptor, has gone."""
+
+Descriptor = int | trio.lowlevel.FdStream | trio.SocketStream
+
+
+class DescriptorSource:
+    """Reads from a descriptor."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self._descriptor = descriptor
+        self._more = False  # whether the last read was a full one, so that there may be more already
+
+    def read_now(self) -> bytes | None:
+        """Return what is there: empty at the end, nothing if there is nothing yet."""
+        try:
+            return os.read(number_of(self._descriptor), _CHUNK)
+        except BlockingIOError:
+            return None
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes; empty at the end.
+
+        Cancellation: nothing was read.
+        """
+        data = None
+        if self._more:
+            await trio.lowlevel.checkpoint()  # a peer that never stops writing must not starve the others
+            data = self.read_now()
+        while data is None:
+            await trio.lowlevel.wait_readable(number_of(self._descriptor))
+            data = self.read_now()
+        self._more = len(data) == _CHUNK
+        return data
+
+
+class StreamSource:
+    """Reads from a stream of trio."""
+
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
+        self._stream = stream
+
+    def read_now(self) -> bytes | None:
+        """Return nothing: a stream cannot be read without waiting."""
+        return None
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes; empty at the end."""
+        return bytes(await self._stream.receive_some(_CHUNK))
+
+
+class DescriptorSink:
+    """Writes to a descriptor."""
+
+    direct: Final = True
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self._descriptor = descriptor
+
+    def write_now(self, data: bytes | memoryview) -> int:
+        """Write what fits; returns how many bytes that was."""
+        try:
+            return os.write(number_of(self._descriptor), data)
+        except BlockingIOError:
+            return 0
+
+    async def write_round(self, outbox: Outbox) -> None:
+        """Write what fits of the next round; wait if not all of it did."""
+        data = outbox.next_round(many_events=True)
+        written = self.write_now(data)
+        outbox.sent(written)  # before anything else happens, so that what is still whole can be overtaken
+        if written < len(data):
+            await trio.lowlevel.wait_writable(number_of(self._descriptor))
+        else:
+            await trio.lowlevel.checkpoint()
+
+
+class StreamSink:
+    """Writes to a stream of trio."""
+
+    direct: Final = False
+
+    def __init__(self, stream: trio.abc.SendStream) -> None:
+        self._stream = stream
+
+    def write_now(self, data: bytes | memoryview) -> int:
+        """Write nothing: a stream cannot be written without waiting."""
+        return 0
+
+    async def write_round(self, outbox: Outbox) -> None:
+        """Write the next round."""
+        data = outbox.next_round(many_events=False)
+        await self._stream.send_all(data)
+        outbox.sent(len(data))
+
+
+Source = DescriptorSource | StreamSource
+Sink = DescriptorSink | StreamSink
+
+
+def source_from(end: int | trio.abc.ReceiveStream) -> Source:
+    """Choose how to read from this."""
+    if isinstance(end, int | trio.lowlevel.FdStream | trio.SocketStream):
+        return DescriptorSource(end)
+    return StreamSource(end)
+
+
+def sink_from(end: int | trio.abc.SendStream) -> Sink:
+    """Choose how to write to this."""
+    if isinstance(end, int | trio.lowlevel.FdStream | trio.SocketStream):
+        return DescriptorSink(end)
+    return StreamSink(end)
+
+
+def number_of(descriptor: Descriptor) -> int:
+    """Return the number of a descriptor; asked for each time, as a closed one's may soon belong to something else."""
+    if isinstance(descriptor, int):
+        return descriptor
+    if isinstance(descriptor, trio.SocketStream):
+        return descriptor.socket.fileno()
+    return descriptor.fileno()
+
+
+@contextmanager
+def without_blocking(*ends: object) -> Generator[None]:
+    """Let reads and writes of descriptors given by number return at once, for the length of the block."""
+    changed: list[int] = []
+    try:
+        for end in ends:
+            if isinstance(end, int) and os.get_blocking(end):
+                os.set_blocking(end, False)
+                changed.append(end)
+        yield
+    finally:
+        for number in changed:
+            with suppress(OSError):
+                os.set_blocking(number, True)

@@ -1,0 +1,75 @@
+"""What can still be learned from the beginning of a line that cannot be read as a whole.
+
+Whoever waits for the reply on that line, or for an answer to the request on it, should be told rather than wait for
+ever. Ids stand in front of the large parts of a message in nearly all implementations.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import attrs
+import msgspec
+
+Kind = Literal["request", "reply", "unknown"]
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+|"', re.DOTALL)
+_KINDS: dict[bytes, Kind] = {
+    b'"method"': "request",
+    b'"params"': "request",
+    b'"result"': "reply",
+    b'"error"': "reply",
+}
+_ID = b'"id"'
+_STEPS = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}  # into the depth, and out of it
+
+
+@attrs.frozen(kw_only=True)
+class Glimpse:
+    """What the beginning of a line shows.
+
+    Attributes:
+        id: The id of the message, as any JSON scalar; nothing if it was not seen.
+        kind: Whether it is a request or a reply.
+    """
+
+    id: Any = None
+    kind: Kind = "unknown"
+
+
+def glimpse(head: bytes) -> Glimpse:
+    """Look for the id and the kind among the outermost keys of an object; its end, or more, may be missing.
+
+    Without an id the kind is of no use, and is not looked for.
+    """
+    if _ID not in head:
+        return Glimpse()
+    found: Any = None
+    kind: Kind = "unknown"
+    for key, value in _outer_pairs(head):
+        if key == _ID and found is None:
+            found = _scalar(value)
+        elif kind == "unknown":
+            kind = _KINDS.get(key, "unknown")
+    return Glimpse(id=found, kind=kind)
+
+
+def _outer_pairs(head: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys of the outermost object, each with the first token of its value if that is known to be whole."""
+    tokens: list[bytes] = _TOKEN.findall(head)
+    if not tokens or tokens[0] != b"{":
+        return
+    depth = 0
+    for place, token in enumerate(tokens):
+        if step := _STEPS.get(token):
+            depth += step
+        elif depth == 1 and token == b":":
+            value, after = (*tokens[place + 1 : place + 3], b"", b"")[:2]
+            yield tokens[place - 1], value if after in (b",", b"}") else b""
+
+
+def _scalar(token: bytes) -> Any:
+    try:
+        return msgspec.json.decode(token)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

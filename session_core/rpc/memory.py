@@ -1,0 +1,40 @@
+"""Two connected ends in memory, for tests: nothing is waited for outside of trio, so an autojump clock fits."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from session_core.rpc.connection import NotificationHandler, RpcConnection, ignore, open_connection
+from session_core.rpc.serving import RequestHandler, no_methods
+
+
+@asynccontextmanager
+async def memory_connection_pair(
+    left_requests: RequestHandler = no_methods,
+    right_requests: RequestHandler = no_methods,
+    *,
+    left_notifications: NotificationHandler = ignore,
+    right_notifications: NotificationHandler = ignore,
+) -> AsyncGenerator[tuple[RpcConnection, RpcConnection]]:
+    """Connect two ends; each pair of handlers belongs to the end it is named after."""
+    from trio.testing import memory_stream_pair
+
+    left_stream, right_stream = memory_stream_pair()
+    async with (
+        left_stream,
+        right_stream,
+        open_connection(
+            left_stream,
+            left_stream,
+            handle_request=left_requests,
+            handle_notification=left_notifications,
+            name="left",
+        ) as left,
+        open_connection(
+            right_stream,
+            right_stream,
+            handle_request=right_requests,
+            handle_notification=right_notifications,
+            name="right",
+        ) as right,
+    ):
+        yield left, right

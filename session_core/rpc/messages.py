@@ -1,0 +1,170 @@
+"""From one line to one message and back.
+
+Reading never raises. It goes by which keys there are, as all peers do; unknown ones and `jsonrpc` are passed over. What
+cannot be used comes back as `Unusable`, with the id if it has one, so that whoever waits for it can be told.
+Writing is strict: `params` is always an object, and `result` is always there, even when it is null.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from session_core import limits
+from session_core.errors import InvalidInput, ProtocolError
+from session_core.rpc.heads import Kind, glimpse
+from session_core.rpc.plain import read_json, write_json
+
+RpcId = int | str
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """The other side asks."""
+
+    id: RpcId
+    method: str
+    params: dict[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class Notification:
+    """The other side tells; nobody answers."""
+
+    method: str
+    params: dict[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class Success:
+    """A reply: the result may be anything, also null."""
+
+    id: RpcId
+    result: Any
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """A reply: an error. Its id is null when the other side could not read what it answers."""
+
+    id: RpcId | None
+    code: int
+    message: str
+    data: Any = None
+
+
+@attrs.frozen(kw_only=True)
+class Unusable:
+    """A line that is no message.
+
+    Attributes:
+        reason: What is wrong with it.
+        blank: It holds nothing at all, which is no fault.
+        id: The id of the message it was meant to be, if it shows one.
+        kind: What it was meant to be.
+    """
+
+    reason: str
+    blank: bool = False
+    id: RpcId | None = None
+    kind: Kind = "unknown"
+
+
+Message = Request | Notification | Success | Failure | Unusable
+
+_BLANK = Unusable(reason="a blank line", blank=True)
+_NO_OBJECT = Unusable(reason="not a JSON object")
+
+
+def parse(line: bytes) -> Message:
+    """Read one line; never raises."""
+    # Programs print a lot that is no message; what is no object at first sight is not worth the parser's time.
+    if line[:1] != b"{" and not line.lstrip().startswith(b"{"):
+        return _NO_OBJECT if line.strip() else _BLANK
+    if line[-1:] != b"}" and not line.rstrip().endswith(b"}"):
+        return _broken(line, "the JSON object has no end")
+    try:
+        plain = read_json(line)
+    except ProtocolError as error:
+        return _broken(line, str(error))
+    if type(plain) is not dict:
+        return _NO_OBJECT
+    if "method" in plain:
+        return _asked(plain)
+    if "result" in plain or "error" in plain:
+        return _answered(plain)
+    return Unusable(reason="neither method, result nor error is there", id=as_id(plain.get("id")))
+
+
+def _broken(line: bytes, reason: str) -> Unusable:
+    seen = glimpse(line[: limits.RPC_HEAD_BYTES])
+    return Unusable(reason=reason, id=as_id(seen.id), kind=seen.kind)
+
+
+def as_id(plain: object) -> RpcId | None:
+    """Return an id that can be used as one, or nothing; a bool is no number here."""
+    if type(plain) is int or (type(plain) is str and len(plain) <= limits.MAX_RPC_ID_CHARS):
+        return plain
+    return None
+
+
+def _asked(plain: dict[str, Any]) -> Message:
+    method, params = plain["method"], plain.get("params")
+    if params is None:  # some write an absent object as null
+        params = {}
+    number = as_id(plain.get("id"))
+    if number is None and "id" in plain:
+        return Unusable(reason="the id must be a whole number or a short text", kind="request")
+    if type(method) is not str:
+        return Unusable(reason="the method must be text", id=number, kind="request")
+    if type(params) is not dict:
+        return Unusable(reason="params must be an object", id=number, kind="request")
+    if number is None:
+        return Notification(method=method, params=params)
+    return Request(id=number, method=method, params=params)
+
+
+def _answered(plain: dict[str, Any]) -> Message:
+    number = as_id(plain.get("id"))
+    error = plain.get("error")
+    if error is None and "result" in plain:
+        if number is None:
+            return Unusable(reason="a reply needs an id", kind="reply")
+        return Success(id=number, result=plain["result"])
+    if plain.get("result") is not None:
+        return Unusable(reason="a reply holds a result or an error, not both", id=number, kind="reply")
+    if number is None and plain.get("id", 0) is not None:
+        return Unusable(reason="the id must be a whole number or a short text", kind="reply")
+    if type(error) is not dict or type(error.get("code")) is not int or type(error.get("message")) is not str:
+        return Unusable(reason="an error needs a code, which is a number, and a message", id=number, kind="reply")
+    return Failure(id=number, code=error["code"], message=error["message"], data=error.get("data"))
+
+
+def encode_request(id: RpcId, method: str, params: Mapping[str, Any] | None) -> bytes:
+    """Write a request; raises `InvalidInput` for what has no form in JSON."""
+    return _line({"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params or {})})
+
+
+def encode_notification(method: str, params: Mapping[str, Any] | None) -> bytes:
+    """Write a notification; raises `InvalidInput` for what has no form in JSON."""
+    return _line({"jsonrpc": "2.0", "method": method, "params": dict(params or {})})
+
+
+def encode_success(id: RpcId, result: Any) -> bytes:
+    """Write a reply; raises `InvalidInput` for a result that has no form in JSON."""
+    return _line({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def encode_failure(id: RpcId | None, code: int, message: str, data: Any = None) -> bytes:
+    """Write an error; raises `InvalidInput` for data that have no form in JSON."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return _line({"jsonrpc": "2.0", "id": id, "error": error})
+
+
+def _line(plain: dict[str, Any]) -> bytes:
+    line = write_json(plain)
+    if len(line) > limits.MAX_RPC_LINE:
+        raise InvalidInput(f"the message has more than {limits.MAX_RPC_LINE:,} bytes")
+    return line + b"\n"

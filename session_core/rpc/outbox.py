@@ -1,0 +1,207 @@
+"""What waits to be written, in two lanes, without any I/O.
+
+Rules:
+1. Control (requests, replies, cancellations, notifications) keeps its order and loses nothing. When it is `crowded`,
+   those who can wait should; what cannot wait is taken up to a bound, and beyond it `OutboxOverflow` is raised: the
+   other side does not read.
+2. Events are a ring: the oldest are shed. Each has a `seq`, counted from 0 with every push; before the survivors goes a
+   marker with the number of those that were shed, and no `seq` of its own. Written + told as lost = pushed.
+3. Control goes first. One event rides along with each round of control, so that neither lane starves the other.
+4. What has not gone out entirely waits again in its lane: an event that is still whole can still be shed or overtaken.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import attrs
+
+from session_core import limits
+from session_core.rpc.messages import encode_notification
+
+EVENT = "event"
+EVENTS_LOST = "events_lost"
+_ROUND_BYTES = 65_536  # about what a pipe holds
+
+
+class OutboxOverflow(Exception):
+    """So much control waits that the other side cannot be reading."""
+
+
+class _Frame(NamedTuple):
+    lane: Literal["control", "event", "marker"]
+    data: bytes
+    lost: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class OutboxStatistics:
+    """Counts for people and tests.
+
+    Attributes:
+        control: Frames of the control lane that wait.
+        control_bytes: Their size.
+        events: Events that wait.
+        pushed: Events ever pushed.
+        shed: Events ever shed.
+    """
+
+    control: int
+    control_bytes: int
+    events: int
+    pushed: int
+    shed: int
+
+
+class Outbox:
+    """Two lanes of frames, and the round of them that is being written.
+
+    Write what `next_round` returns and then say with `sent` how much of it has gone out.
+    """
+
+    def __init__(self) -> None:
+        self._control: deque[bytes] = deque()
+        self._control_bytes = 0
+        self._events: deque[bytes] = deque()
+        self._event_bytes = 0
+        self._pushed = 0
+        self._shed = 0
+        self._untold = 0
+        self._context: Any = None  # of the newest event
+        self._rest: memoryview | None = None  # of a frame that has gone out in part
+        self._round: list[_Frame] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing at all waits."""
+        return not (self._control or self._events or self._round or self._rest is not None)
+
+    @property
+    def clear(self) -> bool:
+        """Whether a control frame could go out at once: before it nothing waits, or whole events only."""
+        return not (self._control or self._round or self._rest is not None)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether those who can wait should."""
+        return len(self._control) >= limits.RPC_WAIT_FRAMES or self._control_bytes >= limits.RPC_WAIT_BYTES
+
+    def add(self, frame: bytes) -> None:
+        """Take a control frame; raises `OutboxOverflow` beyond the bound."""
+        if len(self._control) >= limits.MAX_RPC_FRAMES or self._control_bytes + len(frame) > limits.MAX_RPC_BYTES:
+            raise OutboxOverflow
+        self._control.append(frame)
+        self._control_bytes += len(frame)
+
+    def add_rest(self, rest: memoryview) -> None:
+        """Take what is left of a frame whose beginning has gone out past the lanes, which must be `clear`."""
+        self._rest = rest
+
+    def push_event(self, event: str, payload: Mapping[str, Any] | None, context: Any) -> int:
+        """Take an event, shedding older ones if there are too many; returns its `seq`.
+
+        Raises:
+            InvalidInput: The payload has no form in JSON, or is too large; nothing was pushed.
+        """
+        seq = self._pushed
+        frame = _event_frame({"event": event, "seq": seq}, payload, context)
+        self._pushed += 1
+        self._context = context
+        self._events.append(frame)
+        self._event_bytes += len(frame)
+        while len(self._events) > limits.RPC_EVENTS or self._event_bytes > limits.MAX_RPC_EVENT_BYTES:
+            if len(self._events) == 1:
+                break
+            self._event_bytes -= len(self._events.popleft())
+            self._shed += 1
+            self._untold += 1
+        return seq
+
+    def note_lost(self, count: int) -> None:
+        """Take note of events that were lost before they could be pushed; they are told with the next one."""
+        self._untold += count
+
+    def next_round(self, *, many_events: bool) -> bytes | memoryview:
+        """Return what is to be written next; `outbox.empty` must not be true.
+
+        Args:
+            many_events: Whether a write that cannot go on says so at once. Otherwise a single event is taken, as
+                nothing could overtake the others once they are taken.
+        """
+        assert not self._round, "say first what was sent of the last round"
+        if self._rest is not None:
+            return self._rest
+        room = self._take_control()
+        if self._events:
+            self._take_events(room if many_events and not self._round else 1)
+        if len(self._round) == 1:
+            return self._round[0].data
+        return b"".join([frame.data for frame in self._round])
+
+    def sent(self, count: int) -> None:
+        """Say how many bytes of what `next_round` returned have gone out."""
+        if self._rest is not None:
+            self._rest = self._rest[count:] if count < len(self._rest) else None
+            return
+        frames, self._round = self._round, []
+        whole = 0
+        for frame in frames:
+            if count < len(frame.data):
+                break
+            count -= len(frame.data)
+            whole += 1
+        if count:
+            self._rest = memoryview(frames[whole].data)[count:]
+            whole += 1
+        for frame in reversed(frames[whole:]):
+            self._put_back(frame)
+
+    def statistics(self) -> OutboxStatistics:
+        """Return the counts of this moment."""
+        return OutboxStatistics(
+            control=len(self._control),
+            control_bytes=self._control_bytes,
+            events=len(self._events),
+            pushed=self._pushed,
+            shed=self._shed,
+        )
+
+    def _take_control(self) -> int:
+        """Move control frames into the round, and return how many bytes more it may hold."""
+        room = _ROUND_BYTES
+        while self._control and room > 0:
+            data = self._control.popleft()
+            self._control_bytes -= len(data)
+            room -= len(data)
+            self._round.append(_Frame("control", data))
+        return room
+
+    def _take_events(self, room: int) -> None:
+        if self._untold:
+            marker = _event_frame({"event": EVENTS_LOST}, {"lost": self._untold}, self._context)
+            self._round.append(_Frame("marker", marker, self._untold))
+            self._untold = 0
+        while self._events and room > 0:
+            data = self._events.popleft()
+            self._event_bytes -= len(data)
+            room -= len(data)
+            self._round.append(_Frame("event", data))
+
+    def _put_back(self, frame: _Frame) -> None:
+        match frame.lane:
+            case "control":
+                self._control.appendleft(frame.data)
+                self._control_bytes += len(frame.data)
+            case "event":
+                self._events.appendleft(frame.data)
+                self._event_bytes += len(frame.data)
+            case "marker":
+                self._untold += frame.lost
+
+
+def _event_frame(params: dict[str, Any], payload: Mapping[str, Any] | None, context: Any) -> bytes:
+    if context is not None:
+        params["context"] = context
+    if payload is not None:
+        params["payload"] = payload
+    return encode_notification(EVENT, params)

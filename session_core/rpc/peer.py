@@ -1,0 +1,227 @@
+"""The bookkeeping of one end of a connection, without any I/O.
+
+Rules:
+1. Our ids count up from 1 and are never used twice; those of the other side are its own affair.
+2. A request is pending until its reply, its being given up, or the end: exactly one of them, and exactly once.
+3. A reply to nothing pending is counted and dropped: `late` if the id was once ours (given up, or answered already),
+   `unknown` if not.
+4. A reply that cannot be read fails its request as soon as its id can be seen; a request that cannot be read is
+   refused the same way. All other unreadable lines are counted and dropped.
+5. What was received is understood in portions, so that whoever has other things to do can do them in between.
+6. Whatever is of no use counts as noise, up to the next message that is; a `flooded` peer is to be given up.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from session_core import limits
+from session_core.rpc import messages
+from session_core.rpc.failures import INTERNAL_ERROR, INVALID_REQUEST
+from session_core.rpc.framing import LineSplitter, Oversized
+from session_core.rpc.heads import Kind, glimpse
+from session_core.rpc.messages import Failure, Notification, Request, RpcId, Success, Unusable, as_id
+
+CANCEL = "$/cancel"
+
+W = TypeVar("W")
+
+
+@attrs.frozen(kw_only=True)
+class Settled(Generic[W]):
+    """A pending request got its reply; `waiter` is whatever was given with it."""
+
+    waiter: W
+    reply: Success | Failure
+
+
+@attrs.frozen(kw_only=True)
+class Refused:
+    """A request that cannot be used; its sender is to be told."""
+
+    id: RpcId
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class RpcStatistics:
+    """Counts for people and tests.
+
+    Attributes:
+        pending: Requests of ours that wait for a reply.
+        blank: Lines that held nothing.
+        garbage: Lines that were no message.
+        oversized: Lines that were too long.
+        late: Replies to requests of ours that no longer waited.
+        unknown: Replies to what we never asked.
+    """
+
+    pending: int
+    blank: int
+    garbage: int
+    oversized: int
+    late: int
+    unknown: int
+
+
+Incoming = Request | Notification | Settled[W] | Refused
+
+UnusableHandler = Callable[[bytes, str], object]
+"""Takes a line that could not be used, or the beginning of a long one, and the reason; must not wait."""
+
+
+def pass_over(_line: bytes, _reason: str) -> None:
+    """Pass over a line that could not be used."""
+
+
+class RpcPeer(Generic[W]):
+    """Our ids and who waits for them; lines in, messages out.
+
+    Hand in bytes by `receive`, then ask for a `portion` while anything is `unread`.
+    """
+
+    def __init__(self, *, max_line: int = limits.MAX_RPC_LINE, handle_unusable: UnusableHandler = pass_over) -> None:
+        self._lines = LineSplitter(max_line)
+        self._handle_unusable = handle_unusable
+        self._unread: deque[bytes | Oversized] = deque()
+        self._pending: dict[RpcId, W] = {}
+        self._last_id = 0
+        self._skipped = self._noise = self._blank_before = 0  # at or since the last message of use
+        self._garbage = self._oversized = self._late = self._unknown = 0
+
+    @property
+    def pending(self) -> int:
+        """How many requests wait for their reply."""
+        return len(self._pending)
+
+    @property
+    def flooded(self) -> bool:
+        """Whether so much was of no use since the last message that no sense is to be expected any more."""
+        noise = self._noise + self._lines.blank_bytes - self._blank_before
+        skipped = self._skipped + self._lines.passed_over
+        return noise > limits.MAX_RPC_NOISE or skipped > limits.MAX_RPC_SKIPPED
+
+    @property
+    def unread(self) -> bool:
+        """Whether there are lines for another portion."""
+        return bool(self._unread)
+
+    def request(self, method: str, params: Mapping[str, Any] | None, waiter: W) -> tuple[int, bytes]:
+        """Open a request; returns its id and what to send.
+
+        Raises:
+            InvalidInput: The params have no form in JSON, or are too large; nothing was opened.
+        """
+        number = self._last_id + 1
+        frame = messages.encode_request(number, method, params)
+        self._last_id = number
+        self._pending[number] = waiter
+        return number, frame
+
+    def give_up(self, id: int) -> bytes | None:
+        """Stop waiting for a reply; returns what to send, or nothing if nobody waited."""
+        if id not in self._pending:
+            return None
+        del self._pending[id]
+        return messages.encode_notification(CANCEL, {"id": id})
+
+    def close(self) -> list[W]:
+        """Forget all that is pending and return who waited."""
+        waiters = list(self._pending.values())
+        self._pending.clear()
+        return waiters
+
+    def receive(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._unread.extend(self._lines.feed(data))
+
+    def finish(self) -> None:
+        """Take a last line without an end: nothing more will come."""
+        self._unread.extend(self._lines.finish())
+
+    def portion(self) -> list[Incoming[W]]:
+        """Return what the next lines mean, in order; there are so few of them that it takes a moment only."""
+        found: list[Incoming[W]] = []
+        item: Incoming[W] | None
+        unread, room = self._unread, limits.RPC_PORTION_BYTES
+        for _ in range(min(len(unread), limits.RPC_PORTION_LINES)):
+            line = unread.popleft()
+            if isinstance(line, Oversized):
+                room -= len(line.head)
+                item = self._passed_over(line)
+            else:
+                room -= len(line)
+                item = self._understand(line)
+            if item is not None:
+                found.append(item)
+            if room <= 0:
+                break
+        return found
+
+    def statistics(self) -> RpcStatistics:
+        """Return the counts of this moment."""
+        return RpcStatistics(
+            pending=len(self._pending),
+            blank=self._lines.blank,
+            garbage=self._garbage,
+            oversized=self._oversized,
+            late=self._late,
+            unknown=self._unknown,
+        )
+
+    def _understand(self, line: bytes) -> Incoming[W] | None:
+        message = messages.parse(line)
+        if isinstance(message, Unusable):
+            return self._unusable(line, message)
+        if not isinstance(message, Success | Failure):
+            self._sense()
+            return message
+        if message.id in self._pending:
+            self._sense()
+            return Settled(waiter=self._pending.pop(message.id), reply=message)
+        self._count_useless(message)
+        return None
+
+    def _sense(self) -> None:
+        self._skipped = self._noise = 0
+        self._blank_before = self._lines.blank_bytes
+
+    def _count_useless(self, reply: Success | Failure) -> None:
+        # Not its bytes: large replies of a peer that hears late that nobody waits any more are no fault of it.
+        self._noise += limits.RPC_NOISE_LINE
+        if isinstance(reply.id, int) and 1 <= reply.id <= self._last_id:
+            self._late += 1
+        else:
+            self._unknown += 1
+
+    def _passed_over(self, line: Oversized) -> Settled[W] | Refused | None:
+        self._oversized += 1
+        self._skipped += line.size
+        seen = glimpse(line.head)
+        reason = f"the message is too large: {line.size:,} bytes"
+        self._handle_unusable(line.head, reason)
+        return self._tell(as_id(seen.id), seen.kind, reason)
+
+    def _unusable(self, line: bytes, found: Unusable) -> Settled[W] | Refused | None:
+        self._garbage += 1
+        self._noise += len(line) + limits.RPC_NOISE_LINE
+        self._handle_unusable(line[: limits.RPC_HEAD_BYTES], found.reason)
+        return self._tell(found.id, found.kind, found.reason)
+
+    def _tell(self, id: RpcId | None, kind: Kind, reason: str) -> Settled[W] | Refused | None:
+        """Find out who should know that a line of this id could not be used."""
+        if id is None:
+            return None
+        if kind == "request":
+            return Refused(id=id, reason=reason)
+        if kind == "reply" and id in self._pending:
+            failure = Failure(id=id, code=INTERNAL_ERROR, message=f"the answer cannot be used: {reason}")
+            return Settled(waiter=self._pending.pop(id), reply=failure)
+        return None
+
+
+def refusal(refused: Refused) -> bytes:
+    """Write the answer to a request that cannot be used."""
+    return messages.encode_failure(refused.id, INVALID_REQUEST, refused.reason)

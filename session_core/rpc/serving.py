@@ -1,0 +1,119 @@
+"""The requests of the other side: each runs in a task of its own and is answered exactly once.
+
+Rules:
+1. The reader never waits for a handler, so a handler may ask the other side in turn. Handlers begin in the order of
+   the requests: each has come to its first pause before the next one begins.
+2. At most `limits.MAX_RPC_REQUESTS` run at once; one more is answered with an error at once.
+3. A request that is cancelled by the other side is answered with -32800, whatever its handler made of it.
+4. What a handler raises is an answer: `RpcFailed` as it is, anything else as -32603 without a word of the exception,
+   which is logged instead.
+5. When the connection ends, handlers are cancelled and nothing is answered.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.errors import InvalidInput
+from session_core.rpc.failures import CANCELLED, INTERNAL_ERROR, INVALID_REQUEST, RpcFailed, method_not_found
+from session_core.rpc.messages import Request, RpcId, as_id, encode_failure, encode_success
+
+log = logging.getLogger(__name__)
+
+RequestHandler = Callable[[Request], Awaitable[Any]]
+"""Answers a request: returns plain JSON, or raises `RpcFailed`."""
+
+_CANCELLED = RpcFailed(CANCELLED, "the request was cancelled")
+_NOT_TOLD = RpcFailed(INTERNAL_ERROR, "an internal error; see the log of the program that answers")
+
+
+async def no_methods(request: Request) -> Any:
+    """Answer that there is no such method, whatever it is."""
+    raise method_not_found(request.method)
+
+
+@attrs.define(eq=False)
+class _Running:
+    scope: trio.CancelScope
+    cancelled: bool = False
+
+
+class Serving:
+    """The requests that run.
+
+    Args:
+        handle: Answers one.
+        answer: Sends what it is given; never waits.
+        name: What the log calls the other side.
+    """
+
+    def __init__(self, handle: RequestHandler, answer: Callable[[bytes], None], name: str) -> None:
+        self._handle = handle
+        self._answer = answer
+        self._name = name
+        self._running: dict[RpcId, _Running] = {}
+        self._begun = trio.Event()  # set when the newest request has begun
+        self._begun.set()
+
+    @property
+    def running(self) -> int:
+        """How many requests run."""
+        return len(self._running)
+
+    def start(self, request: Request, nursery: trio.Nursery) -> None:
+        """Run a request in the nursery, or refuse it."""
+        if request.id in self._running:
+            self._answer(encode_failure(request.id, INVALID_REQUEST, "a request with this id is still running"))
+        elif len(self._running) >= limits.MAX_RPC_REQUESTS:
+            self._answer(encode_failure(request.id, INTERNAL_ERROR, "too many requests"))
+        else:
+            running = self._running[request.id] = _Running(trio.CancelScope())
+            before, self._begun = self._begun, trio.Event()
+            name = f"{self._name}: {request.method[:100]}"
+            nursery.start_soon(self._run, request, running, before, self._begun, name=name)
+
+    def cancel(self, id: object) -> None:
+        """Cancel a request, if there is one of this id."""
+        number = as_id(id)
+        if number is not None and (running := self._running.get(number)):
+            running.cancelled = True
+            running.scope.cancel(reason="cancelled by the other side")
+
+    async def _run(self, request: Request, running: _Running, before: trio.Event, begun: trio.Event) -> None:
+        answer: Any = None
+        try:
+            with running.scope:
+                try:
+                    if not before.is_set():
+                        await before.wait()
+                finally:
+                    # Called back in a later step, so after whatever the handler does before it waits for something.
+                    trio.lowlevel.current_trio_token().run_sync_soon(begun.set)
+                answer = await self._handle(request)
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is an answer
+            answer = self._failure(error, request)
+        finally:
+            del self._running[request.id]
+        self._answer(self._frame(request, _CANCELLED if running.cancelled else answer))
+
+    def _failure(self, error: Exception, request: Request) -> RpcFailed:
+        cause: BaseException = error
+        while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
+            cause = cause.exceptions[0]  # nurseries within a handler wrap what it raises
+        if isinstance(cause, RpcFailed):
+            return cause
+        log.error("%s: answering %s failed", self._name, request.method[:100], exc_info=error)
+        return _NOT_TOLD
+
+    def _frame(self, request: Request, answer: Any) -> bytes:
+        try:
+            if isinstance(answer, RpcFailed):
+                return encode_failure(request.id, answer.code, answer.message, answer.data)
+            return encode_success(request.id, answer)
+        except InvalidInput as error:
+            log.warning("%s: the answer to %s cannot be sent: %s", self._name, request.method[:100], error.message)
+            return encode_failure(request.id, INTERNAL_ERROR, "the answer cannot be sent: " + error.message)

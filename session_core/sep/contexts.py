@@ -1,0 +1,124 @@
+"""Who may act: tokens that are minted for each dispatch to an extension and die with it.
+
+What an extension claims about a token is ignored. The table knows to whom it was given, in which session and of which
+tier, and forgets it when the dispatch is over or the process has been replaced.
+"""
+
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import attrs
+
+from session_core.ids import SessionId
+from session_core.rpc.failures import RpcFailed
+from session_core.sep.names import CONTEXT_VIOLATION, Tier
+
+_KEPT_ACTIONS = 1_024
+_KEPT_EVENTS = 1_024  # of one process: tokens of events have no end of their own, so the oldest are forgotten
+
+
+@attrs.frozen(kw_only=True)
+class Context:
+    """One dispatch to an extension; `wire` is how it is told of it."""
+
+    token: str
+    extension: str
+    generation: int
+    tier: Tier
+    session_id: SessionId | None
+
+    @property
+    def wire(self) -> dict[str, str]:
+        """The `context` of a request or an event."""
+        return {"token": self.token, "tier": self.tier}
+
+
+class Contexts:
+    """All tokens of a host."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Context] = {}
+        self._done: dict[str, set[bytes]] = {}
+        self._events: dict[tuple[str, int], dict[str, Context]] = {}
+
+    @contextmanager
+    def dispatch(self, extension: str, generation: int, session_id: SessionId | None) -> Generator[Context]:
+        """Let an extension act in a session for the length of the block."""
+        context = self._mint(extension, generation, "command", session_id)
+        self._open[context.token] = context
+        self._done[context.token] = set()
+        try:
+            yield context
+        finally:
+            self._open.pop(context.token, None)
+            del self._done[context.token]
+
+    def for_event(self, extension: str, generation: int, session_id: SessionId | None) -> Context:
+        """Mint a token that allows nothing but asking for things that need no session action."""
+        context = self._mint(extension, generation, "event", session_id)
+        events = self._events.setdefault((extension, generation), {})
+        events[context.token] = context
+        if len(events) > _KEPT_EVENTS:
+            del events[next(iter(events))]
+        return context
+
+    @staticmethod
+    def _mint(extension: str, generation: int, tier: Tier, session_id: SessionId | None) -> Context:
+        token = secrets.token_urlsafe(18)
+        return Context(token=token, extension=extension, generation=generation, tier=tier, session_id=session_id)
+
+    def find(self, extension: str, generation: int, claimed: object) -> Context | None:
+        """Return what a token stands for, if it was given to this very process and is still good."""
+        token = claimed.get("token") if isinstance(claimed, dict) else None
+        if not isinstance(token, str):
+            return None
+        context = self._open.get(token) or self._events.get((extension, generation), {}).get(token)
+        if context is None or context.extension != extension or context.generation != generation:
+            return None
+        return context
+
+    def acting(self, extension: str, generation: int, claimed: object) -> Context:
+        """Return the open dispatch in which an extension may act.
+
+        Raises:
+            RpcFailed: It has none, or this token is one of an event, of another process, or of a dispatch that is over.
+        """
+        context = self.find(extension, generation, claimed)
+        if context is None:
+            raise RpcFailed(CONTEXT_VIOLATION, "stale or unknown context: the dispatch it belonged to is over")
+        if context.tier != "command":
+            raise RpcFailed(CONTEXT_VIOLATION, "this requires a command-tier context, and events have none")
+        return context
+
+    def is_done(self, token: str, action: bytes) -> bool:
+        """Tell whether an action was carried out already within a dispatch, so that its coming again is a retry."""
+        return action in self._done.get(token, ())
+
+    def note_done(self, token: str, action: bytes) -> None:
+        """Remember an action for the length of its dispatch; of very many, only the first."""
+        done = self._done.get(token)
+        if done is not None and len(done) < _KEPT_ACTIONS:
+            done.add(action)
+
+    def sessions_of(self, extension: str, generation: int) -> tuple[SessionId, ...]:
+        """Return the sessions that a process may be speaking of when it does not say: the likeliest first.
+
+        Those of its open dispatches, the newest first; when there are none, that of the newest event it was told.
+        """
+        for table, most in ((self._open, None), (self._events.get((extension, generation), {}), 1)):
+            found = dict.fromkeys(
+                context.session_id
+                for context in reversed(table.values())
+                if (context.extension, context.generation) == (extension, generation) and context.session_id is not None
+            )
+            if found:
+                return tuple(found)[:most]
+        return ()
+
+    def forget_before(self, extension: str, generation: int) -> None:
+        """Let go of all tokens of earlier processes than this one."""
+        for token in [t for t, c in self._open.items() if c.extension == extension and c.generation < generation]:
+            del self._open[token]
+        for name, older in [key for key in self._events if key[0] == extension and key[1] < generation]:
+            del self._events[name, older]

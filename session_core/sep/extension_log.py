@@ -1,0 +1,162 @@
+"""What an extension says beside the protocol, for people who look for the reason of a failure.
+
+Its stderr, lines on its stdout that are no messages, what it hands in by `log`, and our own remarks about it. Memory
+and disk are bounded, whatever it writes, and the disk is never waited for: lines that it cannot take in time are left
+out, and their number is told.
+"""
+
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+import trio
+
+from session_core import limits
+
+LogSource = Literal["host", "stdout", "stderr", "trace", "debug", "info", "warn", "error"]
+"""Who speaks: we, one of its two streams, or the extension itself at one of its levels."""
+
+_UNSEEN: Final = re.compile(r"[^\t\x20-\x7e\xa0-\U0010ffff]|[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What could drive the terminal of whoever reads the file, or turn the direction of its text."""
+_LAST_WRITE_SECONDS: Final = 1.0
+_LINES_OF_CHUNK: Final = 200  # of more, only the last are looked at: nobody reads a flood
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@attrs.frozen(kw_only=True)
+class LogLine:
+    """One line; `at` is in milliseconds."""
+
+    at: int
+    source: LogSource
+    text: str
+
+
+class ExtensionLog:
+    """The last lines of one extension, in memory and, if there is a file, on the disk."""
+
+    def __init__(self, file: Path | None = None, *, now: Callable[[], int] = _now) -> None:
+        self.file = file
+        self._now = now
+        self._lines: deque[LogLine] = deque(maxlen=limits.EXTENSION_LOG_LINES)
+        self._unwritten: deque[LogLine] = deque(maxlen=limits.EXTENSION_LOG_LINES)
+        self._left_out = 0
+        self._more = trio.Event()
+
+    def note(self, source: LogSource, text: str) -> str:
+        """Remember a text, one line of it at a time; returns the last one as it is remembered, or nothing."""
+        last = ""
+        for line in text[: 16 * limits.EXTENSION_LOG_CHARS].splitlines():
+            if line := _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", line.rstrip()):
+                last = _cut(line)
+                self._add(LogLine(at=self._now(), source=source, text=last))
+        return last
+
+    def begin(self) -> "ProcessLog":
+        """Return what a new process writes to."""
+        return ProcessLog(self)
+
+    def lines(self) -> tuple[LogLine, ...]:
+        """Return what is remembered, the oldest first."""
+        return tuple(self._lines)
+
+    async def keep(self) -> None:
+        """Write new lines to the file until cancelled; without a file there is nothing to do.
+
+        Cancellation: lines that wait are written, if that takes no more than a second.
+        """
+        if self.file is None:
+            return
+        try:
+            while True:
+                await self._more.wait()
+                await self._write_out(self.file)
+        finally:
+            with trio.move_on_after(_LAST_WRITE_SECONDS, shield=True):
+                await self._write_out(self.file)
+
+    async def _write_out(self, file: Path) -> None:
+        lines, left_out = list(self._unwritten), self._left_out
+        self._unwritten.clear()
+        self._left_out = 0
+        self._more = trio.Event()
+        if not lines:
+            return
+        text = f"... {left_out} lines were left out\n" if left_out else ""
+        text += "".join(f"{_time(line.at)} {line.source}: {line.text}\n" for line in lines)
+        try:
+            # A disk that hangs must not hold us when we are cancelled.
+            await trio.to_thread.run_sync(_append, file, text, abandon_on_cancel=True)
+        except OSError as error:
+            self.file = None  # or every further line would fail, and be told, again
+            self.note("host", f"its log cannot be written to {file}: {error.strerror}; it is kept in memory only")
+
+    def _add(self, line: LogLine) -> None:
+        self._lines.append(line)
+        if self.file is not None:
+            self._left_out += len(self._unwritten) == self._unwritten.maxlen
+            self._unwritten.append(line)
+            self._more.set()
+
+
+class ProcessLog:
+    """The log of an extension as one of its processes writes it: during a reload, the lines of two must not mix."""
+
+    def __init__(self, whole: ExtensionLog) -> None:
+        self.whole = whole
+        self._unfinished = b""
+        self._said = ""
+
+    def note(self, source: LogSource, text: str) -> None:
+        """Remember a text, one line of it at a time."""
+        self.whole.note(source, text)
+
+    def feed_stderr(self, chunk: bytes | bytearray) -> None:
+        """Take bytes as they come from the pipe, and remember the lines in them."""
+        *lines, rest = (self._unfinished + bytes(chunk)).split(b"\n")
+        for line in lines[-_LINES_OF_CHUNK:]:
+            self._note_bytes(line)
+        # A line without an end is cut, or it would grow for ever; four bytes are the longest character.
+        self._unfinished = rest[: 4 * limits.EXTENSION_LOG_CHARS]
+
+    def finish_stderr(self) -> None:
+        """Take what is left of an unfinished line as a line."""
+        rest, self._unfinished = self._unfinished, b""
+        self._note_bytes(rest)
+
+    def last_words(self) -> str:
+        """Return the last line of its stderr, or nothing: a process that fails usually says there why."""
+        return self._said
+
+    def _note_bytes(self, line: bytes) -> None:
+        text = line[: 4 * limits.EXTENSION_LOG_CHARS].decode("utf-8", errors="replace")
+        self._said = self.whole.note("stderr", text) or self._said
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= limits.EXTENSION_LOG_CHARS else f"{line[: limits.EXTENSION_LOG_CHARS]} ..."
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, tz=UTC).isoformat(timespec="milliseconds")
+
+
+def _append(file: Path, text: str) -> None:
+    """Add to the file, for its owner only; a full one becomes the old one first. A link in its place is refused."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Without O_NONBLOCK, a pipe of that name would hang us.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    data = text.encode("utf-8", errors="replace")
+    if file.exists() and file.stat().st_size + len(data) > limits.EXTENSION_LOG_BYTES:
+        file.replace(file.with_name(file.name + ".1"))
+    with open(os.open(file, flags, 0o600), "ab") as opened:  # noqa: PTH123 - a descriptor, not a path
+        opened.write(data)

@@ -1,0 +1,373 @@
+"""All extensions of a service together: who there is, what they bring, and asking them.
+
+1. They start side by side, and end side by side: asked to, waited for, killed when that takes too long.
+2. What one of them does concerns no other: each has its own process, tokens, log and deadlines.
+3. Whoever asks an extension does so within a dispatch: it may act in that session until the answer is there.
+4. The service is reached through the `Delegate` only, which is given when the service runs; before that nothing starts.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from session_core._version import __version__
+from session_core.errors import ExtensionFailed, NotFound
+from session_core.ids import SessionId
+from session_core.rpc.failures import RpcFailed
+from session_core.rpc.messages import Notification, Request
+from session_core.sep import hooks
+from session_core.sep.contexts import Contexts
+from session_core.sep.credentials import CredentialFile
+from session_core.sep.delegate import Delegate
+from session_core.sep.discovery import Discovery, Found
+from session_core.sep.events import SepEvent, Translator, bus_event, session_ended, session_started, widget_key
+from session_core.sep.extension import Extension, ReloadFailed, as_the_manifest_says
+from session_core.sep.extension_log import ExtensionLog
+from session_core.sep.host_setting import HostSetting as HostSetting
+from session_core.sep.host_setting import Watcher as Watcher
+from session_core.sep.inbound import Inbound
+from session_core.sep.launch import Launch
+from session_core.sep.names import CAPABILITIES, HOOKS, PROTOCOL_VERSION, HookName
+from session_core.sep.notes import LogLevel
+from session_core.sep.providers import ExtensionProviders
+from session_core.sep.registrations import Registrations
+from session_core.sep.telling import as_arguments, completions_in, info_of, info_of_disabled, not_in_use, why_not
+from session_core.sep.tools import ExtensionToolSource
+from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.extensions import Completion, ExtensionInfo
+
+log = logging.getLogger(__name__)
+
+COMMAND_SECONDS: Final = 120.0
+COMPLETION_SECONDS: Final = 5.0
+
+
+class ExtensionHost:
+    """The extensions of a service. `run` it while the service runs.
+
+    Args:
+        look: Finds out which extensions count now; it blocks, so it is called in a thread.
+        setting: What they are told.
+        prepare: Finds out how to start one; left out, as its manifest says.
+        enable: Remembers whether an extension is to be used; it blocks.
+        credentials: Where logins to providers of extensions are kept.
+        reserved: Names of providers that no extension can take.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Discovery],
+        setting: HostSetting,
+        *,
+        prepare: Callable[[Found], Awaitable[Launch]] = as_the_manifest_says,
+        enable: Callable[[str, bool], None] | None = None,
+        credentials: CredentialFile | None = None,
+        reserved: Iterable[str] = (),
+    ) -> None:
+        self.contexts = Contexts()
+        self.tools = ExtensionToolSource(lambda: self.extensions, self.contexts)
+        self.models = ExtensionProviders(self.contexts, credentials, reserved=reserved)
+        self.setting = setting
+        self.discovery = Discovery()
+        self._look = look
+        self._prepare = prepare
+        self._enable = enable
+        self._extensions: dict[str, Extension] = {}
+        self._inbound: Inbound | None = None
+        self._delegate: Delegate | None = None
+        self._watcher: Watcher | None = None
+        self._nursery: trio.Nursery | None = None
+        self._closing = trio.Event()
+        self._changing = trio.Lock()
+        self._translator = Translator()
+        self._handled: frozenset[HookName] = frozenset()
+        self.wanted: frozenset[str] = frozenset()
+        """The events that anybody has subscribed to."""
+        self._wanted_changed = trio.Event()
+        self.settled = trio.Event()
+        """Set when every extension has been started once, well or not."""
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        delegate: Delegate,
+        watcher: Watcher,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Start all extensions and keep them until cancelled; then they are shut down before this returns."""
+        self._delegate, self._watcher = delegate, watcher
+        self._inbound = Inbound(self.contexts, delegate, self)
+        try:
+            self.discovery = await trio.to_thread.run_sync(self._look)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._keep)
+                nursery.start_soon(self.tools.calls.keep_showing)
+                task_status.started()
+                try:
+                    async with trio.open_nursery() as starting:
+                        for found in self.discovery.found:
+                            starting.start_soon(self._begin, found)
+                    self.settled.set()
+                    await trio.sleep_forever()
+                finally:
+                    self._closing.set()
+        finally:
+            self.settled.set()  # nobody must wait for what will not come
+
+    async def _keep(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Hold the extensions beyond a cancellation, until each has been asked to end and has."""
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as self._nursery:
+                task_status.started()
+                await self._closing.wait()
+                async with trio.open_nursery() as ending:
+                    for extension in self._extensions.values():
+                        ending.start_soon(self._end, extension, "exit")
+            self._nursery = None
+
+    async def _begin(self, found: Found) -> Extension:
+        file = self.setting.logs / f"{found.name}.log" if self.setting.logs is not None else None
+        extension = Extension(found, self, ExtensionLog(file), prepare=self._prepare, pace=self.setting.pace)
+        self._extensions[found.name] = extension
+        self._extensions = dict(sorted(self._extensions.items()))  # the order in which hooks are asked
+        assert self._nursery is not None
+        self.on_changed(extension)
+        await self._nursery.start(extension.run)
+        return extension
+
+    async def _end(self, extension: Extension, reason: str) -> None:
+        if "session_shutdown" in extension.subscriptions:
+            self._push(extension, session_ended(None, reason))
+        await extension.stop()
+
+    # --- who there is -------------------------------------------------------------------------------------------------
+
+    @property
+    def extensions(self) -> tuple[Extension, ...]:
+        """All of them, in load order."""
+        return tuple(self._extensions.values())
+
+    def extension(self, name: str) -> Extension:
+        """Return the extension of this name.
+
+        Raises:
+            NotFound: There is none; the error says why, if that is known.
+        """
+        if (extension := self._extensions.get(name)) is not None:
+            return extension
+        raise not_in_use(name, self.discovery)
+
+    def list(self) -> tuple[ExtensionInfo, ...]:
+        """Return what people get to know of each, those that are disabled included."""
+        running = [info_of(extension) for extension in self.extensions]
+        disabled = [
+            info_of_disabled(each)
+            for each in self.discovery.skipped
+            if each.kind == "disabled" and each.name not in self._extensions
+        ]
+        return tuple(sorted((*running, *disabled), key=lambda info: info.name))
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
+        """Have an extension do something, and return what it has to say.
+
+        Raises:
+            NotFound: Nobody has a command of this name.
+            RpcFailed: It failed; the code is the extension's own.
+        """
+        owner = self._owner(name, extension)
+        with self.contexts.dispatch(owner.name, owner.generation, session_id) as context:
+            result = await owner.request(
+                "command/execute",
+                {"command": name, "context": context.wire, "arguments": as_arguments(arguments)},
+                timeout=COMMAND_SECONDS,
+            )
+        content = result.get("content") if isinstance(result, dict) else None
+        return content if isinstance(content, str) else ""
+
+    async def complete_command(
+        self, session_id: SessionId, name: str, partial: str, extension: str | None
+    ) -> tuple[Completion, ...]:
+        """Return how the arguments of a command could go on; one that fails to answer knows none."""
+        try:
+            owner = self._owner(name, extension)
+            with self.contexts.dispatch(owner.name, owner.generation, session_id) as context:
+                params = {"command": name, "context": context.wire, "partial": partial}
+                result = await owner.request("command/complete", params, timeout=COMPLETION_SECONDS)
+        except (RpcFailed, NotFound):
+            return ()
+        return tuple(completions_in(result))
+
+    def _owner(self, name: str, extension: str | None) -> Extension:
+        for each in self.extensions:
+            if extension in {None, each.name} and each.registrations.command(name) is not None:
+                return each
+        whose = f" of {extension}" if extension is not None else ""
+        raise NotFound(f"there is no command /{name}{whose}", field="name")
+
+    def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
+        """Tell an extension that a key was pressed in a widget of its own; its subscriptions do not matter."""
+        self._push(self.extension(extension), widget_key(session_id, widget_id, key))
+
+    async def login(self, session_id: SessionId, provider: str) -> None:
+        """Log in to a provider of models that an extension brings; its questions are asked in the session."""
+        await self.models.log_in(provider, session_id)
+
+    # --- hooks and events ---------------------------------------------------------------------------------------------
+
+    def handles(self, hook: HookName) -> bool:
+        """Tell whether anybody has a say in a hook."""
+        return hook in self._handled
+
+    async def run_hook(
+        self, hook: HookName, session_id: SessionId, value: Mapping[str, Any]
+    ) -> dict[str, Any] | hooks.HookBlocked:
+        """Ask everybody who has a say; see `hooks.run_hook`."""
+        return await hooks.run_hook(self.extensions, hook, session_id, value, contexts=self.contexts)
+
+    def tell(self, envelope: SessionEvent) -> None:
+        """Tell extensions of an event of a session."""
+        for event in self._translator.translate(envelope, self.wanted):
+            for extension in self.extensions:
+                if event.name in extension.subscriptions:
+                    self._push(extension, event)
+
+    def events_missed(self, count: int = 0) -> None:
+        """Hear that so many events could not be told; everybody who listens to any is told that, not which."""
+        self._translator.forget()
+        for extension in self.extensions:
+            if count and extension.subscriptions:
+                extension.note_lost(count)
+
+    async def until_wanted(self, *, anything: bool) -> None:
+        """Wait until somebody has subscribed to events, or until nobody has any more."""
+        while bool(self.wanted) is not anything:
+            await self._wanted_changed.wait()
+
+    # --- reloading ----------------------------------------------------------------------------------------------------
+
+    async def reload(self, name: str) -> None:
+        """Let a new process of an extension, of its files as they are now, take over.
+
+        Raises:
+            NotFound: There is none.
+            ReloadFailed: It did not start; what ran before still does.
+        """
+        extension = self.extension(name)
+        self.discovery = await trio.to_thread.run_sync(self._look)
+        found = self.discovery.named(name)
+        if found is None:
+            why = why_not(name, self.discovery) or "it is not there any more"
+            raise ReloadFailed(f"the extension {name} was not reloaded: {why}", field="name")
+        await extension.reload(found)
+        self._push(extension, session_started(None, "reload"))
+
+    async def enable(self, name: str) -> None:
+        """Use an extension again, now and after every restart."""
+        async with self._changing:
+            if self._nursery is None or self._closing.is_set():
+                raise ExtensionFailed("extensions are not in use any more: they have ended, or are being ended")
+            await self._remember(name, enabled=True)
+            if name not in self._extensions:
+                found = self.discovery.named(name)
+                if found is None:
+                    raise not_in_use(name, self.discovery)
+                await self._begin(found)
+
+    async def disable(self, name: str) -> None:
+        """Use an extension no longer, now and after every restart."""
+        async with self._changing:
+            await self._remember(name, enabled=False)
+            if (extension := self._extensions.get(name)) is not None:
+                await self._end(extension, "disabled")
+                del self._extensions[name]
+                self._look_again()
+                if self._watcher is not None:
+                    self._watcher.extension_removed(name)
+
+    async def _remember(self, name: str, *, enabled: bool) -> None:
+        if self._enable is not None:
+            await trio.to_thread.run_sync(partial(self._enable, name, enabled))
+        self.discovery = await trio.to_thread.run_sync(self._look)
+
+    # --- callbacks of one extension -----------------------------------------------------------------------------------
+
+    def initialize_params(self, extension: Extension) -> dict[str, Any]:
+        """Return what a process is greeted with."""
+        setting, enabled = self.setting, extension.manifest.capabilities.enabled
+        assert self._delegate is not None
+        return {
+            "protocol_version": PROTOCOL_VERSION,
+            "host": {"name": "session-core", "version": __version__},
+            "workspace": {"root": setting.folder, "trusted": setting.trusted},
+            **({"session": {"id": setting.session_id}} if setting.session_id is not None else {}),
+            "mode": setting.mode,
+            "ui_capabilities": sorted(self._delegate.ui_kinds()),
+            "flags": dict(setting.flags),
+            "capabilities_enabled": {each: each in enabled for each in CAPABILITIES},
+        }
+
+    async def on_request(self, extension: Extension, generation: int, request: Request) -> Any:
+        """Answer a request of a process."""
+        assert self._inbound is not None
+        return await self._inbound.answer(extension, generation, request)
+
+    def on_notification(self, extension: Extension, generation: int, notification: Notification) -> None:
+        """Take a notification of a process."""
+        assert self._inbound is not None
+        self._inbound.note(extension, generation, notification)
+
+    def on_changed(self, extension: Extension) -> None:
+        """Hear that an extension has changed; what earlier processes of it were allowed to do is over."""
+        self.contexts.forget_before(extension.name, extension.generation)
+        self._look_again()
+        if self._watcher is not None and extension.state != "stopped":
+            self._watcher.extension_changed(info_of(extension))
+
+    def _look_again(self) -> None:
+        """Find out anew what all extensions together bring and want."""
+        self.models.update(self.extensions)
+        self._handled = frozenset(hook for hook in HOOKS if hooks.handles(self.extensions, hook))
+        self.wanted = frozenset(name for each in self.extensions if each.running for name in each.subscriptions)
+        changed, self._wanted_changed = self._wanted_changed, trio.Event()
+        changed.set()
+
+    # --- what extensions tell (`HostView`) ----------------------------------------------------------------------------
+
+    def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
+        """Tell all other extensions that listen to the bus."""
+        for each in self.extensions:
+            if each.name != extension and "bus/event" in each.subscriptions:
+                self._push(each, bus_event(extension, topic, payload))
+
+    def registry_updated(self, extension: str, registrations: Registrations) -> None:
+        """Take over all that an extension has registered."""
+        if (known := self._extensions.get(extension)) is not None:
+            known.update_registrations(registrations)
+
+    def tool_update(
+        self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any
+    ) -> None:
+        """Take the progress of a tool call."""
+        self.tools.calls.update(extension, call_id, message=message, progress=progress, details=details)
+
+    def provider_delta(self, extension: str, request_id: str, event: Mapping[str, Any]) -> None:
+        """Take a piece of a model's answer."""
+        self.models.delta(extension, request_id, event)
+
+    def log(self, extension: str, level: LogLevel, message: str, fields: Mapping[str, Any] | None) -> None:
+        """Write into the log of an extension."""
+        if (known := self._extensions.get(extension)) is not None:
+            known.log.note(level, f"{message} {dict(fields)}" if fields else message)
+
+    def _push(self, extension: Extension, event: SepEvent) -> None:
+        if not extension.running:
+            return
+        context = self.contexts.for_event(extension.name, extension.generation, event.session_id)
+        extension.push_event(event.name, event.payload, context)

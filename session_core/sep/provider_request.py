@@ -1,0 +1,122 @@
+"""What an extension is asked when one of its models is to answer: `provider/complete`, as plain JSON.
+
+Messages are flat: `role` and `content`, and beside them `tool_calls`, `tool_call_id`, `tool_name`, `reasoning_content`
+and `images` where there are any. The instructions come first, as a message of the role `system`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from session_core.providers.base import ModelRequest
+from session_core.providers.conversation import ModelSays, UserContent, UserSays, prepare, result_text
+from session_core.providers.openai_common import SCHEMA_NAME, image_address, is_strict, tool_parameters
+from session_core.providers.tool_names import ToolNames
+from session_core.vocabulary.frozen import thaw_json
+from session_core.vocabulary.messages import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+
+_IMAGES_OF_RESULTS: Final = "[Images from the results above]"
+
+
+def complete_params(
+    request: ModelRequest, *, request_id: str, provider: str, model: str, context: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the params of one call; what the request leaves open is left out."""
+    names = _names(request)
+    params: dict[str, Any] = {
+        "request_id": request_id,
+        "provider": provider,
+        "model": model,
+        "messages": _messages(request, names),
+        "stream": True,
+        "context": dict(context),
+    }
+    if request.tools:
+        params["tools"] = [
+            {
+                "name": names.fit(spec.name),
+                "description": spec.description,
+                "parameters": tool_parameters(spec.parameters),
+            }
+            for spec in request.tools
+        ]
+    if request.thinking != "off":
+        params["thinking"] = request.thinking
+    if request.output_schema is not None:
+        schema = thaw_json(request.output_schema)
+        form = {"name": SCHEMA_NAME, "schema": schema, "strict": is_strict(schema)}
+        params["response_format"] = {"type": "json_schema", "json_schema": form}
+    if request.max_output_tokens is not None:
+        params["max_tokens"] = request.max_output_tokens
+    return params
+
+
+def tool_names(request: ModelRequest) -> Mapping[str, str]:
+    """Return our names of the tools by those that the extension is told."""
+    return _names(request).ours
+
+
+def _names(request: ModelRequest) -> ToolNames:
+    return ToolNames(spec.name for spec in request.tools)
+
+
+def _messages(request: ModelRequest, names: ToolNames) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    if request.system.strip():
+        messages.append({"role": "system", "content": request.system})
+    shown: list[UserContent] = []  # by tools: only users' messages have images
+    for step in prepare(request.messages, names.fit):
+        match step:
+            case UserSays():
+                messages.append(_user_message([*shown, *step.parts]))
+                shown = []
+            case ModelSays():
+                if shown:
+                    messages.append(_user_message(shown))
+                messages.append(_assistant_message(step))
+                messages.extend(map(_tool_message, step.results))
+                shown = _images_of(step.results)
+    if shown:
+        messages.append(_user_message(shown))
+    return messages
+
+
+def _user_message(parts: Iterable[UserContent]) -> dict[str, Any]:
+    told = tuple(parts)
+    message: dict[str, Any] = {
+        "role": "user",
+        "content": "\n\n".join(part.text for part in told if isinstance(part, TextPart)),
+    }
+    if images := [{"url": image_address(part)} for part in told if isinstance(part, ImagePart)]:
+        message["images"] = images
+    return message
+
+
+def _assistant_message(step: ModelSays) -> dict[str, Any]:
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": "\n\n".join(part.text for part in step.parts if isinstance(part, TextPart)),
+    }
+    # What is signed belongs to the provider that signed it.
+    thoughts = [part.text for part in step.parts if isinstance(part, ThinkingPart) and part.signature is None]
+    if any(thoughts):
+        message["reasoning_content"] = "\n\n".join(thoughts)
+    calls = [part for part in step.parts if isinstance(part, ToolCallPart)]
+    if calls:
+        message["tool_calls"] = [
+            {"id": call.call_id, "name": call.name, "arguments": thaw_json(call.arguments)} for call in calls
+        ]
+    return message
+
+
+def _tool_message(result: ToolResultPart) -> dict[str, Any]:
+    return {
+        "role": "tool",
+        "tool_call_id": result.call_id,
+        "tool_name": result.name,
+        "content": result_text(result),
+    }
+
+
+def _images_of(results: Iterable[ToolResultPart]) -> list[UserContent]:
+    images = [image for result in results for image in result.images]
+    return [TextPart(text=_IMAGES_OF_RESULTS), *images] if images else []

@@ -1,0 +1,114 @@
+"""Calls of extensions' tools that are under way: how far they are, and for how long they may go on without a word.
+
+An extension may tell its progress as often as it likes. It is shown at most every `limits.EXTENSION_PROGRESS_EVERY_MS`;
+what comes in between is put together, and the last of it is shown before the result.
+"""
+
+import math
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Final, NoReturn
+
+import trio
+
+from session_core import limits
+from session_core.ids import new_id
+from session_core.vocabulary.frozen import freeze_json
+from session_core.vocabulary.messages import ToolProgress
+
+_SILENT_S: Final = limits.EXTENSION_TOOL_MS / 1000
+_TOTAL_S: Final = limits.EXTENSION_TOOL_TOTAL_MS / 1000
+_EVERY_S: Final = limits.EXTENSION_PROGRESS_EVERY_MS / 1000
+
+Show = Callable[[ToolProgress], None]
+
+
+class OpenCall:
+    """One call; `patience` is cancelled when it has been silent for too long, or has taken too long in all."""
+
+    def __init__(self, calls: "ToolCalls", call_id: str, extension: str, show: Show) -> None:
+        self.extension = extension
+        self.call_id = call_id
+        self._calls = calls
+        self._show = show
+        self._waiting: ToolProgress | None = None
+        self._show_at = -math.inf
+        now = trio.current_time()
+        self._last = now + _TOTAL_S
+        self.patience = trio.CancelScope(deadline=now + _SILENT_S)
+
+    def tell(self, news: ToolProgress) -> None:
+        """Take what an extension says of its progress; what it leaves out stays as it was."""
+        now = trio.current_time()
+        self.patience.deadline = min(now + _SILENT_S, self._last)
+        before = self._waiting or ToolProgress()
+        self._waiting = ToolProgress(
+            message=before.message if news.message is None else news.message,
+            progress=before.progress if news.progress is None else news.progress,
+            details=before.details if news.details is None else news.details,
+        )
+        if now >= self._show_at:
+            self.show_waiting()
+        else:
+            self._calls.show_soon(self)
+
+    def show_waiting(self) -> None:
+        """Show what has not been shown yet."""
+        if (news := self._waiting) is not None:
+            self._waiting = None
+            self._show_at = trio.current_time() + _EVERY_S
+            self._show(news)
+
+
+class ToolCalls:
+    """All calls that are under way, of all extensions."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, OpenCall] = {}
+        self._numbers = count(1)
+        self._prefix = new_id("call")
+        self._due: dict[str, OpenCall] = {}
+        self._news = trio.Event()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @contextmanager
+    def open(self, extension: str, show: Show) -> Generator[OpenCall]:
+        """Take progress of a new call for the length of the block; what is left of it is shown at its end.
+
+        It has a name of its own on the wire, as ids that models give to their calls may come again.
+        """
+        call_id = f"{self._prefix}_{next(self._numbers)}"
+        call = self._open[call_id] = OpenCall(self, call_id, extension, show)
+        try:
+            yield call
+            call.show_waiting()
+        finally:
+            del self._open[call_id]
+            self._due.pop(call_id, None)
+
+    def update(
+        self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any
+    ) -> None:
+        """Take the progress of a call; one that is unknown, over or another extension's is passed over."""
+        call = self._open.get(call_id)
+        if call is not None and call.extension == extension:
+            share = progress if progress is not None and math.isfinite(progress) else None
+            call.tell(ToolProgress(message=message, progress=share, details=freeze_json(details)))
+
+    def show_soon(self, call: OpenCall) -> None:
+        """Have what a call tells shown a moment later, with whatever comes until then."""
+        self._due[call.call_id] = call
+        self._news.set()
+
+    async def keep_showing(self) -> NoReturn:
+        """Show what has come too soon after something else, until cancelled; one task for all calls."""
+        while True:
+            await self._news.wait()
+            self._news = trio.Event()
+            await trio.sleep(_EVERY_S)
+            due, self._due = self._due, {}
+            for call in due.values():
+                call.show_waiting()

@@ -1,0 +1,210 @@
+"""Tools of extensions as ours, and which of them a session has.
+
+A model knows them as `<extension>.<tool>`; providers see to names that their interfaces do not take. Nothing is known
+of what such a tool does, so it counts as able to do everything. Those that are deferred are not shown before the model
+has searched for them: a hundred tools that are hardly ever used cost one.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+
+from session_core import limits
+from session_core.errors import InvalidInput
+from session_core.ids import SessionId
+from session_core.rpc.failures import RpcFailed
+from session_core.sep.contexts import Contexts
+from session_core.sep.extension import State
+from session_core.sep.extension_log import ExtensionLog
+from session_core.sep.fields import WrongField, frozen_object
+from session_core.sep.hooks import inert
+from session_core.sep.registrations import Registrations, ToolRegistration
+from session_core.sep.tool_calls import OpenCall, ToolCalls
+from session_core.sep.tool_search import ToolSearch
+from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
+from session_core.vocabulary.frozen import JsonObject, thaw_json
+from session_core.vocabulary.tools import Effect, ToolSpec
+from session_core.wire.strict_json import is_whole
+from session_core.wire.wording import kind_of
+
+_EFFECTS: Final[frozenset[Effect]] = frozenset({"read", "write", "execute", "network"})
+_MOST_SESSIONS: Final = 4_096
+"""Sessions whose found tools are remembered; the longest unchanged are forgotten first, and can search again."""
+
+
+class Offering(Protocol):
+    """An extension, as far as its tools need it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """The number of its process."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """How it is."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why it does not run."""
+        ...
+
+    @property
+    def running(self) -> bool:
+        """Whether a process answers."""
+        ...
+
+    @property
+    def registrations(self) -> Registrations:
+        """What it brings."""
+        ...
+
+    @property
+    def log(self) -> ExtensionLog:
+        """Where its author looks."""
+        ...
+
+    async def request(
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None,  # noqa: ASYNC109 - it is part of the protocol: the other side is told
+    ) -> Any:
+        """Ask it something."""
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ExtensionTool:
+    """A tool that an extension runs."""
+
+    extension: Offering
+    registration: ToolRegistration
+    contexts: Contexts
+    calls: ToolCalls
+    spec: ToolSpec = attrs.field(init=False)
+    effects: frozenset[Effect] = _EFFECTS
+
+    def __attrs_post_init__(self) -> None:
+        spec = ToolSpec(
+            name=tool_name(self.extension.name, self.registration.name),
+            description=self.registration.description,
+            parameters=self.registration.parameters,
+        )
+        object.__setattr__(self, "spec", spec)
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Have the extension run it; on cancel it is told that nobody waits any more."""
+        extension = self.extension
+        if not extension.running:
+            why = f": {inert(extension.problem)}" if extension.problem else ""
+            raise ToolFailed(f"The extension {extension.name} is not running{why}")
+        session_id = context.session_id or None
+        with (
+            self.contexts.dispatch(extension.name, extension.generation, session_id) as dispatch,
+            self.calls.open(extension.name, context.progress) as call,
+        ):
+            params = {
+                "call_id": call.call_id,
+                "tool": self.registration.name,
+                "arguments": thaw_json(arguments),
+                "context": dispatch.wire,
+            }
+            answer = await self._ask(call, params)
+        return self._output(answer)
+
+    async def _ask(self, call: OpenCall, params: dict[str, Any]) -> Any:
+        name = self.spec.name
+        with call.patience:
+            try:
+                return await self.extension.request("tool/execute", params, timeout=None)
+            except RpcFailed as error:
+                raise ToolFailed(inert(error.message) or f"{name} failed and did not say why") from error
+            except InvalidInput as error:
+                raise ToolFailed(f"{name} could not be called: {error.message}") from error
+        raise ToolFailed(f"{name} was given up: no word of it for {limits.EXTENSION_TOOL_MS // 1000} s")
+
+    def _output(self, answer: Any) -> ToolOutput:
+        name = self.spec.name
+        if not isinstance(answer, dict):
+            raise ToolFailed(f"{name} answered with {kind_of(answer)} where an object is needed")
+        content, failed = answer.get("content"), answer.get("is_error")
+        details = self._details(answer.get("details"))
+        if not isinstance(content, str) or not is_whole(content):
+            got = "half a character" if isinstance(content, str) else kind_of(content)
+            raise ToolFailed(f"{name} answered with {got} as its content, which must be text", details=details)
+        if failed is not None and not isinstance(failed, bool):
+            raise ToolFailed(f"{name} did not say whether it failed, but {kind_of(failed)}", details=details)
+        if failed:
+            raise ToolFailed(content or f"{name} failed and did not say why", details=details)
+        return ToolOutput(text=content, details=details)
+
+    def _details(self, details: Any) -> JsonObject | None:
+        """Keep the details of a result; what is no object gets a name."""
+        if details is None:
+            return None
+        try:
+            return frozen_object(
+                details if isinstance(details, dict) else {"value": details}, "details", most=limits.MAX_SHOWN_CHARS
+            )
+        except WrongField as wrong:
+            self.extension.log.note("host", f"the details of a result of {self.registration.name} are lost: {wrong}")
+            return None
+
+
+def tool_name(extension: str, tool: str) -> str:
+    """Return what a tool is called here; the part before the first dot is always the extension's name."""
+    return f"{extension}.{tool}"
+
+
+class ExtensionToolSource:
+    """The tools of all extensions, as each session has them.
+
+    Args:
+        extensions: Gives those there are, in load order.
+        contexts: The tokens by which tools may act in sessions.
+    """
+
+    def __init__(self, extensions: Callable[[], Iterable[Offering]], contexts: Contexts) -> None:
+        self.calls = ToolCalls()
+        self._extensions = extensions
+        self._contexts = contexts
+        self._found: dict[SessionId, dict[str, None]] = {}
+
+    def tools(self, session_id: SessionId) -> Sequence[Tool]:
+        """Return those that a session's model is shown: all but the deferred ones it has not found yet."""
+        found = self._found.get(session_id, {})
+        there = tuple(self._all())
+        shown: list[Tool] = [tool for tool in there if not tool.registration.deferred or tool.spec.name in found]
+        if len(shown) < len(there):
+            shown.append(ToolSearch([tool.spec for tool in there if tool.registration.deferred], self.promote))
+        return shown
+
+    def promote(self, session_id: SessionId, names: Iterable[str]) -> None:
+        """Show these tools to a session's model, from its next call on."""
+        found = self._found.pop(session_id, {})
+        found.update(dict.fromkeys(names))
+        self._found[session_id] = found
+        if len(self._found) > _MOST_SESSIONS:
+            del self._found[next(iter(self._found))]
+
+    def forget(self, session_id: SessionId) -> None:
+        """Let go of what a session has found, as it is gone."""
+        self._found.pop(session_id, None)
+
+    def _all(self) -> Iterable[ExtensionTool]:
+        for extension in self._extensions():
+            # One that is on its way back keeps its tools: models are confused by tools that come and go.
+            if extension.running or extension.state in {"restarting", "reloading"}:
+                for registration in extension.registrations.tools:
+                    yield ExtensionTool(
+                        extension=extension, registration=registration, contexts=self._contexts, calls=self.calls
+                    )

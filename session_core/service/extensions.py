@@ -1,0 +1,242 @@
+"""The service as extensions reach it: each of their actions is an ordinary command, in the name of the extension.
+
+What the host has checked is who asks, and the shape of it. Here it takes its place in the mailbox, is published, is
+idempotent on a retry, and is refused where a person's command would be.
+"""
+
+import logging
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+
+import trio
+
+from session_core.agent.hooks import Blocked
+from session_core.errors import InvalidInput, Lagged
+from session_core.ids import SessionId
+from session_core.sep.delegate import Asker, DeliverAs, Ran, Role
+from session_core.sep.hooks import HookBlocked
+from session_core.sep.host import ExtensionHost
+from session_core.sep.names import HookName, UiKind
+from session_core.service.extensions_seam import extension_client
+from session_core.service.program_gate import ProgramGate
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.extensions import ExtensionInfo
+from session_core.vocabulary.frozen import JsonObject, freeze_json
+from session_core.vocabulary.session_commands import Command
+from session_core.vocabulary.sessions import DialogKind, Thinking
+
+if TYPE_CHECKING:
+    from session_core.service.service import SessionService
+
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+_TITLE_CHARS = 200
+
+
+class ExtensionHooks:
+    """The hooks of a turn, asked of all extensions. Until each has been started, nobody is passed over: all wait."""
+
+    def __init__(self, host: ExtensionHost) -> None:
+        self._host = host
+
+    def handles(self, hook: HookName) -> bool:
+        """Tell whether anybody wants to be asked, or may want to."""
+        return self._host.handles(hook) or not self._host.settled.is_set()
+
+    async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
+        """Ask everybody in order."""
+        await self._host.settled.wait()
+        left = await self._host.run_hook(hook, session_id, value)
+        return Blocked(reason=left.reason) if isinstance(left, HookBlocked) else _frozen(left)
+
+
+async def accompany(host: ExtensionHost, service: "SessionService") -> None:
+    """Run the extensions of a service for as long as it is open, and tell them what happens in its sessions."""
+    delegate = ServiceDelegate(service)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(host.run, delegate, _Telling(service))
+        while True:
+            await host.until_wanted(anything=True)
+            async with trio.open_nursery() as listening:
+                listening.start_soon(_pass_on, service, host)
+                await host.until_wanted(anything=False)
+                listening.cancel_scope.cancel()
+
+
+async def _pass_on(service: "SessionService", host: ExtensionHost) -> None:
+    """Tell extensions of events; nobody listens to the stream while no extension wants anything."""
+    host.events_missed()
+    async with service.subscribe() as events:
+        while True:
+            try:
+                for event in await events.receive_batch():
+                    host.tell(event)
+            except Lagged as lag:
+                host.events_missed(lag.missed)
+
+
+class _Telling:
+    """Tells everybody who follows the service how extensions come, change and go; what is gone shows nothing more."""
+
+    def __init__(self, service: "SessionService") -> None:
+        self._service = service
+        self._generations: dict[str, int] = {}
+
+    def extension_changed(self, info: ExtensionInfo) -> None:
+        """Tell it."""
+        if self._generations.get(info.name) != info.generation or info.state == "failed":
+            self._generations[info.name] = info.generation
+            self._clear(info.name)
+        self._service.tell(ev.ExtensionChanged(extension=info))
+
+    def extension_removed(self, name: str) -> None:
+        """Tell it."""
+        self._clear(name)
+        self._service.tell(ev.ExtensionRemoved(name=name))
+
+    def _clear(self, name: str) -> None:
+        for session in self._service.core.sessions.values():
+            if any(display.extension == name for display in session.state.displays):
+                session.record(ev.ExtensionDisplayed(extension=name))
+
+
+class ServiceDelegate:
+    """Does for extensions what they may ask of a service."""
+
+    def __init__(self, service: "SessionService") -> None:
+        self._service = service
+        self._core = service.core
+        self._gate = ProgramGate(self._core, self._agree)
+
+    def ui_kinds(self) -> frozenset[UiKind]:
+        """Which kinds somebody who is attached and may act can deal with."""
+        clients = self._core.ledger.fleet.clients.values()
+        return frozenset(kind for client in clients if client.role != "observer" for kind in client.ui)
+
+    async def send_message(self, asker: Asker, text: str, role: Role) -> None:
+        """Put a message into the conversation."""
+        await self._do(asker, c.PostMessage(session_id=asker.session_id, text=text, role=role))
+
+    async def send_user_message(self, asker: Asker, text: str, deliver_as: DeliverAs) -> None:
+        """Say something as if the user had typed it."""
+        await self._do(asker, c.SendUserMessage(session_id=asker.session_id, text=text, deliver_as=deliver_as))
+
+    async def append_entry(self, asker: Asker, entry: Mapping[str, Any]) -> None:
+        """Keep something with the session that no model is ever shown."""
+        await self._do(asker, c.AppendEntry(session_id=asker.session_id, entry=_frozen(entry)))
+
+    async def set_model(self, asker: Asker, model: str, provider: str | None, thinking: str | None) -> None:
+        """Choose the session's model, and how much it thinks."""
+        effort = next((word for word in get_args(Thinking) if word == thinking), None)
+        if thinking is not None and effort is None:
+            known = ", ".join(get_args(Thinking))
+            raise InvalidInput(f"thinking must be one of {known}, not {thinking!r}", field="thinking")
+        name = f"{provider}/{model}" if provider is not None else model
+        await self._do(asker, c.SwitchModel(session_id=asker.session_id, model=name, thinking=effort))
+
+    async def state(self, asker: Asker) -> Mapping[str, Any]:
+        """Tell how the session is."""
+        snapshot = await self._service.load_session(asker.session_id)
+        return {
+            "session_id": snapshot.session_id,
+            "name": snapshot.name,
+            "cwd": snapshot.settings.cwd,
+            "model": snapshot.settings.model,
+            "permission_tier": snapshot.settings.permission_tier,
+            "activity": snapshot.activity.name,
+            "messages": snapshot.earlier + len(snapshot.messages),
+            "queued": len(snapshot.queue),
+            "usage": {
+                "input_tokens": snapshot.usage.input_tokens,
+                "output_tokens": snapshot.usage.output_tokens,
+                "cost_micros": snapshot.usage.cost_micros,
+            },
+            "context_tokens": snapshot.context_tokens,
+        }
+
+    async def ask(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Open a dialog and wait for its answer, or show something."""
+        session_id = asker.session_id
+        match kind:
+            case "select" | "confirm" | "input":
+                return await self._question(asker, kind, params)
+            case "notify":
+                await self._do(
+                    asker, c.ShowNotice(session_id=session_id, message=params["message"], level=params["level"])
+                )
+            case "set_status":
+                await self._do(asker, c.ShowDisplay(session_id=session_id, status=params["status"]))
+            case "set_widget":
+                await self._do(asker, c.ShowDisplay(session_id=session_id, widget=_frozen(params["widget"])))
+            case "set_title":
+                await self._do(asker, c.ShowDisplay(session_id=session_id, title=params["title"]))
+        return {}
+
+    async def _question(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        first, _, rest = params["prompt"].partition("\n")
+        watched = self._core.family.foremost(self._core.session(asker.session_id))  # nobody looks at a helper
+        reply = await self._do(
+            asker,
+            c.OpenDialog(
+                session_id=watched.state.session_id,
+                kind=cast(DialogKind, kind),
+                title=first[:_TITLE_CHARS].strip() or "?",
+                message=params["prompt"] if rest or len(first) > _TITLE_CHARS else "",
+                choices=tuple(params.get("options", ())),
+                default=params.get("default", ""),
+                extension=asker.extension,
+            ),
+        )
+        if not reply.answered or reply.value is None:
+            return {"cancelled": True}
+        if kind == "confirm":
+            return {"confirmed": reply.value is True}
+        return {"value" if kind == "select" else "text": str(reply.value)}
+
+    async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> Ran:
+        """Run a program through the same gate and confinement as the shell tool."""
+        return await self._gate(asker, shlex.join((command, *args)), cwd)
+
+    async def _agree(self, session_id: SessionId, extension: str, title: str, shown: str) -> bool:
+        """Ask people whether a program may run; when nobody can be asked, that is a no."""
+        if "confirm" not in self.ui_kinds():
+            return False
+        reply = await self._service.open_dialog(session_id, "confirm", title, message=shown, extension=extension)
+        return reply.answered and reply.value is True
+
+    def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Narrow which tools the session's model is shown."""
+        core = self._core
+        allowed = core.agent.allowed_tools(core.session(asker.session_id).state)
+        shown = tuple(name for name in dict.fromkeys(wanted) if name in allowed)
+        core.agent.active.choose(asker.session_id, shown)
+        return shown
+
+    # --- what extensions keep -----------------------------------------------------------------------------------------
+
+    async def kv_get(self, extension: str, key: str) -> Any:
+        """Return what an extension has kept under a key."""
+        return await self._core.store.kv_get(extension, key)
+
+    async def kv_set(self, extension: str, key: str, value: Any) -> None:
+        """Keep a value, durably."""
+        await self._core.store.kv_set(extension, key, value)
+
+    async def kv_delete(self, extension: str, key: str) -> None:
+        """Let go of a value."""
+        await self._core.store.kv_delete(extension, key)
+
+    async def kv_list(self, extension: str, prefix: str) -> tuple[str, ...]:
+        """Return the keys that begin so."""
+        return await self._core.store.kv_list(extension, prefix)
+
+    async def _do(self, asker: Asker, command: Command[R]) -> R:
+        return await self._service.execute(command, client_id=extension_client(asker.extension))
+
+
+def _frozen(value: Mapping[str, Any]) -> JsonObject:
+    frozen = freeze_json(dict(value))
+    assert isinstance(frozen, JsonObject)
+    return frozen

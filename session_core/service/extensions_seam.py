@@ -1,0 +1,69 @@
+"""What the service needs of extensions, and by what names they act in it.
+
+Handlers reach extensions through `Extensions` only. Extensions reach the service by ordinary commands, each in the name
+of the client `extension:<name>`, a name that nobody else can attach under.
+"""
+
+from typing import Final, Protocol
+
+from session_core.ids import ClientId, SessionId
+from session_core.vocabulary.extensions import Completion, ExtensionInfo
+
+_PREFIX: Final = "extension:"
+
+
+class Extensions(Protocol):
+    """The extensions of a service.
+
+    What they fail at is raised as `ExtensionFailed` (or as `RpcFailed`, which becomes one), what does not exist as
+    `NotFound`. Every method may be cancelled, and then lets go of whatever it had an extension do.
+    """
+
+    def list(self) -> tuple[ExtensionInfo, ...]:
+        """Return the extensions there are, in the order in which they are asked."""
+        ...
+
+    async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
+        """Have an extension do something, and return what it has to say."""
+        ...
+
+    async def complete_command(
+        self, session_id: SessionId, name: str, partial: str, extension: str | None
+    ) -> tuple[Completion, ...]:
+        """Return how the arguments of a command could go on."""
+        ...
+
+    async def reload(self, name: str) -> None:
+        """Let a new process take over; when it fails to start, the old one stays."""
+        ...
+
+    async def enable(self, name: str) -> None:
+        """Use an extension again, now and after every restart."""
+        ...
+
+    async def disable(self, name: str) -> None:
+        """Use an extension no longer, now and after every restart."""
+        ...
+
+    def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
+        """Tell an extension that a key was pressed in a widget; never waits."""
+        ...
+
+    async def login(self, session_id: SessionId, provider: str) -> None:
+        """Log in to a provider of models that an extension brings; its questions are asked in the session."""
+        ...
+
+
+def extension_client(name: str) -> ClientId:
+    """Return the client in whose name an extension acts."""
+    return ClientId(_PREFIX + name)
+
+
+def extension_of(client_id: ClientId | None) -> str | None:
+    """Return which extension acts in the name of a client; None when it is another one."""
+    return client_id.removeprefix(_PREFIX) if client_id is not None and client_id.startswith(_PREFIX) else None
+
+
+def shown_by(client_id: ClientId) -> str:
+    """Say who shows or keeps something: the name of an extension, and for others one that no extension can have."""
+    return extension_of(client_id) or f"client:{client_id}"

@@ -1,0 +1,266 @@
+"""Extensions: list, commands, reload, switch on and off, keys of widgets, and what they themselves do in sessions."""
+
+from collections.abc import Awaitable, Callable
+
+from session_core import limits
+from session_core.agent.answer import clean_text
+from session_core.errors import Conflict, InvalidInput, NotFound, SessionCoreError, Unavailable
+from session_core.ids import SessionId
+from session_core.rpc.failures import RpcFailed
+from session_core.service.content import (
+    check_encodable,
+    checked_json,
+    checked_name,
+    checked_text,
+    queue_item,
+    text_parts,
+    user_message,
+)
+from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.extensions_seam import Extensions, extension_of, shown_by
+from session_core.service.handlers.messages import overtaken
+from session_core.session.session import Session
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.extensions import Completion, ExtensionCommand, ExtensionEntry
+
+_ANSWERING = ("ready", "reloading")  # the old process answers until the new one does
+
+
+def _extensions(core: ServiceCore) -> Extensions:
+    if core.config.extensions is None:
+        raise Unavailable("this service was set up without extensions")
+    return core.config.extensions
+
+
+# --- what there is ----------------------------------------------------------------------------------------------------
+
+
+def list_extensions(core: ServiceCore, _command: c.ListExtensions, _: Caller) -> r.ListExtensionsReply:
+    extensions = core.config.extensions
+    found = extensions.list() if extensions is not None else ()
+    return r.ListExtensionsReply(extensions=found, cursor=core.stream.cursor)
+
+
+def list_commands(core: ServiceCore, _command: c.ListCommands, _: Caller) -> r.ListCommandsReply:
+    return r.ListCommandsReply(commands=_commands(core.config.extensions), cursor=core.stream.cursor)
+
+
+def _commands(extensions: Extensions | None) -> tuple[ExtensionCommand, ...]:
+    listed = extensions.list() if extensions is not None else ()
+    return tuple(command for info in listed if info.state in _ANSWERING for command in info.commands)
+
+
+def _find(extensions: Extensions, name: str, extension: str | None) -> ExtensionCommand | None:
+    found = (each for each in _commands(extensions) if each.name == name and extension in (None, each.extension))
+    return next(found, None)
+
+
+# --- having them do something -----------------------------------------------------------------------------------------
+
+
+def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> Later:
+    arguments = _optional_text(command.arguments, "arguments", longest=limits.MAX_TEXT_CHARS)
+    session = core.session(command.session_id)
+    extensions = _extensions(core)
+    found = _find(extensions, command.name, command.extension)
+    if found is None:
+        of = f" of extension {command.extension!r}" if command.extension is not None else ""
+        msg = f"there is no command {command.name!r}{of}, or its extension is not running"
+        raise NotFound(msg, field="name")
+    _refuse_side_work(core, session, caller)
+    wait = core.side.start(
+        command.session_id,
+        f"the command /{found.extension}.{found.name}",
+        lambda: extensions.run_command(command.session_id, found.name, arguments, found.extension),
+    )
+
+    async def done() -> r.RunCommandReply:
+        said = clean_text((await wait())[: limits.MAX_TEXT_CHARS])
+        return r.RunCommandReply(content=said, cursor=core.stream.cursor)
+
+    return Later(done)
+
+
+def complete_command(core: ServiceCore, command: c.CompleteCommand, _: Caller) -> Later:
+    partial = _optional_text(command.partial, "partial", longest=limits.MAX_TEXT_CHARS)
+    core.session(command.session_id)
+    extensions = _extensions(core)
+    found = _find(extensions, command.name, command.extension)
+
+    async def completed() -> r.CompleteCommandReply:
+        completions: tuple[Completion, ...] = ()
+        if found is not None:
+            try:
+                completions = await extensions.complete_command(
+                    command.session_id, found.name, partial, found.extension
+                )
+            except (SessionCoreError, RpcFailed):
+                completions = ()  # nobody wants to read about it while typing
+        return r.CompleteCommandReply(completions=completions[: limits.MAX_PAGE], cursor=core.stream.cursor)
+
+    return Later(completed)
+
+
+def press_key(core: ServiceCore, command: c.PressWidgetKey, _: Caller) -> r.Acknowledged:
+    widget_id, key = checked_name(command.widget_id, "widget_id"), checked_name(command.key, "key")
+    session = core.session(command.session_id)
+    extensions = _extensions(core)
+    if not any(each.extension == command.extension and each.widget is not None for each in session.state.displays):
+        msg = f"extension {command.extension!r} shows no widget in this session"
+        raise NotFound(msg, field="extension")
+    extensions.press_key(command.session_id, command.extension, widget_id, key)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def login(core: ServiceCore, command: c.LoginToProvider, caller: Caller) -> Later:
+    session = core.session(command.session_id)
+    extensions = _extensions(core)
+    if not any(command.provider in info.providers for info in extensions.list()):
+        msg = f"no extension brings a provider called {command.provider!r}"
+        raise NotFound(msg, field="provider")
+    _refuse_side_work(core, session, caller)
+    return _acknowledged_after(
+        core,
+        command.session_id,
+        f"the login to {command.provider}",
+        lambda: extensions.login(command.session_id, command.provider),
+    )
+
+
+def _refuse_side_work(core: ServiceCore, session: Session, caller: Caller) -> None:
+    if overtaken(session, caller):
+        msg = "a stop was requested after this command was sent, so nothing was started"
+        raise Conflict(msg, field="session_id")
+    if len(core.side.of(session.state.session_id)) >= limits.MAX_COMMANDS_AT_ONCE:
+        msg = f"{limits.MAX_COMMANDS_AT_ONCE} commands of extensions run in this session already"
+        raise Conflict(msg, field="session_id")
+
+
+# --- extensions themselves --------------------------------------------------------------------------------------------
+
+
+def reload(core: ServiceCore, command: c.ReloadExtension, _: Caller) -> Later:
+    extensions = _known(core, command.name)
+    return _acknowledged_after(
+        core, None, f"the reload of extension {command.name}", lambda: extensions.reload(command.name)
+    )
+
+
+def enable(core: ServiceCore, command: c.EnableExtension, _: Caller) -> Later:
+    extensions = _known(core, command.name)
+    return _acknowledged_after(
+        core, None, f"enabling extension {command.name}", lambda: extensions.enable(command.name)
+    )
+
+
+def disable(core: ServiceCore, command: c.DisableExtension, _: Caller) -> Later:
+    extensions = _known(core, command.name)
+    return _acknowledged_after(
+        core, None, f"disabling extension {command.name}", lambda: extensions.disable(command.name)
+    )
+
+
+def _known(core: ServiceCore, name: str) -> Extensions:
+    extensions = _extensions(core)
+    checked_name(name, "name")
+    if len(core.side.of(None)) >= limits.MAX_COMMANDS_AT_ONCE:
+        msg = "too many extensions are being changed already; try again in a moment"
+        raise Conflict(msg, field="name")
+    return extensions
+
+
+def _acknowledged_after(
+    core: ServiceCore, session_id: SessionId | None, what: str, run: Callable[[], Awaitable[None]]
+) -> Later:
+    wait = core.side.start(session_id, what, run)
+
+    async def done() -> r.Acknowledged:
+        await wait()
+        return r.Acknowledged(cursor=core.stream.cursor)
+
+    return Later(done)
+
+
+# --- what extensions do -----------------------------------------------------------------------------------------------
+
+
+def post_message(core: ServiceCore, command: c.PostMessage, caller: Caller) -> r.PostMessageReply:
+    parts = text_parts(checked_text(command.text))
+    session = core.session(command.session_id)
+    if session.work is not None:
+        if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
+            msg = f"{limits.MAX_QUEUE_ITEMS} messages are waiting in this session already"
+            raise Conflict(msg, field="session_id")
+        item = queue_item(parts, "follow_up", session.now(), caller.client_id, role=command.role, quiet=True)
+        session.record(ev.MessageQueued(item=item), caller.client_id)
+        return r.PostMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
+    core.deliver_quiet(session)  # what was posted before comes before
+    source = extension_of(caller.client_id)
+    message = user_message(parts, session.state.head, None, session.now(), role=command.role, source=source)
+    session.record(ev.MessageAdded(message=message), caller.client_id)
+    return r.PostMessageReply(disposition="added", message_id=message.message_id, cursor=session.cursor)
+
+
+def append_entry(core: ServiceCore, command: c.AppendEntry, caller: Caller) -> r.Acknowledged:
+    entry = checked_json(command.entry, "entry", longest=limits.MAX_ENTRY_BYTES)
+    session = core.session(command.session_id)
+    kept = ExtensionEntry(extension=shown_by(caller.client_id), entry=entry, at=session.now())
+    session.record(ev.EntryAppended(entry=kept), caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def show_display(core: ServiceCore, command: c.ShowDisplay, caller: Caller) -> r.Acknowledged:
+    status = _display_text(command.status, "status")
+    title = _display_text(command.title, "title")
+    widget = command.widget
+    if widget is not None:
+        widget = checked_json(widget, "widget", longest=limits.MAX_WIDGET_BYTES)
+    session = core.session(command.session_id)
+    who = shown_by(caller.client_id)
+    displays = session.state.displays
+    if len(displays) >= limits.MAX_DISPLAYS and not any(each.extension == who for each in displays):
+        msg = f"{limits.MAX_DISPLAYS} extensions show something in this session already"
+        raise Conflict(msg, field="session_id")
+    shown = ev.ExtensionDisplayed(extension=who, status=status, widget=widget, title=title)
+    session.record(shown, caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def show_notice(core: ServiceCore, command: c.ShowNotice, caller: Caller) -> r.Acknowledged:
+    message = checked_text(command.message, "message", longest=limits.MAX_ERROR_CHARS)
+    session = core.session(command.session_id)
+    notice = ev.NoticeShown(extension=shown_by(caller.client_id), message=message, level=command.level)
+    session.record(notice, caller.client_id)
+    return r.Acknowledged(cursor=session.cursor)
+
+
+def _display_text(text: str | None, field: str) -> str | None:
+    return None if text is None else _optional_text(text, field, longest=limits.MAX_SUMMARY_CHARS)
+
+
+def _optional_text(text: str, field: str, *, longest: int) -> str:
+    """Return a text that may be empty, but not too long, and can be encoded."""
+    if len(text) > longest:
+        msg = f"{field} has {len(text):,} characters; the limit is {longest:,}"
+        raise InvalidInput(msg, field=field)
+    check_encodable(text, field)
+    return text
+
+
+HANDLERS: Handlers = {
+    c.ListExtensions: list_extensions,
+    c.ListCommands: list_commands,
+    c.RunCommand: run_command,
+    c.CompleteCommand: complete_command,
+    c.ReloadExtension: reload,
+    c.EnableExtension: enable,
+    c.DisableExtension: disable,
+    c.PressWidgetKey: press_key,
+    c.PostMessage: post_message,
+    c.AppendEntry: append_entry,
+    c.ShowDisplay: show_display,
+    c.ShowNotice: show_notice,
+    c.LoginToProvider: login,
+}

@@ -1,0 +1,87 @@
+"""`!line`: a command that a person types into a session, run by the shell tool under the rules of all commands."""
+
+import logging
+
+from session_core.agent.faults import FOREIGN_FAULTS, passes_through
+from session_core.agent.model_call import shown
+from session_core.agent.tool_runner import ToolRunner
+from session_core.errors import Conflict, InvalidInput, StorageFailed, Unavailable
+from session_core.ids import CallId, TurnId, new_id
+from session_core.service.content import wants_turn
+from session_core.service.core import Caller, Handlers, ServiceCore
+from session_core.service.handlers.messages import overtaken
+from session_core.session.session import Session, Work
+from session_core.session.shell_lines import SHELL, line_ended
+from session_core.tools.base import Tool
+from session_core.tools.shell import MAX_COMMAND_CHARS
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import ToolCallPart
+
+log = logging.getLogger(__name__)
+
+
+def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.ShellLineReply:
+    _check(command.line)
+    session = core.session_at_rest(command.session_id, "run a command")
+    tool = core.agent.tools.get(SHELL)
+    if tool is None:
+        msg = f"there is no tool called {SHELL!r} here, so no command can be run"
+        raise Unavailable(msg)
+    if overtaken(session, caller):
+        msg = "a stop was requested after this command was sent, so nothing was started"
+        raise Conflict(msg, field="session_id")
+    work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
+    call = ToolCallPart(
+        call_id=CallId(new_id("call")), name=SHELL, arguments=JsonObject({"command": command.line.strip()})
+    )
+    if session.state.archived:
+        session.record(ev.SessionRestored(), caller.client_id)
+    session.record(ev.TurnStarted(turn_id=work.turn_id), caller.client_id)
+    session.work = work
+    core.nursery.start_soon(_run, core, session, work, tool, call, name=f"shell line {work.turn_id}")
+    return r.ShellLineReply(turn_id=work.turn_id, call_id=call.call_id, cursor=session.cursor)
+
+
+def _check(line: str) -> None:
+    if not line.strip():
+        raise InvalidInput("line must not be empty", field="line")
+    if len(line) > MAX_COMMAND_CHARS:
+        raise InvalidInput(f"line must have at most {MAX_COMMAND_CHARS:,} characters, not {len(line):,}", field="line")
+    if "\0" in line or any("\ud800" <= each <= "\udfff" for each in line):
+        raise InvalidInput("line holds characters that no command may have", field="line")
+
+
+async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call: ToolCallPart) -> None:
+    error: str | None = None
+    try:
+        with work.scope:
+            runner = ToolRunner(core.desk(session, work), {SHELL: tool}, core.agent.setting)
+            await runner.run_for_person(call)
+            _close(session, work, call)
+    except StorageFailed:
+        log.warning("a command was interrupted: nothing can be saved any more")
+    except FOREIGN_FAULTS as bug:
+        if passes_through(bug):
+            raise
+        log.exception("a command that a person typed failed by a bug")
+        error = shown(f"internal error: {type(bug).__name__}: {bug}")
+    finally:
+        if session.work is work:
+            session.close_work(core.status_after(work, error), error=error)
+        if not work.stop_requested and wants_turn(session.state.queue):
+            work.restart = True  # what was sent meanwhile: nothing else would deliver it
+        core.after_work(session, work)
+
+
+def _close(session: Session, work: Work, call: ToolCallPart) -> None:
+    """Put the command into the conversation and end the work, in one step."""
+    live = next(each for each in session.state.tools if each.call_id == call.call_id)
+    line = str(call.arguments["command"])
+    session.record(line_ended(session.state, live, line, work.turn_id, session.now()))
+    session.close_work("stopped" if work.stop_requested else "completed")
+
+
+HANDLERS: Handlers = {c.RunShellLine: run_line}

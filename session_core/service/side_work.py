@@ -1,0 +1,97 @@
+"""Work beside turns: commands of extensions, logins, reloads.
+
+Rules:
+1. A session is not busy with it: what it does there, messages and turns included, are commands like any other, so it
+   can never wait for itself.
+2. It runs in a task of its own. Whoever asked for it may leave; a stop of its session, or the end of the service, ends
+   it, and so does nothing else.
+3. However it ends, everybody who waits for it gets the same outcome, a failure as an object of their own.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+import attrs
+import trio
+
+from session_core.agent.faults import FOREIGN_FAULTS, passes_through
+from session_core.agent.model_call import shown
+from session_core.errors import Conflict, ExtensionFailed, InternalError, ServiceClosed, SessionCoreError
+from session_core.ids import SessionId, new_id
+from session_core.rpc.failures import RpcFailed
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@attrs.define(eq=False, kw_only=True)
+class SideWork:
+    """Something that runs beside turns; when it has ended, it has an `answer` or a `failure`."""
+
+    work_id: str
+    what: str
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    ended: trio.Event = attrs.field(factory=trio.Event)
+    answer: object = None
+    failure: SessionCoreError | None = None
+
+    def stop(self) -> None:
+        """End it; whoever waits is told."""
+        self.scope.cancel(reason="a stop was requested")
+
+
+class SideWorks:
+    """What runs beside turns, by session; what belongs to no session is under None."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._running: dict[SessionId | None, list[SideWork]] = {}
+
+    def of(self, session_id: SessionId | None) -> tuple[SideWork, ...]:
+        """Return what runs for a session."""
+        return tuple(self._running.get(session_id, ()))
+
+    def stop(self, session_id: SessionId) -> None:
+        """End what runs for a session."""
+        for work in self.of(session_id):
+            work.stop()
+
+    def start(
+        self, session_id: SessionId | None, what: str, run: Callable[[], Awaitable[T]]
+    ) -> Callable[[], Awaitable[T]]:
+        """Begin something; what is returned waits for its outcome, and may be called by any number of tasks."""
+        work = SideWork(work_id=new_id("work"), what=what)
+        self._running.setdefault(session_id, []).append(work)
+        self._nursery.start_soon(self._run, session_id, work, run, name=what)
+
+        async def ended() -> T:
+            await work.ended.wait()
+            if work.failure is not None:
+                raise work.failure.anew()
+            return cast("T", work.answer)
+
+        return ended
+
+    async def _run(self, session_id: SessionId | None, work: SideWork, run: Callable[[], Awaitable[object]]) -> None:
+        work.failure = ServiceClosed("the service was closed before this was done")
+        try:
+            with work.scope:
+                work.answer, work.failure = await run(), None
+            if work.scope.cancelled_caught:
+                work.failure = Conflict(f"{work.what} was stopped before it was done")
+        except SessionCoreError as refused:
+            work.failure = refused
+        except RpcFailed as failed:
+            work.failure = ExtensionFailed(shown(failed.message), number=failed.code)
+        except FOREIGN_FAULTS as bug:
+            if passes_through(bug):
+                raise
+            log.exception("%s failed by a bug", work.what)
+            work.failure = InternalError(shown(f"{work.what} failed by a bug: {type(bug).__name__}: {bug}"))
+        finally:
+            running = self._running[session_id]
+            running.remove(work)
+            if not running:
+                del self._running[session_id]
+            work.ended.set()

@@ -1,0 +1,184 @@
+"""Small values that programs beside the service keep in its store, each owner under keys of its own. Pure, but for SQL.
+
+They are the truth about themselves, as no event repeats them: each row has a checksum, and a rebuild carries them over.
+What an owner may keep is bounded by `limits`; a value that does not fit is refused, and those that are there stay.
+"""
+
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import attrs
+import msgspec
+
+from session_core import limits
+from session_core.errors import InvalidInput, StoreDamaged
+from session_core.wire import strict_json
+from session_core.wire.wording import quoted
+
+KV_TABLE = """
+CREATE TABLE kv (
+    id INTEGER PRIMARY KEY,
+    owner TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    UNIQUE (owner, key)
+);
+"""
+
+_encode = msgspec.json.Encoder().encode
+
+
+@attrs.define(eq=False)
+class KvChange:
+    """A value to keep, or none to let go; `refused` is filled in when it turns out that there is no room for it."""
+
+    owner: str
+    key: str
+    value: bytes | None
+    refused: InvalidInput | None = None
+
+
+def checked_key(owner: str, key: str) -> tuple[str, str]:
+    """Return whose key this is, and the key.
+
+    Raises:
+        InvalidInput: One of them cannot be one.
+    """
+    checked_owner(owner)
+    if not key:
+        raise InvalidInput("the key must not be empty", field="key")
+    if len(key) > limits.MAX_KV_KEY_CHARS:
+        raise InvalidInput(f"the key is longer than {limits.MAX_KV_KEY_CHARS} characters", field="key")
+    if not _is_sound(key):
+        raise InvalidInput("the key holds a NUL character or half a character", field="key")
+    return owner, key
+
+
+def checked_owner(owner: str) -> str:
+    """Return whose values these are.
+
+    Raises:
+        InvalidInput: Nobody can be called so.
+    """
+    if not owner or len(owner) > limits.MAX_NAME_CHARS or not _is_sound(owner):
+        raise InvalidInput("the owner of a value needs a name", field="owner")
+    return owner
+
+
+def _is_sound(text: str) -> bool:
+    return "\0" not in text and strict_json.is_whole(text)
+
+
+def encoded_value(value: Any) -> bytes:
+    """Write a value down.
+
+    Raises:
+        InvalidInput: It is no plain JSON, or too large.
+    """
+    raw: bytes | None = None
+    with suppress(TypeError, ValueError, OverflowError, RecursionError):
+        raw = _encode(value)  # first: looking through a large value would take long
+    if raw is not None and len(raw) > limits.MAX_KV_VALUE_BYTES:
+        raise InvalidInput(
+            f"the value has {len(raw):,} bytes, and {limits.MAX_KV_VALUE_BYTES:,} are the most", field="value"
+        )
+    if fault := strict_json.find_fault(value, limits.MAX_OPEN_JSON_DEPTH):
+        raise InvalidInput(f"the value cannot be kept: {fault.reason}", field="value" + fault.path)
+    if raw is None:
+        raise InvalidInput("the value cannot be kept: it is no plain JSON", field="value")
+    return raw
+
+
+def decoded_value(raw: bytes) -> Any:
+    """Read a value back; always a new one, so that nobody can change what is kept."""
+    return msgspec.json.decode(raw)
+
+
+def no_room(sizes: Mapping[str, int], key: str, size: int) -> InvalidInput | None:
+    """Say why an owner whose values have these sizes may not keep another one, if that is so."""
+    if key not in sizes and len(sizes) >= limits.MAX_KV_KEYS:
+        return InvalidInput(f"there are {len(sizes):,} keys already; let go of some first", field="key")
+    if sum(sizes.values()) - sizes.get(key, 0) + size > limits.MAX_KV_BYTES:
+        return InvalidInput(
+            f"all values together would have more than {limits.MAX_KV_BYTES:,} bytes; let go of some first",
+            field="value",
+        )
+    return None
+
+
+def kv_checksum(owner: str, key: str, value: bytes) -> int:
+    """Return what must be written beside a value."""
+    return zlib.crc32(value, zlib.crc32(f"{owner}\0{key}\0".encode("utf-8", "surrogateescape")))
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def read_value(db: sqlite3.Connection, owner: str, key: str) -> Any:
+    """Return what is kept under a key; nothing when there is none.
+
+    Raises:
+        StoreDamaged: It is not what was written.
+    """
+    row = db.execute("SELECT value, checksum FROM kv WHERE owner = ? AND key = ?", (owner, key)).fetchone()
+    if row is None:
+        return None
+    value, crc = row
+    if not isinstance(value, bytes) or kv_checksum(owner, key, value) != crc:
+        raise StoreDamaged(
+            f"the value that {quoted(owner)} keeps under {quoted(key)} is damaged; `session-core store verify` tells "
+            "more",
+            field="key",
+        )
+    return decoded_value(value)
+
+
+def read_keys(db: sqlite3.Connection, owner: str, prefix: str) -> tuple[str, ...]:
+    """Return the keys of an owner that begin so, in order."""
+    rows = db.execute("SELECT key FROM kv WHERE owner = ? ORDER BY key", (owner,))
+    return tuple(key for (key,) in rows if isinstance(key, str) and key.startswith(prefix))
+
+
+def has_kv(db: sqlite3.Connection) -> bool:
+    """Tell whether a store keeps values at all; one of format 1 does not."""
+    return db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'kv'").fetchone() is not None
+
+
+def kv_rows(db: sqlite3.Connection) -> Iterator[tuple[str, str, bytes, int] | None]:
+    """Go through all rows, past any index; in place of one that is not what was written stands nothing."""
+    for owner, key, value, crc in db.execute("SELECT owner, key, value, checksum FROM kv NOT INDEXED ORDER BY id"):
+        sound = isinstance(owner, str) and isinstance(key, str) and isinstance(value, bytes)
+        yield (owner, key, value, crc) if sound and kv_checksum(owner, key, value) == crc else None
+
+
+class KvWriter:
+    """Changes values, within the transaction of whoever calls; remembers how much each owner keeps."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._sizes: dict[str, dict[str, int]] = {}
+
+    def apply(self, change: KvChange) -> None:
+        """Keep a value, let go of one, or note in the change that there is no room."""
+        sizes = self._sizes_of(change.owner)
+        if change.value is None:
+            self._db.execute("DELETE FROM kv WHERE owner = ? AND key = ?", (change.owner, change.key))
+            sizes.pop(change.key, None)
+            return
+        change.refused = no_room(sizes, change.key, len(change.value))
+        if change.refused is None:
+            self._db.execute(
+                "INSERT OR REPLACE INTO kv (owner, key, value, checksum) VALUES (?, ?, ?, ?)",
+                (change.owner, change.key, change.value, kv_checksum(change.owner, change.key, change.value)),
+            )
+            sizes[change.key] = len(change.value)
+
+    def _sizes_of(self, owner: str) -> dict[str, int]:
+        if owner not in self._sizes:
+            rows = self._db.execute("SELECT key, length(value) FROM kv WHERE owner = ?", (owner,))
+            self._sizes[owner] = {key: size for key, size in rows if isinstance(key, str) and isinstance(size, int)}
+        return self._sizes[owner]

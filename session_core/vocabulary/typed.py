@@ -1,0 +1,67 @@
+"""What a person has typed into a prompt: a command of an extension, a line for the shell, or a message. Pure."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from session_core.vocabulary.extensions import ExtensionCommand
+
+
+@attrs.frozen(kw_only=True)
+class TypedCommand:
+    """`/name arguments`, or `/extension.name arguments`: what `RunCommand` needs."""
+
+    extension: str
+    name: str
+    arguments: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class TypedShellLine:
+    """`!line`: what `RunShellLine` needs."""
+
+    line: str
+
+
+@attrs.frozen(kw_only=True)
+class TypedMessage:
+    """Anything else: what is said to the agent."""
+
+    text: str
+
+
+Typed = TypedCommand | TypedShellLine | TypedMessage
+
+
+def read_typed(text: str, commands: Sequence[ExtensionCommand]) -> Typed:
+    """Tell what a person means by a text, given the commands there are, in order: the first of a name counts.
+
+    A slash followed by no command's name, such as a path, is a message. To say a message that would be a command or a
+    shell line, the first character is typed twice; one of the two is dropped then.
+    """
+    if text.startswith("!"):
+        return _after_mark(text)
+    if text.startswith("//"):
+        meant = _command(text[1:], commands)
+        return TypedMessage(text=text[1:] if meant is not None else text)
+    return _command(text, commands) or TypedMessage(text=text)
+
+
+def _after_mark(text: str) -> Typed:
+    line = text[1:].strip()
+    if text.startswith("!!"):
+        return TypedMessage(text=text[1:])
+    return TypedShellLine(line=line) if line else TypedMessage(text=text)
+
+
+def _command(text: str, commands: Sequence[ExtensionCommand]) -> TypedCommand | None:
+    if not text.startswith("/") or text[1:2].isspace():
+        return None
+    word, *rest = text[1:].split(maxsplit=1) or [""]
+    arguments = rest[0].rstrip() if rest else ""
+    found = next((each for each in commands if each.name == word), None) or next(
+        (each for each in commands if f"{each.extension}.{each.name}" == word), None
+    )
+    if found is None:
+        return None
+    return TypedCommand(extension=found.extension, name=found.name, arguments=arguments)

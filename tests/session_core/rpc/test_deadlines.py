@@ -1,0 +1,58 @@
+"""The one timer of a connection: each request is told in its own time, and answered ones do not pile up."""
+
+import attrs
+import trio
+import trio.testing
+
+from session_core.rpc.deadlines import Deadlines
+
+
+@attrs.define
+class Waiter:
+    """A request that notes when it was told."""
+
+    asleep: bool = True
+    told: tuple[float, str, float] | None = None
+
+    def time_out(self, method: str, seconds: float) -> None:
+        self.asleep = False
+        self.told = (trio.current_time(), method, seconds)
+
+
+async def test_each_in_its_own_time(autojump_clock: trio.testing.MockClock) -> None:
+    """Whatever the order in which they come, requests are told when their time is over, and answered ones never."""
+    deadlines, begin = Deadlines(), trio.current_time()
+    late, early, answered, later = Waiter(), Waiter(), Waiter(), Waiter()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deadlines.run)
+        deadlines.add(1, late, "a", 30, pending=1)
+        await trio.testing.wait_all_tasks_blocked()
+        deadlines.add(2, early, "b", 10, pending=2)
+        deadlines.add(3, answered, "c", 5, pending=3)
+        answered.asleep = False
+        await trio.sleep(40)
+        deadlines.add(4, later, "d", 1, pending=1)
+        await trio.sleep(2)
+        nursery.cancel_scope.cancel()
+
+    assert [(begin + 30, "a", 30), (begin + 10, "b", 10), None, (begin + 41, "d", 1)] == [
+        each.told for each in (late, early, answered, later)
+    ]
+
+
+async def test_answered_requests_do_not_pile_up(autojump_clock: trio.testing.MockClock) -> None:
+    """However many requests are answered within their time, few are remembered, and one that waits is still told."""
+    deadlines, waiting, begin = Deadlines(), Waiter(), trio.current_time()
+    deadlines.add(0, waiting, "x", 60, pending=1)
+    for number in range(1, 10_000):
+        answered = Waiter()
+        deadlines.add(number, answered, "x", 60, pending=2)
+        answered.asleep = False
+    kept = len(deadlines._heap)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deadlines.run)
+        await trio.sleep(61)
+        nursery.cancel_scope.cancel()
+
+    assert kept < 100
+    assert (begin + 60, "x", 60) == waiting.told

@@ -1,0 +1,73 @@
+"""A service in which an extension called `git` runs programs, with people who give prepared answers."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from session_core.ids import SessionId
+from session_core.sep.delegate import Asker, Ran
+from session_core.service.config import ServiceConfig
+from session_core.service.program_gate import ProgramGate
+from session_core.service.service import SessionService
+from session_core.testing.checked import open_checked_service
+from session_core.testing.scripted import ScriptedProvider
+from session_core.tools.shell import Shell
+from tests.session_core.service._helpers import new_session
+from tests.session_core.tools._running import names
+
+
+class People:
+    """Notes what they are asked, does something meanwhile if told so, and says yes or no."""
+
+    def __init__(self, *, yes: bool = True) -> None:
+        self.yes = yes
+        self.asked: list[tuple[SessionId, str, str, str]] = []
+        self.meanwhile: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint
+
+    async def __call__(self, session_id: SessionId, extension: str, title: str, shown: str) -> bool:
+        self.asked.append((session_id, extension, title, shown))
+        await self.meanwhile()
+        return self.yes
+
+
+@attrs.frozen(kw_only=True)
+class Programs:
+    """One session in a folder, and the gate that programs go through."""
+
+    service: SessionService
+    gate: ProgramGate
+    people: People
+    session_id: SessionId
+    root: Path
+
+    async def run(self, line: str, cwd: str | None = None) -> Ran:
+        """Run a program for the extension, but not for ever."""
+        with trio.fail_after(60):
+            return await self.gate(asker(self.session_id), line, cwd)
+
+    def made(self) -> list[str]:
+        """What is in the folder."""
+        return names(self.root)
+
+
+def asker(session_id: SessionId) -> Asker:
+    """The extension, in a dispatch of a session."""
+    return Asker(extension="git", session_id=session_id)
+
+
+@asynccontextmanager
+async def open_programs(folder: Path, *, tool: Shell | None = None, **settings: Any) -> AsyncGenerator[Programs]:
+    """Open a checked service that works in `folder/project`."""
+    root = folder / "project"
+    root.mkdir()
+    people = People()
+    defaults = {"models": {"m": ScriptedProvider()}, "tools": (tool or Shell(),), "permission_tier": "full"}
+    config = ServiceConfig(**{**defaults, "cwd": str(root), **settings})
+    async with open_checked_service(config) as service:
+        gate = ProgramGate(service._core, people)
+        session_id = await new_session(service)
+        yield Programs(service=service, gate=gate, people=people, session_id=session_id, root=root)
