@@ -16,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from session_core.confine.workspace import OutsideWorkspace, Workspace
-from session_core.storage.home import prepare_home, private_open, unusable
+from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
 
 PROJECT_FILES: Final[tuple[str, ...]] = (
     ".session-core",
@@ -184,30 +184,14 @@ class TrustStore:
             os.close(lock)
 
     def _write(self, document: Mapping[str, Any]) -> None:
-        # The lock is held, so a file of this name is what somebody left who was killed.
-        temporary = self._file.with_suffix(".tmp")
-        descriptor = private_open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(document, indent=1).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self._file)
-        folder = os.open(self._home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_private(self._file, json.dumps(document, indent=1).encode())
 
     def _read(self) -> dict[str, str]:
         self.remark = None
         if not os.path.lexists(self._file):
             return {}
         try:
-            with os.fdopen(private_open(self._file, os.O_RDONLY), "rb") as file:
-                data = file.read(_MAX_STORE_BYTES + 1)
-            if len(data) > _MAX_STORE_BYTES:
-                raise ValueError("it is too large")
-            return _folders_in(json.loads(data))
+            return _folders_in(json.loads(read_private(self._file, _MAX_STORE_BYTES)))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the answer is the same
             why = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
             self.remark = f"{str(self._file)!r} is damaged, so no folder is trusted until you say so again: {why}"

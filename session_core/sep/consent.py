@@ -17,7 +17,7 @@ import attrs
 from session_core.sep.folder_digest import NotDigestible as NotDigestible
 from session_core.sep.folder_digest import digest_of as digest_of
 from session_core.sep.manifest import is_extension_name
-from session_core.storage.home import prepare_home, private_open, unusable
+from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
 
 CONSENT_FILE: Final = "extensions.json"
 """The name of the file in the home."""
@@ -138,11 +138,7 @@ class Consents:
         if not os.path.lexists(self._file):
             return {}
         try:
-            with os.fdopen(private_open(self._file, os.O_RDONLY), "rb") as file:
-                data = file.read(_MAX_FILE_BYTES + 1)
-            if len(data) > _MAX_FILE_BYTES:
-                raise ValueError("it is too large")
-            return _consents_in(json.loads(data))
+            return _consents_in(json.loads(read_private(self._file, _MAX_FILE_BYTES)))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the answer is the same
             why = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
             self.remark = f"{str(self._file)!r} is damaged, so no extension runs until you agree to it again: {why}"
@@ -151,18 +147,7 @@ class Consents:
 
 def _write(file: Path, consents: dict[_Key, Consent]) -> None:
     document = {"format": _FORMAT, "extensions": [attrs.asdict(each) for each in consents.values()]}
-    # The lock is held, so a file of this name is what somebody left who was killed.
-    temporary = file.with_suffix(".tmp")
-    with os.fdopen(private_open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as opened:
-        opened.write(json.dumps(document, indent=1).encode())
-        opened.flush()
-        os.fsync(opened.fileno())
-    temporary.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_private(file, json.dumps(document, indent=1).encode())
 
 
 def _consents_in(document: Any) -> dict[_Key, Consent]:

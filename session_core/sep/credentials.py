@@ -18,7 +18,7 @@ from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.providers.secrets import Secret
 from session_core.sep.fields import Fields, WrongField, size_of
-from session_core.storage.home import prepare_home, private_open, unusable
+from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
 
 CREDENTIALS_FILE: Final = "extension-logins.json"
 """The name of the file in the home."""
@@ -172,11 +172,7 @@ class CredentialFile:
         if not os.path.lexists(self.file):
             return {}
         try:
-            with os.fdopen(private_open(self.file, os.O_RDONLY), "rb") as file:
-                data = file.read(_MAX_FILE_BYTES + 1)
-            if len(data) > _MAX_FILE_BYTES:
-                raise ValueError
-            return _kept_in(json.loads(data))
+            return _kept_in(json.loads(read_private(self.file, _MAX_FILE_BYTES)))
         except Exception:  # noqa: BLE001 - whatever is wrong; and what was read must not appear in any text
             self.remark = f"{str(self.file)!r} is damaged, so log in to the providers of extensions again"
             return {}
@@ -184,17 +180,7 @@ class CredentialFile:
 
 def _write(file: Path, kept: dict[Login, Credentials]) -> None:
     entries = [{**attrs.asdict(login), "credentials": each.wire()} for login, each in kept.items()]
-    temporary = file.with_suffix(".tmp")  # the lock is held, so what lies there was left by somebody who was killed
-    with os.fdopen(private_open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as opened:
-        opened.write(json.dumps({"format": _FORMAT, "logins": entries}, indent=1).encode())
-        opened.flush()
-        os.fsync(opened.fileno())
-    temporary.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_private(file, json.dumps({"format": _FORMAT, "logins": entries}, indent=1).encode())
 
 
 def _kept_in(document: Any) -> dict[Login, Credentials]:

@@ -108,6 +108,38 @@ def private_open(path: Path, flags: int) -> int:
         raise unusable(f"the file {str(path)!r} cannot be opened", error) from error
 
 
+def read_private(file: Path, most: int) -> bytes:
+    """Read a small file of the home, whole.
+
+    Raises:
+        ValueError: It has more than `most` bytes.
+        OSError: It cannot be read, or is not ours alone.
+    """
+    with os.fdopen(private_open(file, os.O_RDONLY), "rb") as opened:
+        data = opened.read(most + 1)
+    if len(data) > most:
+        raise ValueError("it is too large")
+    return data
+
+
+def replace_private(file: Path, data: bytes) -> None:
+    """Put a file of the home in place of the one before, in one step, once it is on the disk.
+
+    The caller holds a lock, so a file of the temporary name is what somebody left who was killed.
+    """
+    temporary = file.with_suffix(".tmp")
+    with os.fdopen(private_open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as opened:
+        opened.write(data)
+        opened.flush()
+        os.fsync(opened.fileno())
+    temporary.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def make_private_file(path: Path) -> None:
     """Have an ordinary file that only we may read, made with mode 0600 if need be, without opening one that is there.
 
