@@ -19,7 +19,9 @@ _PLAN_LINES = 12
 _PLAN_SYMBOLS = {"done": "✓", "in_progress": "●", "pending": "·"}
 _NO_OUTPUT = "(no output)"
 _REMARK = re.compile(r"\[.*\]")
-_REFUSED = re.compile(r"This call was not allowed: (.*)\. Do not try it again\.", re.DOTALL)
+_REFUSED = re.compile(
+    r"This call was not allowed: (.*)\. Do not try it again\.|(Blocked by an extension: .*)", re.DOTALL
+)
 _TOO_LONG = "the model had said as much as it may in one answer"
 
 
@@ -92,7 +94,7 @@ def _ending(result: sc.ToolResultPart) -> str:
         return f"{how}: {last}" if last else how
     if result.status == "denied":
         because = _REFUSED.fullmatch(result.text)
-        return f"denied: {one_line(because[1], _RESULT_CHARS)}" if because is not None else "denied"
+        return f"denied: {one_line(because[1] or because[2], _RESULT_CHARS)}" if because is not None else "denied"
     return f"{result.status}: {_gist(result)}"
 
 

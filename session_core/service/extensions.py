@@ -49,7 +49,7 @@ class ExtensionHooks:
         """Ask everybody in order."""
         await self._host.settled.wait()
         left = await self._host.run_hook(hook, session_id, value)
-        return Blocked(reason=left.reason) if isinstance(left, HookBlocked) else _frozen(left)
+        return Blocked(reason=f"{left.extension}: {left.reason}") if isinstance(left, HookBlocked) else _frozen(left)
 
 
 async def accompany(host: ExtensionHost, service: "SessionService") -> None:

@@ -180,11 +180,14 @@ class BackgroundJobs:
 
         Cancellation: before the program runs it is ended; from then on it is a job like any other.
         """
+        refusal: ToolFailed | None = None
         try:
             self._refuse_too_many(session_id)
-        except ToolFailed:
+        except ToolFailed as too_many:
+            refusal = too_many
+        if refusal is not None:
             await on_end()
-            raise
+            raise refusal
         self._started += 1
         job = _Job(f"job_{self._started}", command, on_end)
         jobs = self._jobs.setdefault(session_id, {})
