@@ -23,7 +23,6 @@ from tests.session_core.sep._children import (
     own_descriptors,
     pids_with_argument,
     running,
-    script,
 )
 from tests.session_core.tools._calls import needs_bubblewrap
 
@@ -188,11 +187,21 @@ async def test_what_a_sandbox_table_means(tmp_path: Path, more: str, network: ob
     )
 
 
+def with_own_script(tmp_path: Path) -> Path:
+    """Make a folder that has its script in it: a sandbox has a folder for temporary files of its own."""
+    folder = tmp_path / "extension"
+    folder.mkdir()
+    shutil.copyfile(SCRIPTS / "plain.py", folder / "plain.py")
+    return folder
+
+
 @needs_bubblewrap
 async def test_a_confined_extension(tmp_path: Path) -> None:
     """In the sandbox an extension works as outside, changes no file, sees none of our secrets, and leaves no trace."""
     before = own_descriptors()
-    found = script(tmp_path, "plain", more="[sandbox]\n[capabilities]\ntools = true")
+    args = ["-I", "-S", "plain.py", str(tmp_path)]
+    more = "[sandbox]\n[capabilities]\ntools = true"
+    found = found_in(with_own_script(tmp_path), sys.executable, args, more=more)
     environ = {**os.environ, "KEY_OF_OURS": "secret"}
     seen_argv: list[tuple[str, ...]] = []
 
@@ -221,9 +230,9 @@ async def test_variables_do_not_reach_what_opens_the_sandbox(tmp_path: Path) -> 
     outside = tmp_path / "outside"
     outside.mkdir()
     found = found_in(
-        tmp_path / "extension",
+        with_own_script(tmp_path),
         sys.executable,
-        ["-I", "-S", str(SCRIPTS / "plain.py"), str(tmp_path)],
+        ["-I", "-S", "plain.py", str(tmp_path)],
         more="[sandbox]",
         run=f'[run.env]\nLD_DEBUG = "statistics"\nLD_DEBUG_OUTPUT = "{outside}/seen"\nKEY = "never-to-be-seen"',
     )
