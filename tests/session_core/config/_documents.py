@@ -41,8 +41,10 @@ def _quoted(text: str) -> str:
 def write_user(home: Path, text: str, mode: int = 0o600) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     path = home / "config.toml"
-    path.write_text(text, encoding="utf-8")
-    path.chmod(mode)
+    new = home / "config.new"  # put in place in one step: whoever watches the file must not see half of it
+    new.write_text(text, encoding="utf-8")
+    new.chmod(mode)
+    new.replace(path)
     return path
 
 
