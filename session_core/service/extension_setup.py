@@ -144,7 +144,7 @@ def flags_of(texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = text.partition("=")
         try:
-            plain = json.loads(value) if equals else True
+            plain = json.loads(value, parse_constant=str) if equals else True  # no NaN: nobody could be told of it
         except ValueError:
             plain = value
         flags[name.strip().lstrip("-")] = plain if isinstance(plain, str | int | float | bool) else value
