@@ -10,6 +10,7 @@ import trio
 
 from session_core import limits
 from session_core.ids import CallId, MessageId, SessionId, TurnId, new_id, new_session_id, now_ms
+from session_core.protocols.options import Materialization, PluginOptions
 from session_core.service.config import ServiceConfig
 from session_core.service.core import ServiceCore
 from session_core.session.session import Session
@@ -56,7 +57,9 @@ def add_session(
 ) -> Session:
     """Make a session at rest."""
     created = ev.SessionCreated(name=name, settings=Settings(model="m", cwd=cwd))
-    return core.add_session(session_id or new_session_id(), created, None)
+    opening = Materialization(opening="create", session_id=session_id or new_session_id())
+    protocol = core.protocols.decide(opening, name=None, stated=PluginOptions())
+    return core.add_session(protocol, created, None)
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------

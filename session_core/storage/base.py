@@ -4,8 +4,8 @@ A store keeps, for each session, an append-only journal of events: the truth. Wh
 the list of sessions, an index of messages, a search index) is derived from that and can be made again.
 
 Rules:
-1. Everything handed over between two checkpoints (`append`, `remember`, `forget`) becomes durable together or not at
-   all: a crash never finds half a step.
+1. Everything handed over between two checkpoints (`append`, `remember`, `forget`, `keep_leaves`) becomes durable
+   together or not at all: a crash never finds half a step.
 2. `wait_durable` returns when what it was asked for would survive the loss of power, and raises `StorageFailed` when it
    never will. After the first failure nothing more is written, and `failure` says why.
 3. `open` takes the exclusive right to write, by a lock, a lease or whatever the store has, and raises `StoreInUse`
@@ -13,9 +13,12 @@ Rules:
 4. Beside sessions, a store keeps small values that an owner, such as an extension, puts under keys of its own (`kv_*`).
    A change has returned when it is durable. They belong to no session, and what one owner keeps is bounded by
    `limits.MAX_KV_KEYS` and its neighbours.
+5. The large parts of what an executor keeps (`keep_leaves`) belong to their session, each by the SHA-256 of its bytes.
+   With every `ExecutorStateSaved`, those that the new state does not name are dropped, and with every `FrameOpened` and
+   `FrameEntered` all of them: the executor begins anew there.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, Protocol
 
@@ -127,6 +130,10 @@ class StoreReader(Protocol):
         """Read all events of a session in order, a handful at a time."""
         ...
 
+    async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
+        """Return those of these parts of an executor's state that are there; the caller checks their digests."""
+        ...
+
 
 class SessionStore(StoreReader, Protocol):
     """A place where one service keeps its sessions."""
@@ -178,6 +185,16 @@ class SessionStore(StoreReader, Protocol):
 
     def forget(self, session_id: SessionId) -> None:
         """Remove a session and everything that is kept of it."""
+        ...
+
+    def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
+        """Keep parts of an executor's state together with the event that names them; see rule 5.
+
+        Those that the session has already are not written again. Of a session that there is not, nothing is kept.
+
+        Raises:
+            ProtocolError: A digest is not that of its bytes, or a part is too large; nothing was taken over.
+        """
         ...
 
     async def wait_durable(self, seq: int) -> None:

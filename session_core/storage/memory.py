@@ -1,6 +1,6 @@
 """A store that lives as long as the process: for tests, scripts and demos."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
@@ -11,6 +11,7 @@ from session_core.errors import StorageFailed
 from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage.base import LiveState, MessagePage, OpenedStore, StoredReply, StoredSession
 from session_core.storage.kv import checked_key, checked_owner, decoded_value, encoded_value, no_room
+from session_core.storage.leaves import checked_leaves, staying_after
 from session_core.storage.partial_text import about_of, ended_by
 from session_core.vocabulary.added import added_messages, collect_results
 from session_core.vocabulary.events import PASSING, SessionEvent
@@ -31,6 +32,7 @@ class MemoryStore:
         self._unfinished: dict[SessionId, list[SessionEvent]] = {}
         self._replies: dict[tuple[str, str], StoredReply] = {}
         self._values: dict[str, dict[str, bytes]] = {}
+        self._leaves: dict[SessionId, dict[str, bytes]] = {}
         self._live: LiveState | None = None
         self._summaries: dict[SessionId, SessionSummary] = {}
 
@@ -64,6 +66,9 @@ class MemoryStore:
         self._events.setdefault(session_id, []).append(event)
         if ended_by(event.event) is not None:
             self._unfinished.pop(session_id, None)
+        if session_id in self._leaves and (staying := staying_after(event.event)) is not None:
+            kept = self._leaves[session_id]
+            self._leaves[session_id] = {digest: data for digest, data in kept.items() if digest in staying}
 
     def remember(self, reply: StoredReply) -> None:
         """Keep a reply."""
@@ -76,7 +81,14 @@ class MemoryStore:
         """Remove a session's events."""
         self._events.pop(session_id, None)
         self._unfinished.pop(session_id, None)
+        self._leaves.pop(session_id, None)
         self._replies = {key: each for key, each in self._replies.items() if each.session_id != session_id}
+
+    def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
+        """Keep parts of an executor's state."""
+        checked = checked_leaves(session_id, leaves)
+        if session_id in self._events:
+            self._leaves.setdefault(session_id, {}).update(checked.leaves)
 
     async def wait_durable(self, seq: int) -> None:
         """Return at once."""
@@ -195,6 +207,12 @@ class MemoryStore:
         """Give all events of a session at once."""
         await trio.lowlevel.checkpoint()
         yield self.events_of(session_id)
+
+    async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
+        """Return those of these parts of an executor's state that are there."""
+        await trio.lowlevel.checkpoint()
+        kept = self._leaves.get(session_id, {})
+        return {digest: kept[digest] for digest in digests if digest in kept}
 
     def _messages(self, session_id: SessionId) -> list[Message]:
         messages: list[Message] = []

@@ -15,6 +15,8 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.wire.codec import encode_event
 
+_KEPT = (ev.PartDelta, ev.PartStarted)
+
 
 class PartialText:
     """Passing events since they were last saved; `due_at` is when they must be saved next, in trio's time."""
@@ -30,7 +32,7 @@ class PartialText:
             ProtocolError: It cannot be written down.
         """
         inner = event.event
-        if not isinstance(inner, ev.PartDelta | ev.PartStarted):
+        if not isinstance(inner, _KEPT):
             return False
         if not (isinstance(inner, ev.PartDelta) and inner.text.isascii()):
             encode_event(event)  # what could not be written later is refused now

@@ -5,7 +5,7 @@ Every record is checked when it is read: its checksum, and that its number follo
 """
 
 import sqlite3
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -14,7 +14,8 @@ from session_core.errors import ProtocolError, StoreDamaged
 from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage import kv, lists
 from session_core.storage.base import MessagePage, StoredReply, StoredSession
-from session_core.storage.records import FOLD, DamagedRecord, checksum, from_record
+from session_core.storage.leaves import read_leaves
+from session_core.storage.records import FOLD, DamagedRecord, checksum, from_record, plain_payload
 from session_core.storage.search import Text, search, searchable, searched_text
 from session_core.vocabulary.added import added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
@@ -133,8 +134,8 @@ class Reader:
         if not isinstance(payload, bytes) or checksum(session_id, n, payload, written_as=FOLD) != crc:
             return 0, None  # damaged, or of an earlier fold
         try:
-            bare = decode(payload, SessionSnapshot, max_bytes=limits.MAX_RECORD_BYTES)
-        except ProtocolError:  # kept by another version
+            bare = decode(plain_payload(payload), SessionSnapshot, max_bytes=limits.MAX_RECORD_BYTES)
+        except (ProtocolError, DamagedRecord):  # kept by another version
             return 0, None
         try:
             messages = self._messages(session, session_id, bare.earlier, count)
@@ -186,6 +187,10 @@ class Reader:
     def _blob(self, digest: bytes) -> bytes | None:
         row = self._db.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
         return row[0] if row is not None else None
+
+    def leaves(self, session_id: SessionId, digests: Collection[str]) -> dict[str, bytes]:
+        """Return those of these parts of an executor's state that a session has."""
+        return read_leaves(self._db, session_id, digests)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 

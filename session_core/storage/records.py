@@ -2,13 +2,14 @@
 
 A record is the event as it goes over the wire. Texts of `BLOB_CHARS` and more (images, long tool outputs) are taken out
 and replaced by an empty one; `links` says where they belong, as a list of `[path, digest]`. So the same picture in ten
-sessions is kept once, and reading the journal of a session does not drag along what nobody looks at.
+sessions is kept once, and reading the journal of a session does not drag along what nobody looks at. A record that is
+long all the same, such as the list of everything an executor keeps, is compressed.
 """
 
 import zlib
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -27,6 +28,12 @@ FORMAT = 1
 
 FOLD = 2
 """Raised when the same events fold to another state than before: states that an earlier fold saved are not used."""
+
+COMPRESSED_BYTES: Final = 24_576
+"""Shorter records stay readable for people: what is left of most of them, without long texts, is far shorter."""
+_COMPRESSED: Final = b"\x78"
+"""How compressed records begin, and no JSON document does."""
+_FAST: Final = 1
 
 UPCASTS: dict[int, Callable[[Any], Any]] = {}
 """For each older format, what turns the plain JSON of an event into that of the next format."""
@@ -57,8 +64,31 @@ def to_record(raw: bytes) -> Record:
     blobs: dict[bytes, bytes] = {}
     _take_out(plain, [], links, blobs)
     if not links:
-        return Record(payload=raw)
-    return Record(payload=_encode(plain), links=_encode(links), blobs=tuple(blobs.items()))
+        return Record(payload=compressed(raw))
+    return Record(payload=compressed(_encode(plain)), links=_encode(links), blobs=tuple(blobs.items()))
+
+
+def compressed(payload: bytes) -> bytes:
+    """Return JSON as it is written: a long document takes less room than it would."""
+    return payload if len(payload) < COMPRESSED_BYTES else zlib.compress(payload, _FAST)
+
+
+def plain_payload(payload: bytes) -> bytes:
+    """Return the JSON of a record as it was before it was compressed, if it was.
+
+    Raises:
+        DamagedRecord: It cannot be read.
+    """
+    if not payload.startswith(_COMPRESSED):
+        return payload
+    reading = zlib.decompressobj()
+    try:
+        plain = reading.decompress(payload, limits.MAX_RECORD_BYTES)
+    except zlib.error as error:
+        raise DamagedRecord(f"it cannot be read: {error}") from error
+    if not reading.eof or reading.unused_data:
+        raise DamagedRecord("it cannot be read: it is not whole, or too long")
+    return plain
 
 
 def _take_out(
@@ -98,6 +128,7 @@ def from_record(
     Raises:
         DamagedRecord: It cannot be read, or a text that belongs to it is missing or changed.
     """
+    payload = plain_payload(payload)
     try:
         if links is None and written_as == FORMAT:
             return codec.decode(payload, SessionEvent, max_bytes=limits.MAX_RECORD_BYTES)

@@ -2,9 +2,9 @@
 
 `event` is the truth: one row per event, numbered without holes per session and checksummed. `passing` holds the text of
 answers that are being written right now. `blob` and `blob_use` hold long texts once and who uses them. `reply` makes a
-retried command safe across a crash. `kv` holds what extensions keep, and is as much the truth as `event` is. The rest
-is derived: `session` (the list), `state` (the newest state of a session without its messages), `message` (which event
-holds which message) and `message_text` (the search index).
+retried command safe across a crash. `kv` holds what extensions keep, and `leaf` the large parts of what executors keep:
+both are as much the truth as `event` is. The rest is derived: `session` (the list), `state` (the newest state of a
+session without its messages), `message` (which event holds which message) and `message_text` (the search index).
 """
 
 import sqlite3
@@ -12,15 +12,18 @@ from collections.abc import Callable, Mapping
 
 from session_core.errors import StoreDamaged, StoreUnusable
 from session_core.storage.kv import KV_TABLE
+from session_core.storage.leaves import LEAF_TABLE
 from session_core.storage.search import SEARCH_INDEX
 
 APPLICATION_ID = 0x5E55C0DE
 """Marks the file as ours, for `file` and for people who look at it."""
-VERSION = 2
+VERSION = 3
 OLDEST_READABLE = 1
 """Older formats that can be read as they are; whoever writes brings them up to date."""
 KV_SINCE = 2
 """The format that brought the table `kv`."""
+LEAVES_SINCE = 3
+"""The format that brought the table `leaf`."""
 
 TABLES = (
     """
@@ -118,6 +121,7 @@ INSERT INTO meta VALUES ('searchable', '0');
 
 """
     + KV_TABLE
+    + LEAF_TABLE
     + SEARCH_INDEX
 )
 
@@ -136,7 +140,12 @@ def _to_format_2(connection: sqlite3.Connection) -> None:
     connection.execute(KV_TABLE)
 
 
-MIGRATIONS: Mapping[int, Migration] = {1: _to_format_2}
+def _to_format_3(connection: sqlite3.Connection) -> None:
+    """Format 3 keeps what executors leave behind (`leaf`)."""
+    connection.execute(LEAF_TABLE)
+
+
+MIGRATIONS: Mapping[int, Migration] = {1: _to_format_2, 2: _to_format_3}
 """For each older version, what turns its tables into those of the next; run in one transaction with the others."""
 
 

@@ -14,7 +14,7 @@ Rules:
 import logging
 import math
 import sqlite3
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from os import PathLike
 from typing import Any, NoReturn, TypeVar
@@ -29,6 +29,7 @@ from session_core.storage.files import Connect, connect, open_for_writing
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
 from session_core.storage.kv import KvChange, checked_key, checked_owner, encoded_value
+from session_core.storage.leaves import checked_leaves
 from session_core.storage.partial_text import PartialText, ended_by
 from session_core.storage.reader import Reader
 from session_core.storage.schema import UNREADABLE, problem
@@ -59,17 +60,22 @@ class SqliteStore(SqliteReader):
         self.durable_seq = 0
         self.failure: StorageFailed | None = None
         self.backlog = 0
-        self._steps: list[Step] = []
+        self._start_batch()
         self._partial = PartialText()
         self._since_state: dict[SessionId, int] = {}
         self._handed_over = trio.Event()  # set when what is on the list now has been written
         self._in_writing: trio.Event | None = None
         self._pump: trio.lowlevel.Task | None = None
-        self._commit_at = math.inf  # when what is on the list must be written, in trio's time
         self._pump_parked = False
         self._wipe_at = -math.inf
         self._index_at = math.inf  # when the search index is filled, if nobody wants anything else then
         self._live: LiveState | None = None
+
+    def _start_batch(self) -> None:
+        self._steps: list[Step] = []
+        self._ended: list[tuple[SessionId, str]] = []  # the answers that end with these steps
+        self._touched: dict[SessionId, int] = {}  # the sessions these steps are about, and how much it will be to read
+        self._commit_at = math.inf  # when what is on the list must be written, in trio's time
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[OpenedStore]:
@@ -120,7 +126,8 @@ class SqliteStore(SqliteReader):
 
     def append(self, event: SessionEvent) -> None:
         """Take an event over."""
-        if event.session_id is None or self.failure is not None:
+        session_id = event.session_id
+        if session_id is None or self.failure is not None:
             return
         if isinstance(event.event, PASSING):
             if self._partial.add(event):
@@ -130,7 +137,9 @@ class SqliteStore(SqliteReader):
         if size > limits.MAX_RECORD_BYTES:
             raise ProtocolError(f"an event of {size:,} bytes is too large to be kept")
         if (about := ended_by(event.event)) is not None:
-            self._partial.drop(event.session_id, about)
+            self._partial.drop(session_id, about)
+            self._ended.append((session_id, about))
+        self._touched[session_id] = self._touched.get(session_id, 0) + 1 + size // _BYTES_PER_EVENT
         self._hand_over(event, size)
 
     def remember(self, reply: StoredReply) -> None:
@@ -144,6 +153,12 @@ class SqliteStore(SqliteReader):
         if self.failure is None:
             self._partial.forget(session_id)
             self._hand_over(Forget(session_id))
+
+    def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
+        """Keep parts of an executor's state together with the event that names them."""
+        if self.failure is None:
+            step = checked_leaves(session_id, leaves)
+            self._hand_over(step, step.size)
 
     def _hand_over(self, step: Step, size: int = 0) -> None:
         if not self._steps:
@@ -307,35 +322,24 @@ class SqliteStore(SqliteReader):
                 written.set()
 
     def _take(self, live: LiveState) -> Batch | None:
-        steps, self._steps = self._steps, []
-        self._commit_at = math.inf
-        batch = Batch(steps=steps)
-        for step in steps:
-            if isinstance(step, SessionEvent) and step.session_id is not None:
-                self._note(step, step.session_id, batch)
-        batch.summaries = {
-            session_id: summary
-            for session_id in dict.fromkeys(step.session_id for step in steps if isinstance(step, SessionEvent))
-            if session_id is not None and (summary := live.summary_of(session_id)) is not None
-        }
-        for session_id in batch.summaries:
-            if self._since_state.get(session_id, 0) >= limits.STATE_EVERY_EVENTS:
-                state = live.state_of(session_id)
-                if state is not None:
-                    self._since_state[session_id] = 0
-                    batch.states[session_id] = state
-                    batch.kept += self._partial.take(session_id)  # so that none of it straddles the state
-        for step in steps:
+        batch = Batch(steps=self._steps, dropped=self._ended)
+        touched = self._touched
+        self._start_batch()
+        for session_id, weight in touched.items():
+            summary = live.summary_of(session_id)
+            if summary is None:
+                continue
+            batch.summaries[session_id] = summary
+            since = self._since_state[session_id] = self._since_state.get(session_id, 0) + weight
+            if since >= limits.STATE_EVERY_EVENTS and (state := live.state_of(session_id)) is not None:
+                self._since_state[session_id] = 0
+                batch.states[session_id] = state
+                batch.kept += self._partial.take(session_id)  # so that none of it straddles the state
+        for step in batch.steps:
             if isinstance(step, Forget):
                 self._since_state.pop(step.session_id, None)
         batch.kept += self._partial.take_due()
         return batch if batch.steps or batch.kept else None
-
-    def _note(self, event: SessionEvent, session_id: SessionId, batch: Batch) -> None:
-        weight = 1 + len(encode_event(event)) // _BYTES_PER_EVENT
-        self._since_state[session_id] = self._since_state.get(session_id, 0) + weight
-        if (about := ended_by(event.event)) is not None:
-            batch.dropped.append((session_id, about))
 
     def _write(self, batch: Batch) -> None:
         assert self._writer is not None
@@ -347,9 +351,9 @@ class SqliteStore(SqliteReader):
             f"the store in {self.home} could not be written ({error}); nothing more is accepted. See to the disk, then "
             "start again: everything acknowledged before is safe"
         )
-        self._steps = []
+        self._start_batch()
         self._partial = PartialText()
-        self._commit_at = self._index_at = self._wipe_at = math.inf
+        self._index_at = self._wipe_at = math.inf
         self.backlog = 0
         self._handed_over.set()
         live.storage_failed(self.failure)

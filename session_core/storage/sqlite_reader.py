@@ -1,6 +1,6 @@
 """Reading the store of a home, in worker threads, also while another process writes to it."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from os import PathLike
 from pathlib import Path
@@ -102,6 +102,10 @@ class SqliteReader:
         while page := await self._read(Reader.journal_page, _sound(session_id), n):
             n += len(page)
             yield page
+
+    async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
+        """Return those of these parts of an executor's state that are there."""
+        return await self._read(Reader.leaves, _sound(session_id), tuple(digests))
 
 
 def _sound(name: str) -> str:

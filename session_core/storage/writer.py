@@ -15,9 +15,10 @@ from session_core.ids import CallId, SessionId
 from session_core.storage.base import StoredReply
 from session_core.storage.files import BUSY_TIMEOUT_MS
 from session_core.storage.kv import KvChange, KvWriter
+from session_core.storage.leaves import KeptLeaves, drop_leaves, keep_leaves, staying_after
 from session_core.storage.lists import reply_checksum
 from session_core.storage.reader import Reader
-from session_core.storage.records import BLOB_CHARS, FOLD, FORMAT, Record, checksum, to_record
+from session_core.storage.records import BLOB_CHARS, FOLD, FORMAT, Record, checksum, compressed, to_record
 from session_core.storage.rows import insert_rows
 from session_core.storage.search import SearchIndex, searchable, searched_text
 from session_core.vocabulary import events as ev
@@ -49,7 +50,7 @@ class KeptText:
     raw: bytes
 
 
-Step = SessionEvent | StoredReply | Forget | KvChange
+Step = SessionEvent | StoredReply | Forget | KvChange | KeptLeaves
 
 
 @attrs.define(kw_only=True)
@@ -85,6 +86,8 @@ class Writer:
         (self._last_message,) = connection.execute("SELECT coalesce(max(id), 0) FROM message").fetchone()
         self._rows: list[tuple[object, ...]] = []
         self._messages: list[tuple[object, ...]] = []
+        self._unfinished: set[tuple[int, str]] | None = None
+        """The answers of which text is kept, once somebody has to know."""
         self._index = SearchIndex(connection)
         self._kv = KvWriter(connection)
         self.traces = connection.execute(_TRACES).fetchone() is not None
@@ -142,23 +145,16 @@ class Writer:
                 self._remember(step)
             elif isinstance(step, KvChange):
                 self._kv.apply(step)
+            elif isinstance(step, KeptLeaves):
+                self._keep_leaves(step)
             else:
                 self._flush()
                 self._index.fill()  # so that nothing of it waits there
                 self._forget(step.session_id)
                 touched.pop(step.session_id, None)
         self._flush()
-        self._db.executemany(
-            "DELETE FROM passing WHERE session = ? AND about = ?",
-            [(self._session(session_id).id, about) for session_id, about in batch.dropped if session_id in touched],
-        )
-        self._db.executemany(
-            "INSERT INTO passing (session, about, checksum, payload) VALUES (?, ?, ?, ?)",
-            [
-                (self._session(text.session_id).id, text.about, checksum(text.session_id, 0, text.raw), text.raw)
-                for text in batch.kept
-            ],
-        )
+        self._drop_texts(batch.dropped)
+        self._keep_texts(batch.kept)
         self._db.executemany(_UPDATE_SESSION, [_columns(each, batch.summaries) for each in touched.values()])
         for session_id, state in batch.states.items():
             if session_id in touched:
@@ -177,6 +173,27 @@ class Writer:
             known = self._sessions[session_id] = _Session(number, session_id, last_n, messages, size)
         return known
 
+    def _drop_texts(self, ended: Sequence[tuple[SessionId, str]]) -> None:
+        """Delete the text of answers that have ended. Most of them came and went between two times of saving."""
+        if not ended:
+            return
+        if self._unfinished is None:
+            self._unfinished = set(self._db.execute("SELECT DISTINCT session, about FROM passing"))
+        for session_id, about in ended:
+            session = self._sessions.get(session_id)  # one that is not known was deleted
+            if session is not None and (text := (session.id, about)) in self._unfinished:
+                self._unfinished.remove(text)
+                self._db.execute("DELETE FROM passing WHERE session = ? AND about = ?", text)
+
+    def _keep_texts(self, texts: Sequence[KeptText]) -> None:
+        rows = [
+            (self._session(text.session_id).id, text.about, checksum(text.session_id, 0, text.raw), text.raw)
+            for text in texts
+        ]
+        insert_rows(self._db, "passing (session, about, checksum, payload)", rows)
+        if self._unfinished is not None:
+            self._unfinished.update((session, about) for session, about, *_ in rows)
+
     # --- events -------------------------------------------------------------------------------------------------------
 
     def _add(self, session: _Session, event: SessionEvent) -> None:
@@ -187,6 +204,8 @@ class Writer:
             record = to_record(payload)
             payload, links = record.payload, record.links
             self._keep_blobs(session, record)
+        if (staying := staying_after(event.event)) is not None:
+            drop_leaves(self._db, session.id, all_but=staying)
         session.last_n = n = session.last_n + 1
         session.bytes += len(payload)
         crc = checksum(session.session_id, n, payload, links)
@@ -228,6 +247,11 @@ class Writer:
             self._db.execute("INSERT OR IGNORE INTO blob_use (session, digest) VALUES (?, ?)", (session.id, digest))
             session.bytes += len(data)
 
+    def _keep_leaves(self, step: KeptLeaves) -> None:
+        known = self._db.execute("SELECT id FROM session WHERE session_id = ?", (step.session_id,)).fetchone()
+        if known is not None:  # else it was deleted, and must not come back by this
+            keep_leaves(self._db, known[0], step.leaves)
+
     def _flush(self) -> None:
         insert_rows(self._db, "event (session, n, format, checksum, payload, links)", self._rows)
         insert_rows(self._db, "message", self._messages)
@@ -242,7 +266,7 @@ class Writer:
         """
         session = self._session(session_id)
         tools = tuple(attrs.evolve(tool, output="", progress=None) for tool in state.tools)
-        payload = encode(attrs.evolve(state, messages=Vector(), tools=tools))
+        payload = compressed(encode(attrs.evolve(state, messages=Vector(), tools=tools)))
         self._db.execute(
             "INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?, ?)",
             (
@@ -266,7 +290,9 @@ class Writer:
     def _forget(self, session_id: SessionId) -> None:
         forget(self._db, self._session(session_id).id)
         self._db.execute("DELETE FROM reply WHERE session_id = ?", (session_id,))
-        del self._sessions[session_id]
+        number = self._sessions.pop(session_id).id
+        if self._unfinished is not None:
+            self._unfinished = {text for text in self._unfinished if text[0] != number}
         self._db.execute("INSERT OR REPLACE INTO meta VALUES ('traces', 'yes')")
         self.traces, self._merging = True, False
 
@@ -300,7 +326,7 @@ def forget(db: sqlite3.Connection, session: int) -> None:
     """Delete every row of a session, and the blobs that nobody else uses."""
     db.execute("DELETE FROM message_text WHERE rowid IN (SELECT id FROM message WHERE session = ?)", (session,))
     blobs = db.execute("SELECT digest FROM blob_use WHERE session = ?", (session,)).fetchall()
-    for table in ("event", "passing", "blob_use", "state", "message"):
+    for table in ("event", "passing", "blob_use", "state", "message", "leaf"):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - names from the line above
     db.execute("DELETE FROM session WHERE id = ?", (session,))
     db.executemany(

@@ -30,6 +30,7 @@ Each check needs a new, empty place. One that fails raises `AssertionError` with
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
+from session_core.testing import check_store_leaves as leaves
 from session_core.testing import check_store_messages as messages
 from session_core.testing import check_store_states as states
 from session_core.testing import check_store_values as values
@@ -74,6 +75,11 @@ _CHECKS: tuple[StoreCheck, ...] = (
     values.values_are_durable_when_told_so,
     values.values_of_many_at_once,
     values.values_are_bounded,
+    leaves.leaves_come_back,
+    leaves.leaves_go_with_the_state_that_named_them,
+    leaves.leaves_of_a_deleted_session_are_gone,
+    leaves.leaves_that_are_none_are_refused,
+    leaves.a_crash_never_finds_half_a_state,
 )
 
 STORE_CHECKS: tuple[tuple[str, StoreCheck], ...] = tuple((getattr(check, "__name__", ""), check) for check in _CHECKS)

@@ -4,6 +4,7 @@
 - `rebuild`: `rebuild_store`, which makes a new file from every record that can still be read, and swaps it in
 - `store_files`: `compact_store`, `backup_store`, `restore_store`, `store_statistics`
 - `exchange`: sessions as JSON lines, out and in
+- `leaf_lines`, `renamed`: what code has left behind, and new ids, for an export and an import
 - `unfinished`: the text of an answer that is being written, for an export and an import
 - `finding`: what `verify` reports
 - `session_check`, `table_check`: the parts of `verify`, for one session and for what all share

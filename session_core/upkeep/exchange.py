@@ -2,9 +2,10 @@
 
 An export is text, one JSON document per line:
 
-    {"type":"session_core_export","version":1,"format":1,"session_id":...,"name":...,"exported_at":...}
+    {"type":"session_core_export","version":2,"format":1,"session_id":...,"name":...,"exported_at":...}
     one line for each event of the journal, as it goes over the wire
     if an answer is being written: its text so far, as events that no journal holds (`part_started`, `part_delta`)
+    {"type":"leaf","digest":...,"data":...} for each large part of what its code has left behind (since version 2)
     {"type":"end","events":...,"digest":...}
 
 Rules:
@@ -40,10 +41,8 @@ from session_core.errors import (
 from session_core.ids import (
     Cursor,
     SessionId,
-    WakeupId,
     is_session_id,
     new_epoch,
-    new_id,
     new_session_id,
     now_ms,
 )
@@ -52,6 +51,8 @@ from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore, SessionStore, StoreReader
 from session_core.storage.partial_text import about_of
 from session_core.storage.records import FORMAT, DamagedRecord, from_record
+from session_core.upkeep.leaf_lines import LEAF_LINE, LeavesIn, LeavesOut, WrongLeaf
+from session_core.upkeep.renamed import Renamed
 from session_core.upkeep.unfinished import UnfinishedAnswer, wait_for_text
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import PASSING, SessionEvent
@@ -59,7 +60,8 @@ from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire import strict_json
 from session_core.wire.codec import encode_event
 
-EXPORT_VERSION: Final = 1
+EXPORT_VERSION: Final = 2
+LEAVES_SINCE: Final = 2
 MAX_IMPORT_BYTES: Final = 256 * 1024 * 1024
 """The longest session that can be imported. All its events are in memory until they are durable, and there they take
 two to six times as much."""
@@ -104,8 +106,8 @@ async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGen
     line = _encode(header) + b"\n"
     digest.update(line)
     yield line
-    count, unfinished = 0, UnfinishedAnswer()
-    while await unfinished.needs_more(reader, session_id, count):
+    count, unfinished, leaves = 0, UnfinishedAnswer(), LeavesOut()
+    while await unfinished.needs_more(reader, session_id, count) or await leaves.needs_more(reader, session_id, count):
         place = 0
         async for events in reader.journal(session_id):
             for event in events[max(0, count - place) :]:
@@ -113,12 +115,16 @@ async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGen
                 digest.update(line)
                 count += 1
                 unfinished.note(event)
+                leaves.note(event)
                 yield line
             place += len(events)
     for event in unfinished.events():
         line = encode_event(event) + b"\n"
         digest.update(line)
         count += 1
+        yield line
+    for line in leaves.lines(session_id):
+        digest.update(line)
         yield line
     await _summary(reader, session_id)  # a journal that vanishes looks just like one that ends
     if not count:
@@ -190,6 +196,8 @@ async def _save(intake: "_Intake", store: SessionStore, opened: OpenedStore) -> 
     failure: StorageFailed | None = None
     for event in (*intake.events, *intake.unfinished):  # no checkpoint in here: this makes it one transaction
         store.append(event)
+    if intake.leaves:
+        store.keep_leaves(session_id, intake.leaves)  # last: earlier states would not let those of later ones stay
     if intake.unfinished:  # a store holds such text back for a moment; when that is over, it goes with the rest
         await trio.sleep(limits.PARTIAL_TEXT_EVERY_MS / 1000)
     async with trio.open_nursery() as nursery:
@@ -237,13 +245,19 @@ class _Intake:
         """Text of an answer that was being written."""
         self.fleet = FleetState()
         self.state = SessionState(session_id=SessionId(""))
-        self._renamed = _Renamed() if as_new else None
+        self._renamed = Renamed() if as_new else None
+        self._leaves = LeavesIn()
         self._exported_id = SessionId("")
-        self._format = FORMAT
+        self._version, self._format = EXPORT_VERSION, FORMAT
         self._digest = blake2b(digest_size=32)
         self._line = 0
         self._size = 0
         self._ended = False
+
+    @property
+    def leaves(self) -> dict[str, bytes]:
+        """The large parts of what its code has left behind, by digest."""
+        return self._leaves.leaves
 
     def take(self, line: bytes) -> None:
         """Check the next line."""
@@ -256,6 +270,8 @@ class _Intake:
             return
         if self._line == 1:
             self._take_header(content)
+        elif content.startswith(LEAF_LINE) and self._version >= LEAVES_SINCE:
+            self._take_leaf(content)
         else:
             self._take_event(content)
         self._digest.update(content + b"\n")
@@ -287,10 +303,18 @@ class _Intake:
         if header["version"] < 1 or header["format"] < 1 or not is_session_id(header["session_id"]):
             self._refuse("the version, the format or the session id cannot be right")
         self._exported_id = SessionId(header["session_id"])
-        self._format = header["format"]
+        self._version, self._format = header["version"], header["format"]
         self.state = SessionState(session_id=new_session_id() if self._renamed else self._exported_id)
 
+    def _take_leaf(self, content: bytes) -> None:
+        try:
+            self._count(self._leaves.take(content, self.state.executor))
+        except WrongLeaf as wrong:
+            self._refuse(str(wrong))
+
     def _take_event(self, content: bytes) -> None:
+        if not content.startswith(b"{"):  # a store may write it in another way, an export may not
+            self._refuse("this is not an event")
         try:
             event = from_record(content, None, _no_blob, written_as=self._format)
         except DamagedRecord as damage:
@@ -299,16 +323,19 @@ class _Intake:
         if self._renamed is not None:
             event = attrs.evolve(event, session_id=self.state.session_id, event=self._renamed.event(event.event))
         size = len(encode_event(event))  # now, so that handing over is quick
-        self._size += size
         if size > limits.MAX_RECORD_BYTES:
             self._refuse(f"the event is longer than {limits.MAX_RECORD_BYTES} bytes")
+        self._count(size)
+        (self.unfinished if isinstance(event.event, PASSING) else self.events).append(event)
+        self.state.apply(event)
+        self.fleet.apply(event)
+
+    def _count(self, size: int) -> None:
+        self._size += size
         if self._size > MAX_IMPORT_BYTES:
             self._refuse(
                 f"the session is longer than {MAX_IMPORT_BYTES // 1024**2} MB, and that is more than can be imported"
             )
-        (self.unfinished if isinstance(event.event, PASSING) else self.events).append(event)
-        self.state.apply(event)
-        self.fleet.apply(event)
 
     def _check(self, event: SessionEvent) -> None:
         if event.session_id != self._exported_id:
@@ -319,6 +346,8 @@ class _Intake:
             self._refuse("a session begins with its creation, and has no other")
         if isinstance(event.event, ev.SessionDeleted | ev.ToolOutputDelta | ev.ToolProgressed):
             self._refuse("no export holds such an event")
+        if self.leaves:
+            self._refuse("what code has left behind comes last, but an event follows")
         if isinstance(event.event, PASSING):
             partial = self.state.partial
             if partial is None or about_of(event.event) != partial.message_id:
@@ -348,26 +377,6 @@ class _Intake:
 
     def _refuse(self, what: str) -> NoReturn:
         raise InvalidInput(f"line {self._line}: {what}; nothing was imported", field="lines")
-
-
-class _Renamed:
-    """Gives new ids to what a service knows by its id alone, or a copy would take it from its original."""
-
-    def __init__(self) -> None:
-        self._wakeups: dict[WakeupId, WakeupId] = {}
-
-    def event(self, event: ev.Event) -> ev.Event:
-        """Return the event as it is to be in the copy."""
-        match event:
-            case ev.WakeupScheduled(wakeup=wakeup):
-                return attrs.evolve(event, wakeup=attrs.evolve(wakeup, wakeup_id=self._new(wakeup.wakeup_id)))
-            case ev.WakeupCancelled(wakeup_id=wakeup_id) | ev.WakeupFired(wakeup_id=wakeup_id):
-                return attrs.evolve(event, wakeup_id=self._new(wakeup_id))
-            case _:
-                return event
-
-    def _new(self, wakeup_id: WakeupId) -> WakeupId:
-        return self._wakeups.setdefault(wakeup_id, WakeupId(new_id("wake")))
 
 
 def _is(value: object, kind: type) -> bool:

@@ -16,6 +16,7 @@ REBUILD_DERIVED = "run `session-core store rebuild`: nothing is lost, it is made
 LOG_CUT_OFF = (
     "the end of the write-ahead log is damaged or was cut off by a power loss: changes after that are not seen"
 )
+LEAVES_MISSING = "parts of what its code has left behind are missing"
 MAX_FINDINGS = 1_000
 
 

@@ -6,7 +6,7 @@ the file and its write-ahead log. As each proves itself, it does not matter wher
 
 import mmap
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import attrs
 from session_core.ids import SessionId
 from session_core.storage.files import Connect, store_file
 from session_core.storage.kv import has_kv, kv_rows
+from session_core.storage.leaves import has_leaves, raw_digest
 from session_core.storage.lists import read_reply
 from session_core.storage.records import FORMAT
 from session_core.upkeep.finding import Finding, Progress
@@ -23,12 +24,14 @@ from session_core.upkeep.raw_file import HEADER_BYTES, PAGE_SIZES, page_size_of,
 from session_core.upkeep.salvage import (
     BlobRow,
     EventRow,
+    LeafRow,
     ListedRow,
     PassingRow,
     Row,
     carve,
     proven_blob,
     proven_event,
+    proven_leaf,
     proven_passing,
 )
 from session_core.upkeep.table_check import expected_schema, has_right_schema, schema_of
@@ -38,6 +41,7 @@ CREATE TABLE event (session_id TEXT, n INTEGER, written_as INTEGER, payload BLOB
     PRIMARY KEY (session_id, n)) WITHOUT ROWID;
 CREATE TABLE passing (id INTEGER PRIMARY KEY, session_id TEXT, about TEXT, payload BLOB, UNIQUE (session_id, payload));
 CREATE TABLE blob (digest BLOB PRIMARY KEY, data BLOB);
+CREATE TABLE leaf (digest BLOB PRIMARY KEY, data BLOB);
 CREATE TABLE expected (session_id TEXT PRIMARY KEY, last_n INTEGER);
 CREATE TABLE kv (owner TEXT, key TEXT, value BLOB, checksum INTEGER, PRIMARY KEY (owner, key));
 """
@@ -109,6 +113,15 @@ class Harvest:
         row = self.scratch.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
         return row[0] if row is not None else None
 
+    def leaves(self, digests: Collection[str]) -> dict[str, bytes]:
+        """Return those of these parts of executors' states that were found, whoever had them."""
+        found: dict[str, bytes] = {}
+        for digest in digests:
+            row = self.scratch.execute("SELECT data FROM leaf WHERE digest = ?", (raw_digest(digest),)).fetchone()
+            if row is not None:
+                found[digest] = row[0]
+        return found
+
     def values(self) -> Iterator[tuple[Any, ...]]:
         """Return what extensions keep, as rows of the table."""
         return self.scratch.execute("SELECT owner, key, value, checksum FROM kv ORDER BY owner, key")
@@ -128,6 +141,8 @@ class Harvest:
                 )
             case BlobRow():
                 self.scratch.execute("INSERT OR IGNORE INTO blob VALUES (?, ?)", (row.digest, row.data))
+            case LeafRow():
+                self.scratch.execute("INSERT OR IGNORE INTO leaf VALUES (?, ?)", (row.digest, row.data))
             case ListedRow():
                 if not self.list_read:
                     self.expect(row.session_id, row.last_n)
@@ -190,6 +205,7 @@ def _from_tables(harvest: Harvest, home: Path, connect: Connect, progress: Progr
         _attempt(harvest, "the records", lambda: _read_events(harvest, db))
         _attempt(harvest, "the long texts", lambda: _read_blobs(harvest, db))
         _attempt(harvest, "unfinished answers", lambda: _read_passing(harvest, db))
+        _attempt(harvest, "what code has left behind", lambda: _read_leaves(harvest, db))
         _attempt(harvest, "the list of sessions", lambda: _read_list(harvest, db))
         _attempt(harvest, "remembered replies", lambda: _read_replies(harvest, db))
         _attempt(harvest, "what extensions keep", lambda: _read_values(harvest, db))
@@ -240,6 +256,15 @@ def _read_blobs(harvest: Harvest, db: sqlite3.Connection) -> None:
         row = proven_blob(*columns)
         if row is None:
             harvest.problems.append("a long text is not what was written")
+        else:
+            harvest.add(row)
+
+
+def _read_leaves(harvest: Harvest, db: sqlite3.Connection) -> None:
+    for columns in db.execute("SELECT digest, data FROM leaf") if has_leaves(db) else ():
+        row = proven_leaf(*columns)
+        if row is None:
+            harvest.problems.append("a part of what code has left behind is not what was written")
         else:
             harvest.add(row)
 

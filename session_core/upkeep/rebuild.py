@@ -22,10 +22,11 @@ from session_core.session.state import SessionState
 from session_core.storage.files import Connect, check_kept, connect, open_for_writing, store_file
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
+from session_core.storage.leaves import KeptLeaves, named_by
 from session_core.storage.partial_text import about_of
-from session_core.storage.records import FORMAT, DamagedRecord, from_record
-from session_core.storage.writer import Batch, KeptText, Writer
-from session_core.upkeep.finding import LOG_CUT_OFF, Progress, ignore_progress
+from session_core.storage.records import FORMAT, DamagedRecord, from_record, plain_payload
+from session_core.storage.writer import Batch, KeptText, Step, Writer
+from session_core.upkeep.finding import LEAVES_MISSING, LOG_CUT_OFF, Progress, ignore_progress
 from session_core.upkeep.harvest import Harvest, harvest_store
 from session_core.upkeep.salvage import EventRow
 from session_core.upkeep.swap import SetAside, clear_work, finish_swap, swap_in, time_stamp
@@ -134,7 +135,7 @@ class _Rebuild:
             repaired=tuple(
                 each.what if each.session_id is None else f"{self._called(each.session_id)}: {each.what}"
                 for each in before.findings
-                if each.session_id not in self.hit and each.what != LOG_CUT_OFF
+                if each.session_id not in self.hit and each.what != LOG_CUT_OFF and LEAVES_MISSING not in each.what
             ),
             lost=tuple(self.lost),
             set_aside=aside.path if aside.lines else None,
@@ -171,7 +172,7 @@ class _Rebuild:
         self, writer: Writer, harvest: Harvest, session_id: SessionId, expected: int, aside: SetAside
     ) -> int:
         state, fleet = SessionState(session_id=session_id), FleetState()
-        kept: list[SessionEvent] = []
+        kept: list[Step] = []
         n, why = 0, ""
         for row in harvest.events(session_id):
             event = None if why else _readable(row, harvest)
@@ -194,7 +195,7 @@ class _Rebuild:
             self.lost.append(_lost(self._called(session_id), n, expected, why, certain=certain))
         if not n:
             return 0
-        batch = Batch(steps=kept, summaries=fleet.sessions)
+        batch = Batch(steps=[*kept, *self._leaves_of(state, harvest)], summaries=fleet.sessions)
         if session_id not in self.hit or not certain:
             batch.kept = _unfinished(harvest, session_id)
         if n >= limits.STATE_EVERY_EVENTS and not batch.kept:
@@ -204,6 +205,14 @@ class _Rebuild:
         self.sessions += 1
         self.events += n
         return n
+
+    def _leaves_of(self, state: SessionState, harvest: Harvest) -> list[Step]:
+        named = named_by(state.executor)
+        found = harvest.leaves(named)
+        if missing := len(named) - len(found):
+            anew = "clear its context to let its code begin anew"
+            self.lost.append(f"{self._called(state.session_id)}: {missing} {LEAVES_MISSING}; {anew}")
+        return [KeptLeaves(session_id=state.session_id, leaves=found)] if found else []
 
 
 def _lost(session: str, n: int, expected: int, why: str, *, certain: bool) -> str:
@@ -220,7 +229,7 @@ def _readable(row: EventRow, harvest: Harvest) -> SessionEvent | None:
     except DamagedRecord:
         return None
     if row.links is None and row.written_as == FORMAT:
-        object.__setattr__(event, "raw", row.payload)  # written again byte for byte
+        object.__setattr__(event, "raw", plain_payload(row.payload))  # written again byte for byte
     return event
 
 

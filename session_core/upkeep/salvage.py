@@ -6,7 +6,7 @@ hits and no other. What a record needs to be read is only its own header, which 
 the chain of its overflow pages.
 
 An event proves itself by its checksum, which covers the session id in its own payload, its number and all its bytes; a
-blob by its digest. What was deleted does not come back: the store overwrites it.
+blob, and a leaf of an executor's state, by its digest. What was deleted does not come back: the store overwrites it.
 """
 
 import re
@@ -19,7 +19,8 @@ import msgspec
 
 from session_core import limits
 from session_core.ids import SessionId
-from session_core.storage.records import checksum, digest_of
+from session_core.storage import leaves
+from session_core.storage.records import DamagedRecord, checksum, digest_of, plain_payload
 
 Page = Callable[[int], bytes | None]
 """Gives a page by its number, counted from 1; None if there is none."""
@@ -54,6 +55,14 @@ class BlobRow:
 
 
 @attrs.frozen(kw_only=True)
+class LeafRow:
+    """A row of `leaf` that has proven itself; which session it was written for does not matter."""
+
+    digest: bytes
+    data: bytes
+
+
+@attrs.frozen(kw_only=True)
 class ListedRow:
     """A row of `session`. It proves nothing, and only tells how many records a session should have."""
 
@@ -61,7 +70,7 @@ class ListedRow:
     last_n: int
 
 
-Row = EventRow | PassingRow | BlobRow | ListedRow
+Row = EventRow | PassingRow | BlobRow | LeafRow | ListedRow
 
 
 # --- proof ------------------------------------------------------------------------------------------------------------
@@ -79,8 +88,8 @@ def owner_of(payload: object) -> SessionId | None:
     if not isinstance(payload, bytes):
         return None
     try:
-        return SessionId(_owner(payload).session_id)
-    except (msgspec.MsgspecError, ValueError):
+        return SessionId(_owner(plain_payload(payload)).session_id)
+    except (msgspec.MsgspecError, ValueError, DamagedRecord):
         return None
 
 
@@ -111,11 +120,21 @@ def proven_blob(digest: Any, data: Any) -> BlobRow | None:
     return BlobRow(digest=digest, data=data)
 
 
+def proven_leaf(digest: Any, data: Any) -> LeafRow | None:
+    """Return the row made of these columns if the digest is that of the data."""
+    if not (isinstance(digest, bytes) and isinstance(data, bytes)) or leaves.digest_of(data) != digest:
+        return None
+    return LeafRow(digest=digest, data=data)
+
+
 # --- carving ----------------------------------------------------------------------------------------------------------
 
 # Where a record may begin: the length of its header, then the types of its columns. The first column of `event`,
 # `passing` and `session` is the row number, which SQLite leaves out (type 0); a digest of 32 bytes has type 76.
-_BEGINNING = re.compile(rb"(?=[\x06-\x12]\x00[\x01-\x06\x08\x09]|[\x03-\x08]\x4c|[\x13-\x28]\x00[\x0d-\xff])")
+_BEGINNING = re.compile(
+    rb"(?=[\x06-\x12]\x00[\x01-\x06\x08\x09]|[\x03-\x08]\x4c|[\x13-\x28]\x00[\x0d-\xff]"
+    rb"|[\x04-\x08][\x01-\x06\x08\x09]\x4c)"
+)
 _LISTED_AFTER_LAST_N = 15  # columns
 _INTEGERS = frozenset({1, 2, 3, 4, 5, 6, 8, 9})
 _INTEGER_BYTES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
@@ -129,7 +148,9 @@ def carve(page: bytes, page_at: Page, usable: int) -> Iterator[Row]:
         make = _maker(types)
         if make is None or types is None:
             continue
-        record = _whole_record(page, start, page[start] + sum(map(_size, types)), page_at, usable)
+        # `leaf` has no row numbers: it is kept like an index, where less of a record lies in its own page.
+        most = (usable - 12) * 64 // 255 - 23 if types[0] in _INTEGERS else usable - 35
+        record = _whole_record(page, start, page[start] + sum(map(_size, types)), page_at, usable, most=most)
         if record is not None and (row := make(_values(record, page[start], types))) is not None:
             yield row
 
@@ -169,6 +190,8 @@ def _maker(types: list[int] | None) -> Callable[[list[Any]], Row | None] | None:
             return lambda values: proven_passing(*values[2:])
         case [76, data] if _is_blob(data):
             return lambda values: proven_blob(*values)
+        case [session, 76, data] if session in _INTEGERS and _is_blob(data):
+            return lambda values: proven_leaf(*values[1:])
         case [0, name, last_n, *others] if len(others) == _LISTED_AFTER_LAST_N and name % 2 and last_n in _INTEGERS:
             return lambda values: _listed(*values[1:3])
         case _:
@@ -189,11 +212,11 @@ def _size(kind: int) -> int:
     return (kind - 12) // 2 if kind >= 12 else _INTEGER_BYTES.get(kind, 0)
 
 
-def _whole_record(page: bytes, start: int, size: int, page_at: Page, usable: int) -> bytes | None:
-    """Gather a record from its page and its overflow pages."""
+def _whole_record(page: bytes, start: int, size: int, page_at: Page, usable: int, *, most: int) -> bytes | None:
+    """Gather a record from its page, where at most so much of it lies, and its overflow pages."""
     if size > limits.MAX_RECORD_BYTES:
         return None
-    local = _local_size(size, usable)
+    local = _local_size(size, usable, most)
     if local == size:
         record = page[start : start + size]
         return record if len(record) == size else None
@@ -214,13 +237,13 @@ def _whole_record(page: bytes, start: int, size: int, page_at: Page, usable: int
     return b"".join(pieces)
 
 
-def _local_size(size: int, usable: int) -> int:
-    """Return how much of a record lies in its own page; the rules of the file format for leaves of tables."""
-    if size <= usable - 35:
+def _local_size(size: int, usable: int, most: int) -> int:
+    """Return how much of a record lies in its own page, by the rules of the file format."""
+    if size <= most:
         return size
     least = (usable - 12) * 32 // 255 - 23
-    most = least + (size - least) % (usable - 4)
-    return most if most <= usable - 35 else least
+    local = least + (size - least) % (usable - 4)
+    return local if local <= most else least
 
 
 def _values(record: bytes, place: int, types: list[int]) -> list[Any]:

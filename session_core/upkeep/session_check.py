@@ -16,12 +16,13 @@ from session_core.ids import CallId, Cursor, Epoch, SessionId
 from session_core.session.fleet import FleetState
 from session_core.session.restore import restore
 from session_core.session.state import SessionState
+from session_core.storage.leaves import has_leaves, named_by
 from session_core.storage.partial_text import about_of
 from session_core.storage.reader import Reader
 from session_core.storage.records import DamagedRecord, checksum, from_record
 from session_core.storage.search import searchable, searched_text
-from session_core.upkeep.finding import REBUILD_DERIVED, Findings
-from session_core.upkeep.salvage import proven_event
+from session_core.upkeep.finding import LEAVES_MISSING, REBUILD_DERIVED, Findings
+from session_core.upkeep.salvage import proven_event, proven_leaf
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.added import added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
@@ -35,6 +36,7 @@ SELECT last_n, messages, bytes, name, created_at, updated_at, archived, parent_i
     activity_message, queued, open_requests, wakeups
 FROM session WHERE id = ?
 """
+_ADVICE_LEAVES = "none, but a backup that has them: the session says so when it next runs code"
 _COLUMNS = tuple(_LISTED.replace(",", " ").split())[1:17]
 
 
@@ -90,6 +92,7 @@ class SessionCheck:
         self._check_list()
         self._check_messages()
         self._check_blob_use()
+        self._check_leaves()
 
     def _error(self, what: str) -> None:
         self.findings.error(what, session_id=self.session_id)
@@ -235,6 +238,21 @@ class SessionCheck:
             self.findings.warning(
                 "a long text is noted as being in use, but is not", REBUILD_DERIVED, session_id=self.session_id
             )
+
+    def _check_leaves(self) -> None:
+        there: set[str] = set()
+        query = "SELECT digest, data FROM leaf WHERE session = ?"
+        for digest, data in self.db.execute(query, (self.session,)) if has_leaves(self.db) else ():
+            if isinstance(digest, bytes):
+                there.add(digest.hex())
+            if proven_leaf(digest, data) is None:
+                self._error("a part of what its code has left behind is not what was written")
+        named = named_by(self.state.executor)
+        if missing := len(named - there):
+            self.findings.warning(f"{missing} {LEAVES_MISSING}", _ADVICE_LEAVES, session_id=self.session_id)
+        if unused := len(there - named):
+            what = f"{unused} parts of what its code has left behind are named by no state"
+            self.findings.warning(what, REBUILD_DERIVED, session_id=self.session_id)
 
     def _check_load(self) -> None:
         """Read the session as the service does."""

@@ -25,6 +25,7 @@ from session_core.storage.files import (
 from session_core.storage.home import prepare_home, private_open
 from session_core.storage.home_lock import HomeLock
 from session_core.storage.kv import has_kv, kv_rows
+from session_core.storage.leaves import has_leaves, leaf_rows
 from session_core.storage.records import checksum, digest_of
 from session_core.storage.schema import UNREADABLE, VERSION, problem, version_of
 from session_core.upkeep.finding import Progress, VerifyReport, ignore_progress, without_advice
@@ -65,7 +66,10 @@ class RestoreReport:
 
 @attrs.frozen(kw_only=True)
 class StoreStatistics:
-    """What a store holds; `largest` are the sessions with the most bytes, as (id, name, bytes)."""
+    """What a store holds; `largest` are the sessions with the most bytes, as (id, name, bytes).
+
+    `leaves` are the large parts of what code has left behind in sessions.
+    """
 
     sessions: int
     archived: int
@@ -79,6 +83,8 @@ class StoreStatistics:
     oldest_at: int | None
     newest_at: int | None
     largest: tuple[tuple[SessionId, str, int], ...]
+    leaves: int = 0
+    leaf_bytes: int = 0
 
 
 def compact_store(home: Path, *, connect: Connect = connect, progress: Progress = ignore_progress) -> CompactReport:
@@ -212,6 +218,7 @@ def _is_sound(copy: sqlite3.Connection) -> bool:
         )
         and all(digest == digest_of(data) for digest, data in copy.execute("SELECT digest, data FROM blob"))
         and (not has_kv(copy) or None not in kv_rows(copy))
+        and (not has_leaves(copy) or None not in leaf_rows(copy))
     )
 
 
@@ -319,6 +326,11 @@ def store_statistics(home: Path, *, connect: Connect = connect) -> StoreStatisti
                 AT_REST,
             ).fetchone()
             blobs, blob_bytes = db.execute("SELECT count(*), coalesce(sum(length(data)), 0) FROM blob").fetchone()
+            leaves, leaf_bytes = (
+                db.execute("SELECT count(*), coalesce(sum(length(data)), 0) FROM leaf").fetchone()
+                if has_leaves(db)
+                else (0, 0)
+            )
             largest = db.execute(
                 "SELECT session_id, name, bytes FROM session ORDER BY bytes DESC, session_id LIMIT ?", (LARGEST_SHOWN,)
             ).fetchall()
@@ -337,6 +349,8 @@ def store_statistics(home: Path, *, connect: Connect = connect) -> StoreStatisti
         oldest_at=oldest_at,
         newest_at=newest_at,
         largest=tuple(largest),
+        leaves=leaves,
+        leaf_bytes=leaf_bytes,
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from session_core.storage.files import MARK_FILE, store_file
 from session_core.storage.home import prepare_home, private_open
+from session_core.storage.records import plain_payload
 from session_core.upkeep.salvage import EventRow
 from session_core.vocabulary.events import SessionEvent
 from session_core.wire.codec import encode_event
@@ -139,7 +140,7 @@ class SetAside:
                 "session_id": row.session_id,
                 "n": row.n,
                 "complete": event is not None,
-                "event": msgspec.Raw(encode_event(event) if event is not None else row.payload),
+                "event": msgspec.Raw(encode_event(event) if event is not None else plain_payload(row.payload)),
             }
         )
         data = memoryview(line + b"\n")

@@ -9,8 +9,9 @@ from typing import Any
 from session_core import limits
 from session_core.ids import SessionId
 from session_core.storage.kv import has_kv, kv_rows
+from session_core.storage.leaves import has_leaves
 from session_core.storage.reader import Reader
-from session_core.storage.schema import KV_SINCE, TABLES, VERSION
+from session_core.storage.schema import KV_SINCE, LEAVES_SINCE, TABLES, VERSION
 from session_core.upkeep.finding import REBUILD_DERIVED, Findings
 from session_core.upkeep.salvage import owner_of, proven_blob
 
@@ -40,6 +41,8 @@ def expected_schema(version: int = VERSION) -> list[tuple[Any, ...]]:
         db.executescript(TABLES)
         if version < KV_SINCE:
             db.execute("DROP TABLE kv")
+        if version < LEAVES_SINCE:
+            db.execute("DROP TABLE leaf")
         return schema_of(db)
 
 
@@ -89,7 +92,7 @@ def _short(digest: object) -> str:
 
 
 def _check_orphans(db: sqlite3.Connection, findings: Findings) -> None:
-    for table in ("passing", "state", "message", "blob_use"):
+    for table in ("passing", "state", "message", "blob_use", *(("leaf",) if has_leaves(db) else ())):
         query = f"SELECT count(*) FROM {table} WHERE session NOT IN (SELECT id FROM session)"  # noqa: S608 - our names
         (count,) = db.execute(query).fetchone()
         if count:

@@ -49,6 +49,7 @@ class UnfinishedAnswer:
             return True
         news, self._read = count > self._read, count
         if self._open is None:
+            self._partial = None  # what was found before is finished
             return False
         stored = await reader.load(session_id)
         self._partial = restore(session_id, stored).partial_now() if stored is not None else None

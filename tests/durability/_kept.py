@@ -164,5 +164,6 @@ def check_home(home: Path, disk: FaultyDisk | None = None) -> None:
             " UNION ALL SELECT count(*) FROM passing WHERE session NOT IN (SELECT id FROM session)"
             " UNION ALL SELECT count(*) FROM blob WHERE digest NOT IN (SELECT digest FROM blob_use)"
             " UNION ALL SELECT count(*) FROM message_text WHERE rowid NOT IN (SELECT id FROM message)"
+            " UNION ALL SELECT count(*) FROM leaf WHERE session NOT IN (SELECT id FROM session)"
         ).fetchall()
-    assert left == [(0,)] * 5, "nothing is left of a deleted session"
+    assert left == [(0,)] * 6, "nothing is left of a deleted session"

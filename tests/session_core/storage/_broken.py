@@ -1,6 +1,6 @@
 """Stores with one fault each, to prove that the conformance suite finds it."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -252,6 +252,47 @@ class LosesParallelChanges(MemoryStore):
         before = dict(self._values.get(owner, {}))
         await super().kv_set(owner, key, value)
         self._values[owner] = {**before, key: self._values[owner][key]}
+
+
+class SharesLeaves(MemoryStore):
+    async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
+        found = [await super(SharesLeaves, self).load_leaves(each, digests) for each in self._leaves]
+        return {digest: data for each in found for digest, data in each.items()}
+
+
+class KeepsLeavesForGood(MemoryStore):
+    def append(self, event: SessionEvent) -> None:
+        kept = {session_id: dict(leaves) for session_id, leaves in self._leaves.items()}
+        super().append(event)
+        self._leaves = kept
+
+
+class BringsSessionsBackByLeaves(MemoryStore):
+    def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
+        super().keep_leaves(session_id, leaves)
+        self._leaves.setdefault(session_id, {}).update(leaves)
+
+
+class BelievesDigests(MemoryStore):
+    def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
+        self._leaves.setdefault(session_id, {}).update(leaves)
+
+
+class KeepsLeavesLate(MemoryStore):
+    """Holds leaves back until somebody waits, when the event that names them is long durable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late: list[tuple[SessionId, Mapping[str, bytes]]] = []
+
+    def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
+        self.late.append((session_id, leaves))
+
+    async def wait_durable(self, seq: int) -> None:
+        for session_id, leaves in self.late:
+            super().keep_leaves(session_id, leaves)
+        self.late.clear()
+        await super().wait_durable(seq)
 
 
 class KeepsAnyNumber(MemoryStore):

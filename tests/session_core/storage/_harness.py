@@ -72,6 +72,7 @@ class MemoryHarness(StoreHarness):
         left._unfinished = {key: list(events) for key, events in store._unfinished.items()}
         left._replies = dict(store._replies)
         left._values = {owner: dict(kept) for owner, kept in store._values.items()}
+        left._leaves = {key: dict(kept) for key, kept in store._leaves.items()}
         left._summaries = {each.session_id: each for each in store._list()}
         left._live = None
         self._store = left

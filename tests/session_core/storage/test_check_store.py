@@ -51,6 +51,11 @@ FAULTS: list[tuple[type[MemoryStore], str]] = [
     (broken.SaysKeptTooEarly, "values_are_durable_when_told_so"),
     (broken.LosesParallelChanges, "values_of_many_at_once"),
     (broken.KeepsAnyNumber, "values_are_bounded"),
+    (broken.SharesLeaves, "leaves_come_back"),
+    (broken.KeepsLeavesForGood, "leaves_go_with_the_state_that_named_them"),
+    (broken.BringsSessionsBackByLeaves, "leaves_of_a_deleted_session_are_gone"),
+    (broken.BelievesDigests, "leaves_that_are_none_are_refused"),
+    (broken.KeepsLeavesLate, "a_crash_never_finds_half_a_state"),
 ]
 
 

@@ -8,14 +8,14 @@ from trio.testing import MockClock
 
 from session_core import limits
 from session_core.errors import StoreDamaged
-from session_core.ids import SessionId
+from session_core.ids import MessageId, SessionId
 from session_core.storage import reader as reading
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.check_store_world import LiveSessions, journal_of, loads, restored, serving
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import PASSING
 from session_core.vocabulary.messages import size_of
-from tests.session_core.storage._harness import change, rows
+from tests.session_core.storage._harness import WatchedDisk, change, rows
 
 LONG = "a long text " * 2_000
 
@@ -266,6 +266,49 @@ async def test_damaged_partial_text_is_left_out(tmp_path: Path, mock_clock: Mock
         found = restored(session_id, await live.store.load(session_id))
         assert found.partial is not None
         assert () == found.partial.parts
+
+
+async def test_only_kept_text_has_to_be_dropped(tmp_path: Path, mock_clock: MockClock) -> None:
+    """The end of an answer deletes what was kept of its text, in this run or the next; nothing kept, nothing done."""
+    disk = WatchedDisk()
+    async with serving(SqliteStore(tmp_path, connect=disk.connect)) as live:
+        session_id, other = live.create(), live.create()
+        first = await _keep_some_text(live, session_id, mock_clock)
+        left = await _keep_some_text(live, other, mock_clock)
+        live.record(session_id, _discarded(left))  # of another session
+        live.record(session_id, _discarded(MessageId("msg_unknown")))
+        live.answer(session_id, "quick")
+        await live.durable()
+        assert not _deletions(disk)
+        assert 2 == len(rows(tmp_path, "SELECT DISTINCT about FROM passing"))
+        kept = await _keep_some_text(live, session_id, mock_clock)
+        live.record(session_id, _discarded(kept))
+        await live.durable()
+        assert 1 == len(_deletions(disk))
+        assert 2 == len(rows(tmp_path, "SELECT DISTINCT about FROM passing"))
+    async with serving(SqliteStore(tmp_path)) as again:
+        await again.bring(other, live)
+        again.record(other, _discarded(left))
+        await again.durable()
+        assert [(first,)] == rows(tmp_path, "SELECT DISTINCT about FROM passing")
+
+
+async def _keep_some_text(live: LiveSessions, session_id: SessionId, clock: MockClock) -> MessageId:
+    message_id = live.start_answer(session_id)
+    live.record(session_id, ev.PartDelta(message_id=message_id, text="unfinished"))
+    await live.durable()
+    clock.jump(limits.PARTIAL_TEXT_EVERY_MS / 1000)
+    await trio.testing.wait_all_tasks_blocked()
+    await live.store.list_sessions()
+    return message_id
+
+
+def _discarded(message_id: MessageId) -> ev.MessageDiscarded:
+    return ev.MessageDiscarded(message_id=message_id, reason="begun anew")
+
+
+def _deletions(disk: WatchedDisk) -> list[str]:
+    return [statement for statement in disk.statements if statement.startswith("DELETE FROM passing")]
 
 
 # --- rows that hold something else ------------------------------------------------------------------------------------

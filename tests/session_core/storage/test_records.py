@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from session_core import limits
 from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage import records
-from session_core.storage.records import BLOB_CHARS, DamagedRecord, checksum, digest_of, from_record, to_record
+from session_core.storage.records import (
+    BLOB_CHARS,
+    DamagedRecord,
+    checksum,
+    digest_of,
+    from_record,
+    plain_payload,
+    to_record,
+)
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import JsonObject
@@ -52,10 +61,25 @@ def test_short_texts_stay_in_place() -> None:
     assert records.Record(payload=encode(event)) == to_record(encode(event))
 
 
-def test_many_short_texts_stay_in_place() -> None:
-    """A long record of short texts has no blobs."""
+def test_many_short_texts_are_compressed() -> None:
+    """A long record of short texts has no blobs, takes far less room, and reads as it was."""
     event = said(*["short"] * BLOB_CHARS)
-    assert records.Record(payload=encode(event)) == to_record(encode(event))
+    record = to_record(encode(event))
+    assert (None, ()) == (record.links, record.blobs)
+    assert len(record.payload) < len(encode(event)) // 10
+    assert encode(event) == plain_payload(record.payload)
+    assert event == from_record(record.payload, None, no_blob)
+
+
+def test_compressed_records_are_bounded_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compressed record that is cut, changed, followed by something or too long when unpacked is damage."""
+    payload = to_record(encode(said(*["short"] * BLOB_CHARS))).payload
+    for damaged in (payload[:-1], payload[:1], payload + b"x", payload[:40] + bytes([payload[40] ^ 1]) + payload[41:]):
+        with pytest.raises(DamagedRecord):
+            plain_payload(damaged)
+    monkeypatch.setattr(limits, "MAX_RECORD_BYTES", 100_000)
+    with pytest.raises(DamagedRecord):
+        plain_payload(payload)
 
 
 def test_long_texts_are_kept_once() -> None:

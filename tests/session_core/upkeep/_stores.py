@@ -15,14 +15,18 @@ from session_core.session.restore import restore
 from session_core.storage.files import connect, open_for_reading, store_file
 from session_core.storage.reader import Reader
 from session_core.storage.sqlite import SqliteStore
+from session_core.testing.check_store_leaves import leaves_of, state_of
 from session_core.testing.scripted import Pause, ScriptedProvider, ScriptedTool, text, tool_call, tool_calls
 from session_core.upkeep.session_check import NOWHERE
+from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import ArchiveSession
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
 LONG = "a long line of output\n" * 900
 """Long enough to be kept apart."""
+LEAVES = leaves_of(b"a short part", b"one that fills a page " * 60, b"one of several pages " * 700)
+"""What the code of one session has left behind."""
 
 
 @attrs.frozen(kw_only=True)
@@ -32,10 +36,12 @@ class Contents:
     listed: dict[SessionId, SessionSummary]
     loaded: dict[SessionId, SessionSnapshot]
     journals: dict[SessionId, tuple[SessionEvent, ...]]
+    leaves: dict[SessionId, dict[str, bytes]]
+    """Those that are what their digests say."""
 
 
 async def make_store(home: Path) -> None:
-    """Run a service in this home: three sessions with tools, a long text, a queue, a branch and a wake-up."""
+    """Run a service in this home: three sessions with tools, a long text, a queue, a branch, a wake-up, and leaves."""
     provider = ScriptedProvider(
         tool_calls(("look", {"where": "here"}), ("dump", {})),
         text("I have looked, ", "and it is good.", thinking="what now"),
@@ -59,7 +65,16 @@ async def make_store(home: Path) -> None:
         await said(service, third, "Dump it.")
         await service.send_user_message(third, "For later.", deliver_as="next_turn")
         await service.send_user_message(third, "For later still.", deliver_as="next_turn")
+        await keep_leaves(service, second, LEAVES)
         await service.execute(ArchiveSession(session_id=first), idempotency_key="put the first away")
+
+
+async def keep_leaves(service: SessionService, session_id: SessionId, leaves: dict[str, bytes]) -> None:
+    """Let an executor of a session keep these, as the end of a turn does."""
+    session = service._core.sessions[session_id]
+    session.keep_leaves(leaves)
+    session.record(ev.ExecutorStateSaved(state=state_of(leaves)))
+    await session.until_durable()
 
 
 async def said(service: SessionService, session_id: SessionId, what: str) -> None:
@@ -98,6 +113,7 @@ def contents_of(home: Path) -> Contents:
     listed: dict[SessionId, SessionSummary] = {}
     loaded: dict[SessionId, SessionSnapshot] = {}
     journals: dict[SessionId, tuple[SessionEvent, ...]] = {}
+    leaves: dict[SessionId, dict[str, bytes]] = {}
     with suppress(*UNREADABLE), closing(open_for_reading(home, connect)) as db:
         reader = Reader(db)
         with suppress(*UNREADABLE):
@@ -108,7 +124,10 @@ def contents_of(home: Path) -> Contents:
                     loaded[session_id] = restore(session_id, stored).snapshot(NOWHERE)
             with suppress(*UNREADABLE):
                 journals[session_id] = whole_journal(reader, session_id)
-    return Contents(listed=listed, loaded=loaded, journals=journals)
+            with suppress(*UNREADABLE):
+                found = reader.leaves(session_id, tuple(LEAVES))
+                leaves[session_id] = {digest: data for digest, data in found.items() if LEAVES[digest] == data}
+    return Contents(listed=listed, loaded=loaded, journals=journals, leaves=leaves)
 
 
 UNREADABLE = (SessionCoreError, sqlite3.DatabaseError)

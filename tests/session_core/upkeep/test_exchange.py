@@ -262,7 +262,7 @@ async def test_the_sentences(small: Exported, tmp_path: Path) -> None:
         ([*lines[:-1], b'{"type":"end",\n'], f"line {count}: the last line of the export is damaged"),
         ([*lines[:2], b"\n"], "line 3: this is not an event"),
         ([lines[0].replace(b'"format":1', b'"format":true')], "line 1: the export should say its format here"),
-        ([lines[0].replace(b'"version":1', b'"version":0')], "line 1: the version, the format or the session id"),
+        ([lines[0].replace(b'"version":2', b'"version":0')], "line 1: the version, the format or the session id"),
     ]
     for damaged, sentence in cases:
         error = await refusal(damaged, home)
@@ -274,7 +274,7 @@ async def test_the_sentences(small: Exported, tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", [b"version", b"format"])
 async def test_a_newer_export_is_told_apart(small: Exported, tmp_path: Path, field: bytes) -> None:
     """An export of a later version is not called damaged: the sentence says to update, whatever else is new in it."""
-    header = small.lines[0].replace(b'"%b":1' % field, b'"new":[],"%b":2' % field)
+    header = small.lines[0].replace(b'"%b":' % field, b'"new":[],"%b":9' % field)
 
     error = await refusal([header, *small.lines[1:]], tmp_path / "home")
 

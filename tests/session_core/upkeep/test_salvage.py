@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session_core.ids import SessionId
+from session_core.storage import leaves
 from session_core.storage.records import checksum, digest_of
 from session_core.storage.schema import TABLES
 from session_core.upkeep.harvest import rows_of
 from session_core.upkeep.raw_file import read_log
-from session_core.upkeep.salvage import BlobRow, EventRow, ListedRow, PassingRow, Row, carve
+from session_core.upkeep.salvage import BlobRow, EventRow, LeafRow, ListedRow, PassingRow, Row, carve
 
 PAGE_SIZES = (512, 4096)
 WRITTEN_AS = 1
@@ -27,6 +28,10 @@ def event(session_id: str, n: int, filling: str = "", links: bytes | None = None
 
 def blob(data: bytes) -> BlobRow:
     return BlobRow(digest=digest_of(data), data=data)
+
+
+def leaf(data: bytes) -> LeafRow:
+    return LeafRow(digest=leaves.digest_of(data), data=data)
 
 
 def insert(db: sqlite3.Connection, row: Row, session: int = 1) -> None:
@@ -42,6 +47,8 @@ def insert(db: sqlite3.Connection, row: Row, session: int = 1) -> None:
             db.execute("INSERT INTO passing VALUES (NULL, ?, ?, ?, ?)", (session, row.about, crc, row.payload))
         case BlobRow():
             db.execute("INSERT INTO blob VALUES (?, ?)", (row.digest, row.data))
+        case LeafRow():
+            db.execute("INSERT INTO leaf VALUES (?, ?, ?)", (session, row.digest, row.data))
         case ListedRow():
             db.execute("INSERT INTO session (session_id, last_n) VALUES (?, ?)", (row.session_id, row.last_n))
 
@@ -70,6 +77,7 @@ def sample() -> list[Row]:
         PassingRow(session_id=owner, about="msg_1", payload=event("ses_1", 0, "half").payload),
         PassingRow(session_id=owner, about="msg_2", payload=event("ses_1", 0, "h" * 9_000).payload),
         *(blob(Random(size).randbytes(size)) for size in (1, 400, 4_000, 20_000, 300_000)),
+        *(leaf(Random(size).randbytes(size)) for size in (0, 1, 60, 900, 1_000, 4_000, 50_000)),
         ListedRow(session_id=owner, last_n=61),
         ListedRow(session_id=SessionId("ses_another"), last_n=70_000),
     ]
@@ -89,6 +97,7 @@ def test_all_rows_are_found(page_size: int) -> None:
 def test_rows_of_any_length_are_found(page_size: int, sizes: list[int], large: int) -> None:
     """Whatever lengths the records have, each is found as it was written."""
     rows: list[Row] = [event("ses_1", n, "z" * size) for n, size in enumerate([*sizes, large], 1)]
+    rows += [leaf(Random(size).randbytes(size)) for size in {*sizes, large}]
 
     assert found_in(image_of(rows, page_size), page_size) == set(rows)
 
@@ -97,6 +106,7 @@ def test_rows_of_any_length_are_found(page_size: int, sizes: list[int], large: i
 def test_a_flipped_bit_costs_one_row_at_most(page_size: int) -> None:
     """A bit flipped anywhere costs the record it hits, and invents none."""
     rows: list[Row] = [*(event("ses_1", n, "x" * (n * 31)) for n in range(1, 40)), blob(b"b" * 5_000)]
+    rows += [leaf(bytes([n]) * n * 70) for n in range(1, 30)]
     image = image_of(rows, page_size)
     random = Random(page_size)
     for _ in range(300):
