@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import count
 from typing import Any
 
 REGISTRATIONS = {
@@ -15,6 +16,8 @@ REGISTRATIONS = {
     ],
     "hooks": ["tool_call"],
 }
+IDS = count(1)
+ANSWERS: dict[Any, dict[str, Any]] = {}
 
 
 def send(message: dict[str, Any]) -> None:
@@ -25,16 +28,15 @@ def send(message: dict[str, Any]) -> None:
 
 def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Ask the host something and wait for its answer; what it asks meanwhile is answered."""
-    send({"id": f"ask {method}", "method": method, "params": params})
-    while True:
-        message: dict[str, Any] = json.loads(sys.stdin.readline())
-        if "method" not in message:
-            return message
-        handle(message)
+    number = f"ask {next(IDS)}"
+    send({"id": number, "method": method, "params": params})
+    while number not in ANSWERS and (line := sys.stdin.readline()):
+        take(read(line))
+    return ANSWERS.pop(number, None) or sys.exit()
 
 
-def result_of(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to one request."""
+def result_of(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer to one request, or nothing if there is no such method."""
     match method:
         case "initialize":
             return {
@@ -43,28 +45,52 @@ def result_of(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 "registrations": REGISTRATIONS,
             }
         case "command/execute":
-            who = params["arguments"].get("text") or "world"
+            who = params.get("arguments", {}).get("text") or "world"
             # The context is the right to act in this session, for as long as this command runs.
             ask("session/send_message", {"context": params["context"], "text": f"Hello, {who}!"})
             return {"content": f"said hello to {who}"}
         case "tool/execute":
-            return {"content": params["arguments"]["text"].upper()}
+            text = params["arguments"].get("text")
+            if params["tool"] != "shout" or not isinstance(text, str):
+                return {"content": "shout needs a text", "is_error": True}
+            return {"content": text.upper()}
         case "hook":
             if "secrets.txt" in json.dumps(params["input"].get("arguments")):
                 return {"action": "block", "reason": "secrets.txt is none of its business"}
             return {"action": "continue"}
-        case _:
+        case "ping" | "shutdown":
             return {}
+        case _:
+            return None
+
+
+def take(message: dict[str, Any]) -> None:
+    """Take in a message: a request, a notification, or an answer to what was asked."""
+    if "method" in message:
+        handle(message)
+    elif str(message.get("id")).startswith("ask "):
+        ANSWERS[message["id"]] = message
 
 
 def handle(message: dict[str, Any]) -> None:
     """Answer a request; events and other notifications have no id, and get no answer."""
     if "id" in message:
-        send({"id": message["id"], "result": result_of(message["method"], message.get("params", {}))})
+        result = result_of(message["method"], message.get("params", {}))
+        unknown = {"error": {"code": -32601, "message": "there is no such method"}}
+        send({"id": message["id"], **(unknown if result is None else {"result": result})})
     if message["method"] == "shutdown":
         sys.exit()
 
 
+def read(line: str) -> dict[str, Any]:
+    """Read one message; whatever else comes is passed over."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
 if __name__ == "__main__":
-    for line in sys.stdin:
-        handle(json.loads(line))
+    while received := sys.stdin.readline():
+        take(read(received))

@@ -5,6 +5,9 @@
 - `listing`: `ext list` and `ext info`
 - `consenting`: `ext trust`, `ext enable`, `ext disable`
 - `logs`: `ext logs`
+- `login`: `ext login`; `logins`: `ext logout`
+- `new`: `ext new`: the folder of a new one
+- `check`: `ext check`: driving one, in any language, through the whole protocol
 - `doctor`: `ext doctor` and `ext reload`: starting one for real, and a report about it
 - `checking`: the way of one extension from its start to its end, with what was noticed and how long each step took
 

@@ -27,6 +27,11 @@ _MAX_KEPT = 100
 _MAX_KEY_CHARS = 1_000
 _MAX_VALUE_CHARS = 1_000_000
 _METHOD_CHARS = 60
+_OURS = "host"
+_MOST_REMARKS = 20
+_LAST_WORDS = "; it said: "
+_NO_VERSION = "it speaks no version of the protocol"
+_VERSION_MISSING = f"is missing in its answer to initialize, or is not a whole number; {_PROTOCOL_VERSION} is right"
 
 _NO_UI = -32001
 _NOT_TRUSTED = -32002
@@ -169,8 +174,10 @@ async def check(found: sc.Found, home: Path, workspace: Path, *, trusted: bool) 
         version=found.manifest.version,
         steps=tuple(steps),
         offers=_offers(extension),
-        remarks=tuple(_remarks(extension, host.asked, started=steps[0].good)),
-        said=tuple(f"{line.source}: {line.text}" for line in extension.log.lines()[-_MOST_LINES:]),
+        remarks=tuple(_remarks(extension, host.asked, steps[0])),
+        said=tuple(f"{line.source}: {line.text}" for line in extension.log.lines() if line.source != _OURS)[
+            -_MOST_LINES:
+        ],
     )
 
 
@@ -180,8 +187,14 @@ def _since(began: float) -> int:
 
 def _started(extension: sc.Extension, milliseconds: int) -> Step:
     good = extension.state == "ready"
-    sentence = "it started and answered initialize" if good else f"it did not start: {extension.problem}"
+    sentence = "it started and answered initialize" if good else f"it did not start: {_why(extension.problem or '')}"
     return Step(what="initialize", good=good, sentence=sentence, milliseconds=milliseconds)
+
+
+def _why(problem: str) -> str:
+    """Say why it did not start; what it said itself is told below, and not twice."""
+    reason, _, _ = problem.partition(_LAST_WORDS)
+    return f"{reason}; protocol_version: {_VERSION_MISSING}" if _NO_VERSION in reason else reason
 
 
 async def _pinged(extension: sc.Extension) -> Step:
@@ -226,9 +239,14 @@ def _offers(extension: sc.Extension) -> dict[str, tuple[str, ...]]:
     return {kind: names for kind, names in offers.items() if names}
 
 
-def _remarks(extension: sc.Extension, asked: Counter[str], *, started: bool) -> list[str]:
+def _remarks(extension: sc.Extension, asked: Counter[str], first: Step) -> list[str]:
+    """Tell what is worth knowing; what the `first` step, its start, says already is left out."""
     told = [*extension.manifest.remarks]
-    if started and extension.hooks is None:
+    for line in extension.log.lines():
+        if line.source == _OURS and line.text not in told and line.text.partition(_LAST_WORDS)[0] not in first.sentence:
+            told.append(line.text)
+    del told[_MOST_REMARKS:]
+    if first.good and extension.hooks is None:
         told.append("it does not say which hooks it handles, so it is asked at every one, which takes time")
     noise = sum(line.source == "stdout" for line in extension.log.lines())
     if noise:

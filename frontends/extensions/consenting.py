@@ -27,7 +27,7 @@ _RIGHTS = "it runs as a program of yours, and hears of all sessions; one changed
 def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
     """Run `ext trust` and return the exit code: 1 if the person has said no."""
     looked = look(home, cwd)
-    entry = read_closely(pick(looked, word, prefer=("no_consent", "untrusted", "elsewhere", "ready")))
+    entry = read_closely(pick(looked, word, prefer=("no_consent", "watched", "untrusted", "elsewhere", "ready")))
     consents, style = consents_of(home), style_of(sys.stdout)
     digest = _digest(entry)
     if consents.standing(entry.name, entry.folder, digest) == "agreed":
@@ -35,13 +35,19 @@ def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
         _tell_what_is_missing(home, cwd, entry)
         return 0
     remark(looked.remark)
-    if not yes and not trio.run(asked, entry, Streams.standard()):
+    if yes:
+        for line in what_would_run(style, entry):
+            print(line)
+    elif not trio.run(asked, entry, Streams.standard()):
         print("nothing was changed", file=sys.stderr)
         return 1
     if read_closely(entry).digest != digest:
         raise sc.Conflict("the files have changed while you looked at them, so nothing was agreed to; look again")
-    consents.agree(entry.name, entry.folder, digest)
+    before = consents.find(entry.name, entry.folder)
+    consents.agree(entry.name, entry.folder, digest, entry.files)
     print(f"{style.green(style.symbol('✓'))} {_called(entry)} may run, until one of its files changes.")
+    if before is not None and not before.enabled:
+        remark("it was switched off, and is switched on again by this")
     _tell_what_is_missing(home, cwd, entry)
     return 0
 
@@ -68,7 +74,9 @@ def what_would_run(style: Style, entry: Entry) -> list[str]:
 def switch(home: Path, cwd: Path, word: str, *, enabled: bool) -> int:
     """Run `ext enable` or `ext disable` and return the exit code."""
     looked = look(home, cwd)
-    entry = pick(looked, word, prefer=("disabled", "ready") if enabled else ("ready", "no_consent", "disabled"))
+    entry = pick(
+        looked, word, prefer=("disabled", "ready") if enabled else ("ready", "watched", "no_consent", "disabled")
+    )
     if entry.manifest is None:
         entry = read_closely(entry)
     consents_of(home).set_enabled(entry.name, entry.folder, enabled=enabled)
@@ -87,13 +95,13 @@ def _tell_what_is_missing(home: Path, cwd: Path, entry: Entry) -> None:
     looked = look(home, cwd)
     now = looked.in_folder(entry.folder)
     if now is None:
-        link = shlex.join(["ln", "-s", os.path.realpath(entry.folder), str(looked.places.user[0] / entry.name)])
+        link = shlex.join(["ln", "-sfn", os.path.realpath(entry.folder), str(looked.places.user[0] / entry.name)])
         remark(f"it lies in none of the folders where extensions are looked for; to have it found: {link}")
     elif now.state == "untrusted":
         remark(f"it came with this project, and does not run before that is trusted; {how_to_trust(home)}")
     elif now.state == "no_consent":
         remark(f"it does not run yet: {now.reason}; {to_type(home, 'ext trust', one_line(now.name))}")
-    elif now.state != "ready":
+    elif now.state not in {"ready", "watched"}:
         remark(f"it does not run: {now.reason}")
 
 

@@ -27,6 +27,7 @@ _NOT_COUNTED = ".git"
 SCOPES = {"user": "yours", "project": "of this project", "-": "elsewhere"}
 STATES = {
     "ready": "ready",
+    "watched": "watched",
     "no_consent": "not agreed",
     "disabled": "off",
     "untrusted": "untrusted",
@@ -69,8 +70,12 @@ def _facts(entry: Entry, manifest: sc.Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _details(manifest: sc.Manifest) -> Iterator[tuple[str, str]]:
-    yield "is told of", ", ".join(manifest.capabilities.events) or "every event that it asks for"
-    yield "hooks", "as long as usual" if manifest.hook_timeout_ms is None else f"at most {manifest.hook_timeout_ms} ms"
+    declared = manifest.capabilities.events
+    hooks = [each for each in declared if each in sc.HOOKS]
+    events = [each for each in declared if each not in hooks or each == "message_end"]  # which is both
+    yield "is told of", ", ".join(events) or ("no event" if declared else "every event that it asks for")
+    time = "" if manifest.hook_timeout_ms is None else f", each within {manifest.hook_timeout_ms} ms"
+    yield "hooks", f"{', '.join(hooks) or 'those that it names when it starts'}{time}"
     yield "protocol", str(manifest.protocol)
     yield "manifest", f"SHA-256 {manifest.digest}"
 

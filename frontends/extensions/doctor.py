@@ -16,7 +16,8 @@ from frontends.console.signals import LEAVING_SIGNALS, minding_signals
 from frontends.console.style import Style, style_of
 from frontends.extensions.checking import Report, check, step_time
 from frontends.extensions.listing import remark
-from frontends.extensions.places import Entry, Looked, consents_of, look, pick
+from frontends.extensions.logs import log_file
+from frontends.extensions.places import Entry, Looked, consents_of, look, pick, shown
 from frontends.stored.home import to_type
 
 _LONGEST = 600
@@ -27,7 +28,9 @@ def doctor(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
     """Run `ext doctor` and return the exit code: 1 if something is wrong with the extension."""
     looked = look(home, cwd)
     remark(looked.remark)
-    entry = pick(looked, word, prefer=("ready", "disabled", "shadowed"))
+    entry = pick(looked, word, prefer=("ready", "watched", "disabled", "shadowed"))
+    if entry.watched and not as_json:
+        remark("it is watched (extensions.watch): a service that runs takes its changes by itself, without asking")
     return trio.run(_examine, _agreed(home, entry), home, cwd, looked, as_json)
 
 
@@ -58,7 +61,7 @@ def _agreed(home: Path, entry: Entry) -> sc.Found:
         raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}")
     # One that is switched off or stands in another's shadow may be checked, if it was agreed to.
     standing = consents_of(home).find(entry.name, entry.folder)
-    if standing is None or standing.digest != entry.digest:
+    if standing is None or (standing.digest != entry.digest and entry.state != "watched"):
         advice = to_type(home, "ext trust", one_line(entry.name))
         raise UsageError(f"{one_line(entry.name)} is not started: nobody has agreed to it; to look at it: {advice}")
     return sc.Found(
@@ -87,6 +90,8 @@ async def _examine(found: sc.Found, home: Path, cwd: Path, looked: Looked, as_js
     else:
         for line in report_lines(style_of(sys.stdout), report):
             print(line)
+        told = to_type(home, "ext logs", one_line(found.name))
+        remark(f"what it says in a service is kept in {shown(log_file(home, found.name))}; to read it: {told}")
     return 0 if report.healthy else 1
 
 

@@ -13,7 +13,7 @@ from frontends.console.cells import Column, columns, table
 from frontends.console.sanitise import one_line
 from frontends.console.style import Style, style_of
 from frontends.extensions.describing import SCOPES, STATES, command_line, file_lines, manifest_lines, variables
-from frontends.extensions.places import Entry, Looked, how_to_trust, look, pick, read_closely, shown
+from frontends.extensions.places import Entry, Looked, how_to_trust, logged_in, look, pick, read_closely, shown
 from frontends.stored.home import to_type
 
 _LONGEST = 400
@@ -25,7 +25,7 @@ _HEADS = (
     Column(title="STATE"),
     Column(title="RUNS, OR WHY NOT", share=5, least=12),
 )
-_MARKS = {"ready": "✓", "invalid": "✗"}
+_MARKS = {"ready": "✓", "watched": "✓", "invalid": "✗"}
 
 
 def list_extensions(home: Path, cwd: Path, *, as_json: bool) -> int:
@@ -51,7 +51,7 @@ def extension_lines(style: Style, entries: Sequence[Entry], *, width: int) -> li
             one_line(each.name, _LONGEST),
             one_line(each.manifest.version, _LONGEST) if each.manifest else "-",
             each.scope,
-            STATES[each.state],
+            _state(each),
             note(each),
         )
         for each in entries
@@ -66,6 +66,10 @@ def extension_lines(style: Style, entries: Sequence[Entry], *, width: int) -> li
         return style.cyan(text) if column == 1 else style.dim(text) if state != "ready" else text
 
     return table(_HEADS, rows, width, paint, style.symbol("…"))
+
+
+def _state(entry: Entry) -> str:
+    return "ready, watched" if entry.state == "ready" and entry.watched else STATES[entry.state]
 
 
 def note(entry: Entry) -> str:
@@ -104,21 +108,29 @@ def info(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
     if entry.manifest is None or entry.digest is None:
         entry = read_closely(entry)
     if as_json:
-        print(json.dumps({**as_object(entry), **_whole(entry)}))
+        print(json.dumps({**as_object(entry), **_whole(entry), "logins": logged_in(home, entry)}))
         return 0
     style = style_of(sys.stdout)
     head, *facts = manifest_lines(style, entry, everything=True)
     print(head)
     print(f"  {style.dim('state'.ljust(12))}{state_sentence(entry)}")
+    print(f"  {style.dim('logins'.ljust(12))}{_logins(home, entry)}")
     for line in (*facts, *file_lines(style, entry.folder)):
         print(line)
     remark(looked.remark)
     return 0
 
 
+def _logins(home: Path, entry: Entry) -> str:
+    providers = [one_line(each, _LONGEST) for each in logged_in(home, entry)]
+    if not providers:
+        return "none"
+    return f"{', '.join(providers)} (to log out: {to_type(home, 'ext logout', one_line(entry.name))})"
+
+
 def state_sentence(entry: Entry) -> str:
     """Say whether an extension runs, whose it is, and why it does not."""
-    said = f"{STATES[entry.state]}, {SCOPES[entry.scope]}"
+    said = f"{_state(entry)}, {SCOPES[entry.scope]}"
     return f"{said}: {one_line(entry.reason, _LONGEST)}" if entry.reason else said
 
 
@@ -131,6 +143,7 @@ def as_object(entry: Entry) -> dict[str, Any]:
         "scope": None if entry.scope == "-" else entry.scope,
         "state": entry.state,
         "reason": entry.reason or None,
+        "watched": entry.watched,
         "folder": str(entry.folder),
         "command": [manifest.run.command, *manifest.run.args] if manifest else None,
         "digest": entry.digest,

@@ -16,13 +16,21 @@ from frontends.stored.home import to_type
 PATH_CHARS = 300
 _MOST_NAMES = 20
 
-State = Literal["ready", "no_consent", "disabled", "untrusted", "invalid", "shadowed", "not_allowed", "elsewhere"]
-"""`ready` counts, the others do not; `elsewhere` is one that lies where nobody looks for extensions."""
+State = Literal[
+    "ready", "watched", "no_consent", "disabled", "untrusted", "invalid", "shadowed", "not_allowed", "elsewhere"
+]
+"""`ready` counts, and so will a `watched` one, whose new files the next service agrees to; the others do not.
+
+`elsewhere` is one that lies where nobody looks for extensions.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """One extension, whether it counts or not, and why; there is no manifest where none was read."""
+    """One extension, whether it counts or not, and why; there is no manifest where none was read.
+
+    `watched` tells that a service takes its changes by itself, once somebody has agreed to it.
+    """
 
     name: str
     folder: Path
@@ -31,6 +39,8 @@ class Entry:
     reason: str = ""
     manifest: sc.Manifest | None = None
     digest: str | None = None
+    files: Mapping[str, str] = attrs.field(factory=dict)
+    watched: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -54,6 +64,17 @@ class Looked:
 def consents_of(home: Path) -> sc.Consents:
     """Return what people have agreed to."""
     return sc.Consents(home / sc.CONSENT_FILE)
+
+
+def logins_in(home: Path) -> sc.CredentialFile:
+    """Return what logins to providers of extensions have left behind."""
+    return sc.CredentialFile(home / sc.CREDENTIALS_FILE)
+
+
+def logged_in(home: Path, entry: Entry) -> list[str]:
+    """Return the providers of an extension that somebody is logged in to."""
+    folder = os.path.realpath(entry.folder)
+    return [each.provider for each in logins_in(home).all() if (each.extension, each.folder) == (entry.name, folder)]
 
 
 def look(home: Path, cwd: Path, environ: Mapping[str, str] | None = None) -> Looked:
@@ -87,8 +108,28 @@ def look(home: Path, cwd: Path, environ: Mapping[str, str] | None = None) -> Loo
             for each in found.skipped
         ),
     ]
+    watched = _watched(home, cwd)
+    entries = [_as_watched(each, consents) if each.name in watched else each for each in entries]
     entries.sort(key=lambda each: (each.name, each.state != "ready", str(each.folder)))
     return Looked(entries=tuple(entries), places=places, remark=consents.remark)
+
+
+def _watched(home: Path, cwd: Path) -> tuple[str, ...]:
+    try:
+        return sc.load_config(home, cwd, trust=sc.trusted_project(home, cwd)).watched_extensions
+    except sc.ConfigInvalid:  # which is told by every command that needs it
+        return ()
+
+
+def _as_watched(entry: Entry, consents: sc.Consents) -> Entry:
+    """Say of an extension in `extensions.watch` what a service would do: only one's own are watched, once agreed to."""
+    known = consents.find(entry.name, entry.folder)
+    if entry.scope != "user" or known is None or known.digest is None:
+        return entry
+    if entry.state != "no_consent":
+        return attrs.evolve(entry, watched=True)
+    reason = f"{entry.reason}; it is watched, so the next service takes them without asking"
+    return attrs.evolve(entry, state="watched", watched=True, reason=reason)
 
 
 def how_to_trust(home: Path) -> str:
@@ -157,7 +198,7 @@ def read_closely(entry: Entry) -> Entry:
     digest = sc.take_digest(entry.folder)
     if digest.manifest != manifest.digest:
         raise sc.Conflict("the files of this extension are being changed just now; try again")
-    return attrs.evolve(entry, name=manifest.name, manifest=manifest, digest=digest.whole)
+    return attrs.evolve(entry, name=manifest.name, manifest=manifest, digest=digest.whole, files=digest.files)
 
 
 def shown(folder: Path) -> str:

@@ -4,8 +4,8 @@ Rules:
 1. The reader never waits for anything but bytes. Notifications are handled in order, before the replies behind them.
    However much comes in at once, all others have their turn after each small portion of it.
 2. A reply wakes its caller directly: one `reschedule`, no other objects.
-3. While several requests are under way, everything they queue within a scheduler tick goes out in one write. A lone one
-   is written at once, without the writer.
+3. While several requests are under way, or their callers have just been woken together, everything they queue within a
+   scheduler tick goes out in one write. A lone one is written at once, without the writer.
 4. Requests and notifications wait while the other side does not read. Replies, cancellations and events never do.
 5. The end comes once, with a reason; then every request that is pending, and every one made later, fails with
    `RpcClosed`, handlers are cancelled, and the block of `open_connection` goes on until it is left. When nothing can be
@@ -22,7 +22,7 @@ import outcome
 import trio
 
 from session_core import limits
-from session_core.rpc.deadlines import Deadlines
+from session_core.rpc.deadlines import Deadlines, Patience
 from session_core.rpc.ends import FAILURES, Sink, Source, sink_from, source_from, without_blocking
 from session_core.rpc.failures import Closed, ClosedKind, RpcClosed, RpcFailed, RpcTimedOut
 from session_core.rpc.messages import Failure, Notification, Request, Success, encode_notification
@@ -110,6 +110,7 @@ class RpcConnection:
         self._closed: Closed | None = None
         self._ended = trio.Event()
         self._writable = True
+        self._woken_together = 0  # callers whose replies came in the last portion: they are likely to ask again
         self._nursery: trio.Nursery | None = None
         self._writer: trio.lowlevel.Task | None = None  # while it sleeps
         self._waiting_for_room = trio.lowlevel.ParkingLot()
@@ -135,9 +136,9 @@ class RpcConnection:
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - it is part of the protocol: the other side is told
+        timeout: float | Patience | None = None,  # noqa: ASYNC109 - part of the protocol: the other side is told
     ) -> Any:
-        """Ask, and wait for the result. Everything is plain JSON.
+        """Ask, and wait for the result. Everything is plain JSON, or a `JsonObject`. A `Patience` can be put off.
 
         Raises:
             RpcFailed: The other side answered with an error.
@@ -147,11 +148,20 @@ class RpcConnection:
 
         Cancellation: the other side is told that nobody waits any more, and its late reply is dropped.
         """
-        if timeout is None or (timeout > 0 and not self._outbox.crowded):
-            return await self._request(method, params, timeout)
-        with trio.move_on_after(timeout):
-            return await self._request(method, params, None)
-        raise RpcTimedOut(method, timeout)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        patience = timeout if timeout is None or isinstance(timeout, Patience) else Patience(timeout)
+        if self._outbox.crowded or self._closed is not None or (patience is not None and patience.seconds <= 0):
+            await self._wait_for_room(method, patience)
+        waiter = _Waiter(self, trio.lowlevel.current_task())
+        waiter.id, frame = self._peer.request(method, params, waiter)
+        self._send(frame)
+        if waiter.result is not None:  # sending has failed, and ended the connection
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return waiter.result.unwrap()
+        waiter.asleep = True
+        if patience is not None:
+            self._deadlines.add(waiter.id, waiter, method, patience, pending=self._peer.pending)
+        return await trio.lowlevel.wait_task_rescheduled(waiter.abort)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Tell the other side something; waits while it does not read.
@@ -165,6 +175,21 @@ class RpcConnection:
         await trio.lowlevel.checkpoint()
         await self._wait_for_room()
         self._send(encode_notification(method, params))
+
+    def notify_now(self, method: str, params: Mapping[str, Any] | None = None) -> bool:
+        """Tell the other side something that it can do without; never waits. False when it was left out.
+
+        Raises:
+            InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
+        """
+        return self.send_now(encode_notification(method, params))
+
+    def send_now(self, notification: bytes) -> bool:
+        """Send a notification that is written out already, or leave it out; never waits."""
+        if self._closed is not None or self._outbox.crowded:
+            return False
+        self._send(notification)
+        return True
 
     def push_event(self, event: str, payload: Mapping[str, Any] | None = None, *, context: Any = None) -> int:
         """Put an event into the lane of those that may be shed; never waits. Returns its `seq`.
@@ -186,21 +211,12 @@ class RpcConnection:
         while not self._outbox.empty and self._closed is None:
             await self._waiting_for_flush.park()
 
-    async def _request(self, method: str, params: Mapping[str, Any] | None, seconds: float | None) -> Any:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        await self._wait_for_room()
-        waiter = _Waiter(self, trio.lowlevel.current_task())
-        waiter.id, frame = self._peer.request(method, params, waiter)
-        self._send(frame)
-        if waiter.result is not None:  # sending has failed, and ended the connection
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            return waiter.result.unwrap()
-        waiter.asleep = True
-        if seconds is not None:
-            self._deadlines.add(waiter.id, waiter, method, seconds, pending=self._peer.pending)
-        return await trio.lowlevel.wait_task_rescheduled(waiter.abort)
-
-    async def _wait_for_room(self) -> None:
+    async def _wait_for_room(self, method: str = "", patience: Patience | None = None) -> None:
+        if patience is not None:
+            with trio.move_on_at(patience.until) as scope:
+                await self._wait_for_room()
+            if scope.cancelled_caught:
+                raise RpcTimedOut(method, patience.seconds)
         while self._outbox.crowded and self._closed is None:
             await self._waiting_for_room.park()
         if self._closed is not None:
@@ -215,7 +231,7 @@ class RpcConnection:
         """Send a control frame, now or soon; if that is impossible the connection ends, and nothing is raised."""
         if self._closed is not None or not self._writable:
             return
-        alone = self._peer.pending + self._serving.running <= 1
+        alone = self._woken_together <= 1 and self._peer.pending + self._serving.running <= 1
         if alone and self._sink.direct and self._outbox.clear:
             try:
                 written = self._sink.write_now(frame)
@@ -249,9 +265,11 @@ class RpcConnection:
 
     def _take(self, items: list[Incoming[_Waiter]]) -> None:
         assert self._nursery is not None
+        woken = 0
         for item in items:
             match item:
                 case Settled():
+                    woken += 1
                     item.waiter.resolve(_outcome_of(item.reply))
                 case Request():
                     self._serving.start(item, self._nursery)
@@ -261,6 +279,7 @@ class RpcConnection:
                     self._note(item)
                 case Refused():
                     self._send(refusal(item))
+        self._woken_together = woken
 
     def _note(self, notification: Notification) -> None:
         try:

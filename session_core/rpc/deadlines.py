@@ -12,6 +12,25 @@ import trio
 _SLACK = 64  # answered requests that may always stay
 
 
+class Patience:
+    """How long a request may take, which can be put off while it is under way.
+
+    Attributes:
+        seconds: How long that was in the beginning.
+        until: When its time is over.
+    """
+
+    __slots__ = ("seconds", "until")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.until = trio.current_time() + seconds
+
+    def put_off(self, until: float) -> None:
+        """Let it take until then, if that is later than before."""
+        self.until = max(self.until, until)
+
+
 class Waiting(Protocol):
     """A request with a time limit."""
 
@@ -29,17 +48,17 @@ class Deadlines:
     """The requests of a connection that must not wait for ever; `run` it as long as there can be any."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Waiting, str, float]] = []
+        self._heap: list[tuple[float, int, Waiting, str, Patience]] = []
         self._timer = trio.CancelScope()
 
-    def add(self, id: int, waiting: Waiting, method: str, seconds: float, *, pending: int) -> None:
-        """Let a request wait for so many seconds; `pending` is how many requests wait at all."""
+    def add(self, id: int, waiting: Waiting, method: str, patience: Patience, *, pending: int) -> None:
+        """Let a request wait for so long; `pending` is how many requests wait at all."""
         heap = self._heap
         if len(heap) > _SLACK + 4 * pending:
             heap[:] = [each for each in heap if each[2].asleep]
             heapify(heap)
-        when = trio.current_time() + seconds
-        heappush(heap, (when, id, waiting, method, seconds))
+        when = patience.until
+        heappush(heap, (when, id, waiting, method, patience))
         if when < self._timer.deadline:  # noqa: PLR1730 - setting it to what it is costs more than asking
             self._timer.deadline = when
 
@@ -52,6 +71,10 @@ class Deadlines:
                 await trio.sleep_forever()
             now = trio.current_time()
             while heap and (heap[0][0] <= now or not heap[0][2].asleep):
-                _, _, waiting, method, seconds = heappop(heap)
-                if waiting.asleep:
-                    waiting.time_out(method, seconds)
+                _, number, waiting, method, patience = heappop(heap)
+                if not waiting.asleep:
+                    continue
+                if patience.until > now:  # it was put off since
+                    heappush(heap, (patience.until, number, waiting, method, patience))
+                else:
+                    waiting.time_out(method, patience.seconds)

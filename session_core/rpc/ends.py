@@ -88,7 +88,7 @@ class DescriptorSink:
         outbox.sent(written)  # before anything else happens, so that what is still whole can be overtaken
         if written < len(data):
             await trio.lowlevel.wait_writable(number_of(self._descriptor))
-        else:
+        elif not outbox.empty:  # otherwise the writer sleeps anyway
             await trio.lowlevel.checkpoint()
 
 

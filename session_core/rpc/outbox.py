@@ -69,17 +69,19 @@ class Outbox:
         self._untold = 0
         self._context: Any = None  # of the newest event
         self._rest: memoryview | None = None  # of a frame that has gone out in part
-        self._round: list[_Frame] = []
+        self._control_round: list[bytes] = []  # control frames that are being written
+        self._round: list[_Frame] = []  # what is being written after those
+        self._round_size = 0
 
     @property
     def empty(self) -> bool:
         """Whether nothing at all waits."""
-        return not (self._control or self._events or self._round or self._rest is not None)
+        return not (self._control or self._events or self._round_size or self._rest is not None)
 
     @property
     def clear(self) -> bool:
         """Whether a control frame could go out at once: before it nothing waits, or whole events only."""
-        return not (self._control or self._round or self._rest is not None)
+        return not (self._control or self._round_size or self._rest is not None)
 
     @property
     def crowded(self) -> bool:
@@ -128,22 +130,27 @@ class Outbox:
             many_events: Whether a write that cannot go on says so at once. Otherwise a single event is taken, as
                 nothing could overtake the others once they are taken.
         """
-        assert not self._round, "say first what was sent of the last round"
+        assert not self._round_size, "say first what was sent of the last round"
         if self._rest is not None:
             return self._rest
         room = self._take_control()
         if self._events:
-            self._take_events(room if many_events and not self._round else 1)
-        if len(self._round) == 1:
-            return self._round[0].data
-        return b"".join([frame.data for frame in self._round])
+            self._take_events(room if many_events and not self._control_round else 1)
+        data = b"".join([*self._control_round, *(frame.data for frame in self._round)])
+        self._round_size = len(data)
+        return data
 
     def sent(self, count: int) -> None:
         """Say how many bytes of what `next_round` returned have gone out."""
         if self._rest is not None:
             self._rest = self._rest[count:] if count < len(self._rest) else None
             return
+        control, self._control_round = self._control_round, []
         frames, self._round = self._round, []
+        size, self._round_size = self._round_size, 0
+        if count == size:
+            return
+        frames = [*(_Frame("control", data) for data in control), *frames]
         whole = 0
         for frame in frames:
             if count < len(frame.data):
@@ -168,12 +175,18 @@ class Outbox:
 
     def _take_control(self) -> int:
         """Move control frames into the round, and return how many bytes more it may hold."""
+        if self._control_bytes <= _ROUND_BYTES:
+            room = _ROUND_BYTES - self._control_bytes
+            self._control_round = list(self._control)
+            self._control.clear()
+            self._control_bytes = 0
+            return room
         room = _ROUND_BYTES
         while self._control and room > 0:
             data = self._control.popleft()
             self._control_bytes -= len(data)
             room -= len(data)
-            self._round.append(_Frame("control", data))
+            self._control_round.append(data)
         return room
 
     def _take_events(self, room: int) -> None:

@@ -13,7 +13,7 @@ Rules:
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import attrs
 
@@ -26,12 +26,13 @@ from session_core.rpc.messages import Failure, Notification, Request, RpcId, Suc
 
 CANCEL = "$/cancel"
 
+_REPLIES = (Success, Failure)
+
 W = TypeVar("W")
 
 
-@attrs.frozen(kw_only=True)
-class Settled(Generic[W]):
-    """A pending request got its reply; `waiter` is whatever was given with it."""
+class Settled(NamedTuple, Generic[W]):
+    """A pending request got its reply; `waiter` is whatever was given with it. A tuple, as there are many."""
 
     waiter: W
     reply: Success | Failure
@@ -173,16 +174,16 @@ class RpcPeer(Generic[W]):
 
     def _understand(self, line: bytes) -> Incoming[W] | None:
         message = messages.parse(line)
+        if isinstance(message, _REPLIES):
+            if message.id in self._pending:
+                self._sense()
+                return Settled(self._pending.pop(message.id), message)
+            self._count_useless(message)
+            return None
         if isinstance(message, Unusable):
             return self._unusable(line, message)
-        if not isinstance(message, Success | Failure):
-            self._sense()
-            return message
-        if message.id in self._pending:
-            self._sense()
-            return Settled(waiter=self._pending.pop(message.id), reply=message)
-        self._count_useless(message)
-        return None
+        self._sense()
+        return message
 
     def _sense(self) -> None:
         self._skipped = self._noise = 0

@@ -6,7 +6,8 @@ counting: where no blank stands before a colon, the line holds `":` once for eac
 texts; the result holds each key once. If the numbers agree, no key was lost. Whenever anything is in doubt the strict
 parser decides, and says what is wrong.
 
-In writing, msgspec makes null of NaN, text of bytes and of keys that are numbers; here all of that is refused.
+In writing, msgspec makes null of NaN, text of bytes and of keys that are numbers; here all of that is refused. A
+`JsonObject` is written as it is and remembers that it was looked through, as tool arguments go out several times.
 """
 
 import math
@@ -17,10 +18,11 @@ import msgspec
 
 from session_core import limits
 from session_core.errors import InvalidInput
+from session_core.vocabulary.frozen import JsonObject
 from session_core.wire import strict_json
 
 _DECODER = msgspec.json.Decoder()
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(enc_hook=JsonObject.inner)  # nothing else that is unknown to it gets this far
 _LARGEST = limits.MAX_INTEGER
 
 
@@ -66,37 +68,70 @@ def _count_keys(plain: Any, levels: int) -> int:
 
 
 def write_json(plain: object) -> bytes:
-    """Write plain dicts, lists, tuples and scalars as one line, without its end.
+    """Write dicts, lists, tuples, scalars and `JsonObject`s as one line, without its end.
 
     Raises:
         InvalidInput: Something in it has no form in strict JSON; the field says where.
     """
-    try:
-        if _is_plain(plain, limits.MAX_JSON_DEPTH):
-            return _ENCODER.encode(plain)
-    except UnicodeEncodeError:
-        pass  # half a character; found below
+    line = write_quickly(plain, limits.MAX_JSON_DEPTH)
+    if line is not None:
+        return line
     fault = strict_json.find_fault(plain)
     if fault is None:
         raise InvalidInput("only plain dicts, lists and scalars can be written as JSON")
     raise InvalidInput(f"this cannot be written as JSON: {fault.reason}", field="$" + fault.path)
 
 
-def _is_plain(plain: Any, levels: int) -> bool:
+def write_quickly(plain: object, levels: int) -> bytes | None:
+    """Write what is at most so many levels deep; nothing comes back for what has no form in strict JSON."""
+    try:
+        _count_levels(plain, levels)
+        return _ENCODER.encode(plain)
+    except (UnicodeEncodeError, _InDoubt):
+        return None  # half a character, or something else that is no JSON
+
+
+def _count_levels(plain: Any, most: int) -> int:
+    """Count the levels of objects and lists, and look at all that is in them.
+
+    Raises:
+        _InDoubt: There are more than `most`, or something is no strict JSON; half characters are left to the encoder.
+    """
     kind = type(plain)
     if kind is str or plain is None or kind is bool:
-        return True
+        return 0
     if kind is int:
-        return bool(-_LARGEST <= plain <= _LARGEST)
+        if -_LARGEST <= plain <= _LARGEST:
+            return 0
+        raise _InDoubt
     if kind is float:
-        return math.isfinite(plain)
-    if levels <= 0:
-        return False
+        if math.isfinite(plain):
+            return 0
+        raise _InDoubt
+    if kind is JsonObject:
+        return _count_frozen_levels(plain, most)
+    if most <= 0:
+        raise _InDoubt
+    deepest = 0
     if kind is dict:
         for key, each in plain.items():
-            if type(key) is not str or not (type(each) is str or _is_plain(each, levels - 1)):
-                return False
-        return True
-    if kind is list or kind is tuple:
-        return all(type(each) is str or _is_plain(each, levels - 1) for each in plain)
-    return False
+            if type(key) is not str:
+                raise _InDoubt
+            if type(each) is not str and (levels := _count_levels(each, most - 1)) > deepest:
+                deepest = levels
+    elif kind is list or kind is tuple:
+        for each in plain:
+            if type(each) is not str and (levels := _count_levels(each, most - 1)) > deepest:
+                deepest = levels
+    else:
+        raise _InDoubt
+    return deepest + 1
+
+
+def _count_frozen_levels(frozen: JsonObject, most: int) -> int:
+    levels = frozen.strict_depth
+    if levels is None:
+        levels = frozen.strict_depth = _count_levels(frozen.inner(), most)
+    if levels > most:
+        raise _InDoubt
+    return levels

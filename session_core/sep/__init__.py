@@ -12,6 +12,8 @@ sessions is the business of the `Delegate`, which turns them into ordinary comma
 - `extension`, `callbacks`: one extension through crash, restart and reload, and its host as it sees it
 - `contexts`: tokens of dispatches: who may act in which session, and for how long
 - `inbound`, `notes`, `ui_requests`: what an extension asks of us and tells us, checked in a fixed order
+- `registering`, `publishing`: large updates of what is registered, aside and in order; how much it may publish
+- `commanding`: having a command done
 - `delegate`: what the service does for extensions
 - `hooks`: asking extensions in order, and what their answers mean
 - `events`, `translations`: from session events to the events that extensions know
@@ -19,4 +21,7 @@ sessions is the business of the `Delegate`, which turns them into ordinary comma
 - `providers`, `provider_*`, `logins`, `credentials`: models that an extension brings, and logging in to them
 - `telling`: what people get to know of extensions, and how what they type reaches one
 - `host`, `host_setting`: all of it together
+- `sdk`: the other side: writing extensions in Python, with a host for their tests
+- `scaffold`: new extensions from templates
+- `conformance`: schemas of the protocol, and a runner that checks an extension in any language against them
 """

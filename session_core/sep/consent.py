@@ -7,7 +7,7 @@ changed byte asks again. All of this blocks: call it in a thread.
 import fcntl
 import json
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -16,8 +16,9 @@ import attrs
 
 from session_core.sep.folder_digest import NotDigestible as NotDigestible
 from session_core.sep.folder_digest import digest_of as digest_of
-from session_core.sep.manifest import is_extension_name
+from session_core.sep.names import is_extension_name
 from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
+from session_core.wire.strict_json import is_whole
 
 CONSENT_FILE: Final = "extensions.json"
 """The name of the file in the home."""
@@ -25,6 +26,9 @@ MAX_CONSENTS: Final = 4_096
 """Extensions that are remembered; those that were decided about longest ago are forgotten first."""
 
 _MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+_MAX_FILES_KEPT: Final = 8_192  # of all extensions, so that the file stays far from what is read of it
+_MAX_PATH_CHARS: Final = 200
+_MOST_TOLD: Final = 3
 _FORMAT: Final = 1
 
 Standing = Literal["agreed", "changed", "unknown", "disabled"]
@@ -32,12 +36,16 @@ Standing = Literal["agreed", "changed", "unknown", "disabled"]
 
 @attrs.frozen(kw_only=True)
 class Consent:
-    """What was said about one extension; without a digest, nobody has agreed to anything of it yet."""
+    """What was said about one extension; without a digest, nobody has agreed to anything of it yet.
+
+    `files` are the digests of single files, only for telling which have changed; they may be missing.
+    """
 
     name: str
     folder: str
     digest: str | None
     enabled: bool = True
+    files: Mapping[str, str] = attrs.field(factory=dict, hash=False)
 
 
 _Key = tuple[str, str]
@@ -71,13 +79,28 @@ class Consents:
             return "unknown"
         return "agreed" if consent.digest == digest else "changed"
 
-    def agree(self, name: str, folder: Path, digest: str) -> None:
+    def what_changed(self, name: str, folder: Path, files: Mapping[str, str]) -> str:
+        """Name a few files that are not as they were agreed to, such as `a.py is new`; empty where nobody knows."""
+        consent = self.find(name, folder)
+        if consent is None or not consent.files or not files:
+            return ""
+        before, files = consent.files, _tellable(files)
+        news = [
+            *(f"{_shown(path)} has changed" for path in files if path in before and before[path] != files[path]),
+            *(f"{_shown(path)} is new" for path in files if path not in before),
+            *(f"{_shown(path)} is gone" for path in before if path not in files),
+        ]
+        more = f" and {len(news) - _MOST_TOLD} more" if len(news) > _MOST_TOLD else ""
+        return ", ".join(news[:_MOST_TOLD]) + more
+
+    def agree(self, name: str, folder: Path, digest: str, files: Mapping[str, str] | None = None) -> None:
         """Remember that a person agreed to an extension with this digest; one that was disabled is enabled again.
 
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        self._put(name, folder, lambda _: Consent(name=name, folder=_real(folder), digest=digest))
+        kept = _tellable(files or {})
+        self._put(name, folder, lambda _: Consent(name=name, folder=_real(folder), digest=digest, files=kept))
 
     def set_enabled(self, name: str, folder: Path, *, enabled: bool) -> None:
         """Switch an extension on or off; what was agreed to stays agreed to.
@@ -146,7 +169,14 @@ class Consents:
 
 
 def _write(file: Path, consents: dict[_Key, Consent]) -> None:
-    document = {"format": _FORMAT, "extensions": [attrs.asdict(each) for each in consents.values()]}
+    room, entries = _MAX_FILES_KEPT, []
+    for each in reversed(consents.values()):  # the newest first, as there is not room for the files of all
+        entry = attrs.asdict(each)
+        room -= len(each.files)
+        if room < 0 or not each.files:
+            del entry["files"]
+        entries.append(entry)
+    document = {"format": _FORMAT, "extensions": entries[::-1]}
     replace_private(file, json.dumps(document, indent=1).encode())
 
 
@@ -162,10 +192,26 @@ def _consents_in(document: Any) -> dict[_Key, Consent]:
             case {"name": str(name), "folder": str(folder), "digest": str() | None as digest, "enabled": bool(enabled)}:
                 if not is_extension_name(name):
                     raise ValueError("it names something that is no extension")
-                found[name, folder] = Consent(name=name, folder=folder, digest=digest, enabled=enabled)
+                files = _files_in(entry.get("files"))
+                found[name, folder] = Consent(name=name, folder=folder, digest=digest, enabled=enabled, files=files)
             case _:
                 raise ValueError("one of its entries is not about an extension")
     return found
+
+
+def _files_in(files: Any) -> dict[str, str]:
+    """Return the digests of single files; without them everything works, so they are not worth a complaint."""
+    if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
+        return {}
+    return files
+
+
+def _tellable(files: Mapping[str, str]) -> dict[str, str]:
+    return {path: each for path, each in files.items() if is_whole(path) and len(path) <= _MAX_PATH_CHARS}
+
+
+def _shown(path: str) -> str:
+    return path if path.isprintable() else ascii(path)
 
 
 def _real(folder: Path) -> str:

@@ -5,10 +5,8 @@ tier, and forgets it when the dispatch is over or the process has been replaced.
 """
 
 import secrets
-from collections.abc import Generator
-from contextlib import contextmanager
-
-import attrs
+from base64 import urlsafe_b64encode
+from typing import NamedTuple
 
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
@@ -17,10 +15,13 @@ from session_core.sep.names import CONTEXT_VIOLATION, Tier
 _KEPT_ACTIONS = 1_024
 _KEPT_EVENTS = 1_024  # of one process: tokens of events have no end of their own, so the oldest are forgotten
 
+_TOKEN_BYTES = 18  # of chance; a multiple of three, so that tokens can be cut from one long text
+_TOKEN_CHARS = _TOKEN_BYTES * 4 // 3
+_TOKENS_AT_ONCE = 64  # asking the system for chance costs as much for many tokens as for one
 
-@attrs.frozen(kw_only=True)
-class Context:
-    """One dispatch to an extension; `wire` is how it is told of it."""
+
+class Context(NamedTuple):
+    """One dispatch to an extension; `wire` is how it is told of it. A tuple, as one is made for each request."""
 
     token: str
     extension: str
@@ -30,8 +31,10 @@ class Context:
 
     @property
     def wire(self) -> dict[str, str]:
-        """The `context` of a request or an event."""
-        return {"token": self.token, "tier": self.tier}
+        """The `context` of a request or an event; the session is told too, though the token alone decides."""
+        if self.session_id is None:
+            return {"token": self.token, "tier": self.tier}
+        return {"token": self.token, "tier": self.tier, "session_id": self.session_id}
 
 
 class Contexts:
@@ -41,18 +44,11 @@ class Contexts:
         self._open: dict[str, Context] = {}
         self._done: dict[str, set[bytes]] = {}
         self._events: dict[tuple[str, int], dict[str, Context]] = {}
+        self._tokens: list[str] = []  # of nobody yet
 
-    @contextmanager
-    def dispatch(self, extension: str, generation: int, session_id: SessionId | None) -> Generator[Context]:
+    def dispatch(self, extension: str, generation: int, session_id: SessionId | None) -> "Dispatch":
         """Let an extension act in a session for the length of the block."""
-        context = self._mint(extension, generation, "command", session_id)
-        self._open[context.token] = context
-        self._done[context.token] = set()
-        try:
-            yield context
-        finally:
-            self._open.pop(context.token, None)
-            del self._done[context.token]
+        return Dispatch(self._mint(extension, generation, "command", session_id), self._open, self._done)
 
     def for_event(self, extension: str, generation: int, session_id: SessionId | None) -> Context:
         """Mint a token that allows nothing but asking for things that need no session action."""
@@ -63,10 +59,11 @@ class Contexts:
             del events[next(iter(events))]
         return context
 
-    @staticmethod
-    def _mint(extension: str, generation: int, tier: Tier, session_id: SessionId | None) -> Context:
-        token = secrets.token_urlsafe(18)
-        return Context(token=token, extension=extension, generation=generation, tier=tier, session_id=session_id)
+    def _mint(self, extension: str, generation: int, tier: Tier, session_id: SessionId | None) -> Context:
+        if not self._tokens:
+            self._tokens = _random_tokens(_TOKENS_AT_ONCE)
+        token = self._tokens.pop()
+        return Context(token, extension, generation, tier, session_id)
 
     def find(self, extension: str, generation: int, claimed: object) -> Context | None:
         """Return what a token stands for, if it was given to this very process and is still good."""
@@ -97,9 +94,10 @@ class Contexts:
 
     def note_done(self, token: str, action: bytes) -> None:
         """Remember an action for the length of its dispatch; of very many, only the first."""
-        done = self._done.get(token)
-        if done is not None and len(done) < _KEPT_ACTIONS:
-            done.add(action)
+        if token in self._open:
+            done = self._done.setdefault(token, set())
+            if len(done) < _KEPT_ACTIONS:
+                done.add(action)
 
     def sessions_of(self, extension: str, generation: int) -> tuple[SessionId, ...]:
         """Return the sessions that a process may be speaking of when it does not say: the likeliest first.
@@ -122,3 +120,27 @@ class Contexts:
             del self._open[token]
         for name, older in [key for key in self._events if key[0] == extension and key[1] < generation]:
             del self._events[name, older]
+
+
+class Dispatch:
+    """A block in which the token of a dispatch is good; a class, as a generator costs several times as much."""
+
+    __slots__ = ("_context", "_done", "_open")
+
+    def __init__(self, context: Context, open_ones: dict[str, Context], done: dict[str, set[bytes]]) -> None:
+        self._context = context
+        self._open = open_ones
+        self._done = done
+
+    def __enter__(self) -> Context:
+        self._open[self._context.token] = self._context
+        return self._context
+
+    def __exit__(self, *_: object) -> None:
+        self._open.pop(self._context.token, None)
+        self._done.pop(self._context.token, None)
+
+
+def _random_tokens(count: int) -> list[str]:
+    chance = urlsafe_b64encode(secrets.token_bytes(count * _TOKEN_BYTES)).decode()
+    return [chance[start : start + _TOKEN_CHARS] for start in range(0, len(chance), _TOKEN_CHARS)]

@@ -8,7 +8,7 @@ of the user's own disappear. All of this blocks: call it in a thread.
 import errno
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -144,16 +144,19 @@ class _Looking:
         if digest.manifest != manifest.digest:
             self._skip(folder, scope, "invalid", "its files are being changed just now; try again", manifest)
             return
-        self._judge(Found(name=manifest.name, folder=folder, scope=scope, manifest=manifest, digest=digest.whole))
+        found = Found(name=manifest.name, folder=folder, scope=scope, manifest=manifest, digest=digest.whole)
+        self._judge(found, digest.files)
 
-    def _judge(self, found: Found) -> None:
+    def _judge(self, found: Found, files: Mapping[str, str]) -> None:
         standing = self._consent.standing(found.name, found.folder, found.digest)
         if found.manifest.disabled:
             self.skip_found(found, "disabled", "its manifest says that it is disabled")
         elif standing == "disabled":
             self.skip_found(found, "disabled", "it was switched off")
         elif standing == "changed":
-            self.skip_found(found, "no_consent", "its files have changed since somebody agreed to it")
+            which = self._consent.what_changed(found.name, found.folder, files)
+            told = f"its files have changed since somebody agreed to it{f' ({which})' if which else ''}"
+            self.skip_found(found, "no_consent", told)
         elif standing == "unknown":
             self.skip_found(found, "no_consent", "nobody has agreed to it yet")
         elif (other := self.found.get(found.name)) is not None:

@@ -18,6 +18,7 @@ import trio
 
 from session_core import limits
 from session_core.errors import ExtensionFailed, InvalidInput
+from session_core.rpc.deadlines import Patience
 from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
 from session_core.rpc.messages import Notification
 from session_core.sep.callbacks import Callbacks
@@ -82,7 +83,7 @@ class Extension:
         self.hooks: frozenset[HookName] | None = frozenset()
         self._callbacks = callbacks
         self._prepare = prepare
-        self._pace = pace or Pace()
+        self.pace = pace or Pace()
         self._open_process = open_process
         self._has_vetoed = False
         self._crashes = 0
@@ -94,7 +95,7 @@ class Extension:
         self._changing = trio.Lock()
         self._beginning: trio.CancelScope | None = None
         self._supervising = trio.CancelScope()
-        self._stopping = False
+        self.stopping = False
         self._nursery: trio.Nursery | None = None
         self._settled = trio.Event()
         self._gone = trio.Event()
@@ -125,7 +126,7 @@ class Extension:
         return self._life is not None and self._life.alive
 
     def _in_use(self) -> bool:
-        return self._nursery is not None and not self._stopping
+        return self._nursery is not None and not self.stopping
 
     @property
     def may_veto_when_dead(self) -> bool:
@@ -153,7 +154,7 @@ class Extension:
                     task_status.started()
                 keeping.cancel_scope.cancel()
         finally:
-            self._stopping = True
+            self.stopping = True
             self._nursery = self._life = None
             self._turn("stopped", None)
             self._gone.set()
@@ -163,7 +164,7 @@ class Extension:
 
         Cancellation: it is shut down all the same.
         """
-        self._stopping = True
+        self.stopping = True
         self._supervising.cancel(reason="it is stopped")
         if self._beginning is not None:
             self._beginning.cancel(reason="it is stopped")
@@ -177,7 +178,7 @@ class Extension:
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
-        timeout: float | None,  # noqa: ASYNC109 - it is part of the protocol: the other side is told
+        timeout: float | Patience | None,  # noqa: ASYNC109 - part of the protocol: the other side is told
     ) -> Any:
         """Ask it something, and wait for the result.
 
@@ -295,7 +296,7 @@ class Extension:
         elif self.state == "failed":
             await self._revived.wait()
         else:
-            with trio.move_on_after(self._pace.backoffs[self._crashes - 1]):
+            with trio.move_on_after(self.pace.backoffs[self._crashes - 1]):
                 await self._revived.wait()
             async with self._changing:
                 if self._life is None:  # or somebody has reloaded it meanwhile
@@ -306,7 +307,7 @@ class Extension:
             begun = await self._begin(self.found)
         except StartFailed as error:
             if error.final:
-                self._crashes = len(self._pace.backoffs)
+                self._crashes = len(self.pace.backoffs)
             self._crashed(error.reason, 0)
         else:
             self._adopt(begun)
@@ -324,7 +325,7 @@ class Extension:
                 found=found,
                 generation=self._last_generation,
                 log=self.log.begin(),
-                pace=self._pace,
+                pace=self.pace,
                 prepare=self._prepare,
                 open_process=self._open_process,
                 greeting=self._greeting(found),
@@ -379,11 +380,11 @@ class Extension:
         self.hooks = handled_hooks(registrations)
 
     def _crashed(self, reason: str, seconds: float) -> None:
-        if seconds >= self._pace.healthy:
+        if seconds >= self.pace.healthy:
             self._crashes = 0
         self._crashes += 1
         self.log.note("host", reason)
-        self._turn("failed" if self._crashes > len(self._pace.backoffs) else "restarting", reason)
+        self._turn("failed" if self._crashes > len(self.pace.backoffs) else "restarting", reason)
 
     def _turn(self, state: State, problem: str | None) -> None:
         problem = problem and problem[: limits.MAX_ERROR_CHARS]

@@ -10,8 +10,8 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,8 @@ MAX_FILES: Final = 20_000
 """Files, folders and links of one extension: a few hundred packages. More could not be read at every start."""
 MAX_BYTES: Final = 256 * 1024 * 1024
 """All of their contents together; they are read before every start."""
+MAX_TOLD_FILES: Final = 256
+"""Files whose own digests are told; with more of them, whoever wonders what has changed has better means."""
 _MAX_DEPTH: Final = 64
 _CHUNK: Final = 1024 * 1024
 _NOT_COUNTED: Final = ".git"
@@ -39,10 +41,16 @@ class NotDigestible(InvalidInput):
 
 @attrs.frozen(kw_only=True)
 class FolderDigest:
-    """The digest of a whole folder, and that of the manifest which was part of it."""
+    """The digest of a whole folder, and that of the manifest which was part of it.
+
+    Attributes:
+        files: A short digest of each file and link by its path, for telling which have changed; empty where there are
+            too many. It decides nothing.
+    """
 
     whole: str
     manifest: str | None
+    files: Mapping[str, str] = attrs.field(factory=dict, hash=False)
 
 
 def digest_of(folder: Path) -> str:
@@ -52,6 +60,29 @@ def digest_of(folder: Path) -> str:
         NotDigestible: There is too much of it, or something that cannot be pinned.
     """
     return take_digest(folder).whole
+
+
+def outline_of(folder: Path) -> str:
+    """Return what differs when anything in the folder may have changed: names, kinds, sizes and times. Reads no file.
+
+    Raises:
+        NotDigestible: There is too much of it, or it cannot be looked through.
+    """
+    outline = hashlib.blake2b(digest_size=16)
+    with ExitStack() as opened:
+        try:
+            root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, root)
+            for path, status in _Reading(root, os.path.realpath(folder)).walk("", 0):
+                seen = [status]
+                if stat.S_ISLNK(status.st_mode):  # which counts with what it leads to
+                    with suppress(OSError):
+                        seen.append(os.stat(path, dir_fd=root))
+                facts = [(each.st_mode, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in seen]
+                outline.update(repr((path, facts)).encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise NotDigestible(f"the files of this extension cannot be looked through: {error.strerror}") from error
+    return outline.hexdigest()
 
 
 def take_digest(folder: Path) -> FolderDigest:
@@ -76,15 +107,22 @@ class _Reading:
         self._place = place
         self._whole = hashlib.sha256(b"extension folder 1")
         self._manifest: str | None = None
+        self._files: dict[str, str] = {}
+        self._single = hashlib.blake2b(digest_size=8)
         self._count = 0
         self._bytes = 0
 
     def run(self) -> FolderDigest:
-        for path, status in self._walk("", 0):
+        for path, status in self.walk("", 0):
+            self._single = hashlib.blake2b(digest_size=8)
             self._add(path, status)
-        return FolderDigest(whole=self._whole.hexdigest(), manifest=self._manifest)
+            if not stat.S_ISDIR(status.st_mode) and len(self._files) <= MAX_TOLD_FILES:
+                self._files[path] = self._single.hexdigest()
+        told = self._files if len(self._files) <= MAX_TOLD_FILES else {}
+        return FolderDigest(whole=self._whole.hexdigest(), manifest=self._manifest, files=told)
 
-    def _walk(self, path: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+    def walk(self, path: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+        """Go through everything that counts, in one order."""
         if depth > _MAX_DEPTH:
             raise NotDigestible(f"its folders are nested too deeply, at {path!r}")
         folder = open_beneath(self._root, path, os.O_RDONLY | os.O_DIRECTORY, follow=False)
@@ -104,7 +142,7 @@ class _Reading:
                 continue
             yield below, status
             if stat.S_ISDIR(status.st_mode):
-                yield from self._walk(below, depth + 1)
+                yield from self.walk(below, depth + 1)
 
     def _add(self, path: str, status: os.stat_result) -> None:
         if stat.S_ISDIR(status.st_mode):
@@ -165,3 +203,4 @@ class _Reading:
         """Add some byte strings so that no others could look the same."""
         for part in parts:
             self._whole.update(len(part).to_bytes(8, "big") + part)
+            self._single.update(len(part).to_bytes(8, "big") + part)

@@ -23,7 +23,7 @@ from session_core.sep.contexts import Contexts
 from session_core.sep.extension_log import ExtensionLog
 from session_core.sep.manifest import Manifest
 from session_core.sep.names import FAIL_CLOSED, HookName
-from session_core.vocabulary.frozen import JsonObject, thaw_json
+from session_core.vocabulary.frozen import JsonObject
 from session_core.wire.strict_json import find_fault, is_whole
 from session_core.wire.wording import kind_of, quoted
 
@@ -177,6 +177,8 @@ def guarded(extension: str, hook: HookName, value: Mapping[str, Any], outcome: O
 def _kind(plain: object) -> type:
     if isinstance(plain, int | float) and not isinstance(plain, bool):
         return float
+    if isinstance(plain, JsonObject):
+        return dict
     return list if isinstance(plain, tuple) else type(plain)
 
 
@@ -236,15 +238,17 @@ async def run_hook(
     *,
     contexts: Contexts,
 ) -> dict[str, Any] | HookBlocked:
-    """Ask everybody who has a say, in this order, and return the value as they leave it, as plain JSON.
+    """Ask everybody who has a say, in this order, and return the value as they leave it; what is in it may be frozen.
 
     Cancellation: the extension that is being asked is told that nobody waits any more.
     """
-    now: dict[str, Any] = thaw_json(JsonObject(value))
+    now: dict[str, Any] = dict(JsonObject(value).inner())
     for extension in tuple(extensions):
         if not wants(extension, hook):
             continue
         outcome = await _ask(extension, hook, session_id, now, contexts)
+        if outcome is GO_ON:
+            continue
         if isinstance(outcome, Block | Modify):
             extension.remember_veto()
         allowed = guarded(extension.name, hook, now, outcome)

@@ -9,7 +9,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import trio
 
@@ -19,6 +19,7 @@ from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Notification, Request
 from session_core.sep import hooks
+from session_core.sep.commanding import complete, execute, owner_of
 from session_core.sep.contexts import Contexts
 from session_core.sep.credentials import CredentialFile
 from session_core.sep.delegate import Delegate
@@ -34,15 +35,12 @@ from session_core.sep.names import CAPABILITIES, HOOKS, PROTOCOL_VERSION, HookNa
 from session_core.sep.notes import LogLevel
 from session_core.sep.providers import ExtensionProviders
 from session_core.sep.registrations import Registrations
-from session_core.sep.telling import as_arguments, completions_in, info_of, info_of_disabled, not_in_use, why_not
+from session_core.sep.telling import info_of, info_of_disabled, not_in_use, why_not
 from session_core.sep.tools import ExtensionToolSource
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.extensions import Completion, ExtensionInfo
 
 log = logging.getLogger(__name__)
-
-COMMAND_SECONDS: Final = 120.0
-COMPLETION_SECONDS: Final = 5.0
 
 
 class ExtensionHost:
@@ -107,6 +105,7 @@ class ExtensionHost:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._keep)
                 nursery.start_soon(self.tools.calls.keep_showing)
+                await nursery.start(self._inbound.registering.run)
                 task_status.started()
                 try:
                     async with trio.open_nursery() as starting:
@@ -181,35 +180,21 @@ class ExtensionHost:
             NotFound: Nobody has a command of this name.
             RpcFailed: It failed; the code is the extension's own.
         """
-        owner = self._owner(name, extension)
-        with self.contexts.dispatch(owner.name, owner.generation, session_id) as context:
-            result = await owner.request(
-                "command/execute",
-                {"command": name, "context": context.wire, "arguments": as_arguments(arguments)},
-                timeout=COMMAND_SECONDS,
-            )
-        content = result.get("content") if isinstance(result, dict) else None
-        return content if isinstance(content, str) else ""
+        owner = owner_of(self.extensions, name, extension)
+        content = await execute(owner, self.contexts, session_id, name, arguments)
+        if self._inbound is not None:
+            await self._inbound.registering.settled(owner.name)  # what it has registered can be used now
+        return content
 
     async def complete_command(
         self, session_id: SessionId, name: str, partial: str, extension: str | None
     ) -> tuple[Completion, ...]:
         """Return how the arguments of a command could go on; one that fails to answer knows none."""
         try:
-            owner = self._owner(name, extension)
-            with self.contexts.dispatch(owner.name, owner.generation, session_id) as context:
-                params = {"command": name, "context": context.wire, "partial": partial}
-                result = await owner.request("command/complete", params, timeout=COMPLETION_SECONDS)
+            owner = owner_of(self.extensions, name, extension)
+            return await complete(owner, self.contexts, session_id, name, partial)
         except (RpcFailed, NotFound):
             return ()
-        return tuple(completions_in(result))
-
-    def _owner(self, name: str, extension: str | None) -> Extension:
-        for each in self.extensions:
-            if extension in {None, each.name} and each.registrations.command(name) is not None:
-                return each
-        whose = f" of {extension}" if extension is not None else ""
-        raise NotFound(f"there is no command /{name}{whose}", field="name")
 
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
         """Tell an extension that a key was pressed in a widget of its own; its subscriptions do not matter."""
@@ -226,10 +211,11 @@ class ExtensionHost:
         return hook in self._handled
 
     async def run_hook(
-        self, hook: HookName, session_id: SessionId, value: Mapping[str, Any]
+        self, hook: HookName, session_id: SessionId, value: Mapping[str, Any], *, but: str | None = None
     ) -> dict[str, Any] | hooks.HookBlocked:
-        """Ask everybody who has a say; see `hooks.run_hook`."""
-        return await hooks.run_hook(self.extensions, hook, session_id, value, contexts=self.contexts)
+        """Ask everybody who has a say, `but` one of them perhaps; see `hooks.run_hook`."""
+        asked = [each for each in self.extensions if each.name != but]
+        return await hooks.run_hook(asked, hook, session_id, value, contexts=self.contexts)
 
     def tell(self, envelope: SessionEvent) -> None:
         """Tell extensions of an event of a session."""
@@ -306,7 +292,7 @@ class ExtensionHost:
             "protocol_version": PROTOCOL_VERSION,
             "host": {"name": "session-core", "version": __version__},
             "workspace": {"root": setting.folder, "trusted": setting.trusted},
-            **({"session": {"id": setting.session_id}} if setting.session_id is not None else {}),
+            "session": {"id": setting.session_id} if setting.session_id is not None else {},
             "mode": setting.mode,
             "ui_capabilities": sorted(self._delegate.ui_kinds()),
             "flags": dict(setting.flags),

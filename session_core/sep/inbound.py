@@ -7,7 +7,8 @@
    watching can deal with is -32001.
 4. The params are right, else -32602, and the field is named.
 5. An action that was carried out already within the same dispatch, sent again under the same id, is not done twice.
-6. Only then the delegate sees it. What the service refuses is an error with the service's own sentence.
+6. It does not publish more than an extension may, else -32603, and the message names the limit.
+7. Only then the delegate sees it. What the service refuses is an error with the service's own sentence.
 
 `ui/request` and `tools/set_active` carry no context in the published protocol, so the session is told by what this
 process is busy with; one that names a context is believed. `bus/publish` is answered well whatever it holds, as
@@ -43,6 +44,8 @@ from session_core.sep.notes import NOTES, check_open_json, permits, take_note
 from session_core.sep.notes import HostView as HostView
 from session_core.sep.notes import LogLevel as LogLevel
 from session_core.sep.notes import Speaker as Speaker
+from session_core.sep.publishing import SHOWING, PublishingLimits
+from session_core.sep.registering import Registering
 from session_core.sep.registrations import RegistrationsInvalid
 from session_core.sep.ui_requests import one_of, read_ui_request
 from session_core.wire.wording import quoted
@@ -90,6 +93,8 @@ class Inbound:
         self._delegate = delegate
         self._host = host
         self._programs: dict[str, trio.CapacityLimiter] = {}
+        self._publishing = PublishingLimits(lambda name, text: host.log(name, "warn", text, None))
+        self.registering = Registering(host)
 
     async def answer(self, extension: Speaker, generation: int, request: Request) -> Any:
         """Answer a request.
@@ -100,7 +105,8 @@ class Inbound:
         Cancellation: whatever the service does for it is cancelled too.
         """
         if request.method in NOTES:
-            return self._note_request(extension, generation, request)
+            return await self._note_request(extension, generation, request)
+        await self.registering.settled(extension.name)  # or it could not use what it has just registered
         method = _METHODS.get(request.method)
         if method is None:
             raise method_not_found(request.method)
@@ -128,15 +134,21 @@ class Inbound:
 
     def note(self, extension: Speaker, generation: int, notification: Notification) -> None:
         """Take a notification; never raises for what an extension says."""
+        if notification.method == "registry/update":
+            self.registering.tell(extension, generation, notification.params)
+            return
         take_note(self._host, extension, generation, notification.method, notification.params)
 
-    def _note_request(self, extension: Speaker, generation: int, request: Request) -> dict[str, Any]:
+    async def _note_request(self, extension: Speaker, generation: int, request: Request) -> dict[str, Any]:
         """Answer what others send as a notification, so that its author can learn what is wrong with it."""
         if request.method == "bus/publish":
             take_note(self._host, extension, generation, request.method, request.params)
             return {}
         try:
-            NOTES[request.method](self._host, extension, generation, Fields(request.params))
+            if request.method == "registry/update":
+                await self.registering.ask(extension, generation, request.params)
+            else:
+                NOTES[request.method](self._host, extension, generation, Fields(request.params))
         except (WrongField, RegistrationsInvalid) as error:
             raise _failure(error) from error
         return {}
@@ -152,7 +164,7 @@ class Inbound:
                 raise RpcFailed(CONTEXT_VIOLATION, "this requires a command-tier context")
             return self._contexts.acting(extension.name, generation, claimed).session_id
         context = self._contexts.find(extension.name, generation, claimed)
-        if context is not None:
+        if context is not None and (context.session_id is not None or need != "guessed"):
             return context.session_id
         if need == "known" or (need == "only" and claimed is not None):
             raise RpcFailed(CONTEXT_VIOLATION, "stale or unknown context: the dispatch it belonged to is over")
@@ -166,12 +178,14 @@ class Inbound:
     async def send_message(self, call: _Call) -> dict[str, Any]:
         text = call.params.text("text", most=limits.MAX_TEXT_CHARS)
         role = one_of(call.params, "role", get_args(Role), "assistant")
+        self._publishing.spend(call.name, "session/send_message")
         await self._delegate.send_message(call.whom, text, cast(Role, role))
         return {}
 
     async def send_user_message(self, call: _Call) -> dict[str, Any]:
         text = call.params.text("text", most=limits.MAX_TEXT_CHARS)
         deliver_as = one_of(call.params, "deliver_as", get_args(DeliverAs), "follow_up")
+        self._publishing.spend(call.name, "session/send_user_message")
         await self._delegate.send_user_message(call.whom, text, cast(DeliverAs, deliver_as))
         return {}
 
@@ -180,12 +194,14 @@ class Inbound:
             raise WrongField("entry", "is missing")
         entry = call.params.plain["entry"]
         check_open_json(entry, "entry", most=limits.MAX_SHOWN_CHARS)
+        self._publishing.spend(call.name, "session/append_entry")
         await self._delegate.append_entry(call.whom, entry)
         return {}
 
     async def set_model(self, call: _Call) -> dict[str, Any]:
         model = call.params.text("model")
         provider, thinking = call.params.text_or_none("provider"), call.params.text_or_none("thinking")
+        self._publishing.spend(call.name, "session/set_model")
         await self._delegate.set_model(call.whom, model, provider, thinking)
         return {}
 
@@ -204,7 +220,10 @@ class Inbound:
         kind = call.params.text("kind")
         if kind not in self._delegate.ui_kinds():
             raise RpcFailed(NO_UI, f"nobody who is watching can deal with {quoted(kind)}")
-        return dict(await self._delegate.ask(call.whom, kind, read_ui_request(kind, call.params)))
+        params = read_ui_request(kind, call.params)
+        if kind in SHOWING:
+            self._publishing.spend(call.name, f"ui/request {kind}")
+        return dict(await self._delegate.ask(call.whom, kind, params))
 
     async def run_program(self, call: _Call) -> dict[str, Any]:
         command = call.params.text("command", most=limits.MAX_TOOL_OUTPUT_CHARS)

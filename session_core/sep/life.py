@@ -14,6 +14,7 @@ import trio
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.rpc.connection import NotificationHandler, RpcConnection
+from session_core.rpc.deadlines import Patience
 from session_core.rpc.failures import RpcClosed, RpcFailed, RpcTimedOut
 from session_core.rpc.serving import RequestHandler
 from session_core.sep.extension_log import ProcessLog
@@ -149,7 +150,7 @@ class Life:
         method: str,
         params: Mapping[str, Any] | None,
         *,
-        timeout: float | None,  # noqa: ASYNC109 - it is part of the protocol: the other side is told
+        timeout: float | Patience | None,  # noqa: ASYNC109 - part of the protocol: the other side is told
     ) -> Any:
         """Ask it; raises what `RpcConnection.request` raises."""
         self._busy += 1
@@ -169,8 +170,10 @@ class Life:
 
     def _rest(self) -> None:
         self._busy -= 1
+        if self._busy:  # nobody asks when it was last heard as long as something is under way
+            return
         self._heard = trio.current_time()
-        if not self._busy and self._quiet is not None:
+        if self._quiet is not None:
             self._quiet.set()
             self._quiet = None
 

@@ -12,6 +12,8 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from contextlib import ExitStack
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -22,7 +24,7 @@ from session_core.confine.contents import read_up_to
 from session_core.errors import InvalidInput
 from session_core.limits import MAX_NAME_CHARS, MAX_PATH_CHARS
 from session_core.sep.fields import Fields, WrongField, checked_text
-from session_core.sep.names import CAPABILITIES, PROTOCOL_VERSION, Capability
+from session_core.sep.names import CAPABILITIES, PROTOCOL_VERSION, Capability, is_extension_name
 from session_core.wire.strict_json import is_whole
 from session_core.wire.wording import quoted
 
@@ -41,7 +43,6 @@ _MAX_DOMAINS: Final = 256
 _MAX_REMARKS: Final = 20
 _MAX_MEMORY_MIB: Final = 1024 * 1024
 
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _MEMORY: Final = re.compile(r"([0-9]{1,9})\s*(m|mb|mib|g|gb|gib)?", re.IGNORECASE)
@@ -125,11 +126,6 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def is_extension_name(name: str) -> bool:
-    """Tell whether an extension may be called so: no dots, which part it from its tools, and nothing of a path."""
-    return _NAME.fullmatch(name) is not None
-
-
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of the extension that lies in a folder; a link in its place is not followed.
 
@@ -183,6 +179,7 @@ def _parsed(file: Path, content: bytes) -> dict[str, Any]:
 
 
 def _manifest(top: Fields) -> Manifest:
+    _check_slip(top, "name")
     name = top.text("name", most=1_000)
     if not is_extension_name(name):
         raise WrongField(
@@ -194,6 +191,8 @@ def _manifest(top: Fields) -> Manifest:
     sandbox = top.table("sandbox")
     capabilities = top.table("capabilities")
     resources = top.table("resources")
+    _check_slip(top, "version")
+    _check_slip(run, "command")
     parts = {"": top, "run": run, "sandbox": sandbox, "capabilities": capabilities, "resources": resources}
     remarks = [remark for part, fields in parts.items() if fields for remark in _unknown(fields, _KNOWN[part])]
     return Manifest(
@@ -286,11 +285,29 @@ def _one_line(top: Fields, key: str) -> str:
 
 
 def _unknown(fields: Fields, known: tuple[str, ...]) -> list[str]:
+    unknown = [key for key in fields.plain if key not in known]
     return [
-        f"{fields.at(key)[:MAX_NAME_CHARS]} is not known here and has no effect"
-        for key in fields.plain
-        if key not in known
+        f"{fields.at(key)[:MAX_NAME_CHARS]} is not known here and has no effect{_meant(key, known)}"
+        for key in unknown[:_MAX_REMARKS]  # to look for what was meant takes time
     ]
+
+
+def _check_slip(fields: Fields, key: str) -> None:
+    """Refuse a table without a key that it needs and with one that is spelt nearly so."""
+    if key in fields.plain:
+        return
+    there = [each[:MAX_NAME_CHARS] for each in islice(fields.plain, _MAX_REMARKS)]
+    if near := get_close_matches(key, there, 1):
+        raise WrongField(fields.at(key), f"is missing; there is {quoted(near[0])}: did you mean {key}?")
+
+
+def _meant(key: str, known: tuple[str, ...]) -> str:
+    here = {name: name for name in known}
+    elsewhere = {name: f"{table}.{name}".strip(".") for table, names in _KNOWN.items() for name in names}
+    for names in (here, elsewhere):
+        if near := get_close_matches(key[:MAX_NAME_CHARS], names, 1):
+            return f"; did you mean {names[near[0]]}?"
+    return ""
 
 
 def _shown(path: Path) -> str:

@@ -1,5 +1,6 @@
 """The words of the protocol: hooks, events, kinds of dialogs, capabilities and error codes."""
 
+import re
 from typing import Final, Literal, get_args
 
 from session_core.rpc.failures import CANCELLED as CANCELLED
@@ -61,5 +62,15 @@ QUESTIONS: Final[frozenset[UiKind]] = frozenset({"select", "confirm", "input"})
 Capability = Literal["tools", "commands", "ui", "exec", "kv", "bus", "session", "providers"]
 CAPABILITIES: Final[tuple[Capability, ...]] = get_args(Capability)
 
+ALL_TOOLS: Final = "*"
+"""In `tools/set_active`: every tool that the session may use, also those that come later."""
+
+_EXTENSION_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
 Tier = Literal["event", "command"]
 Mode = Literal["tui", "web", "widget", "cli", "headless"]
+
+
+def is_extension_name(name: str) -> bool:
+    """Tell whether an extension may be called so: no dots, which part it from its tools, and nothing of a path."""
+    return _EXTENSION_NAME.fullmatch(name) is not None

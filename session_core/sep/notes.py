@@ -99,15 +99,16 @@ def take_note(host: HostView, extension: Speaker, generation: int, method: str, 
     """Take a notification; never raises for what it holds."""
     take = NOTES.get(method)
     if take is None:
-        _remark(host, extension, f"{quoted(method)} is not known as a notification, and was passed over")
+        remark(host, extension, f"{quoted(method)} is not known as a notification, and was passed over")
         return
     try:
         take(host, extension, generation, Fields(params))
     except (WrongField, RegistrationsInvalid) as wrong:
-        _remark(host, extension, f"{method} was passed over: {wrong}")
+        remark(host, extension, f"{method} was passed over: {wrong}")
 
 
-def _remark(host: HostView, extension: Speaker, text: str) -> None:
+def remark(host: HostView, extension: Speaker, text: str) -> None:
+    """Tell the author of an extension something, in its log."""
     host.log(extension.name, "warn", text[: limits.EXTENSION_LOG_CHARS], None)
 
 

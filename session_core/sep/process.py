@@ -128,6 +128,28 @@ async def open_extension_process(
             await _end(started, log)
 
 
+@asynccontextmanager
+async def open_child(launch: Launch, log: ProcessLog) -> AsyncGenerator["StartedChild"]:
+    """Start a program as an extension is started, for the length of the block; what goes over its pipes is up to you.
+
+    Raises:
+        LaunchRefused: The program could not be started.
+
+    Cancellation: the process group is gone when this lets go; it takes six graces at the most.
+    """
+    started = await _start(launch)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_read_stderr, started.stderr, log)
+            if started.namespace is not None:
+                nursery.start_soon(started.namespace.learn)
+            yield started
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):
+            await _end(started, log)
+
+
 def how_it_ended(status: int) -> str:
     """Say how a process has ended."""
     if status >= 0:
@@ -138,7 +160,9 @@ def how_it_ended(status: int) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class _Started:
+class StartedChild:
+    """A child that runs, and its pipes."""
+
     child: ChildProcess
     stdin: trio.lowlevel.FdStream
     stderr: trio.lowlevel.FdStream
@@ -146,7 +170,7 @@ class _Started:
     mark: str
 
 
-async def _start(launch: Launch) -> _Started:
+async def _start(launch: Launch) -> StartedChild:
     await trio.lowlevel.checkpoint_if_cancelled()
     mark = secrets.token_hex(16)
     with ExitStack() as ours, ExitStack() as theirs:  # the child has copies of theirs soon, or never will
@@ -208,7 +232,7 @@ async def _start(launch: Launch) -> _Started:
         if namespace is not None:
             namespace.started()
     stdin, stderr = trio.lowlevel.FdStream(our_in), trio.lowlevel.FdStream(our_err)
-    return _Started(child=child, stdin=stdin, stderr=stderr, namespace=namespace, mark=f"{MARK}={mark}")
+    return StartedChild(child=child, stdin=stdin, stderr=stderr, namespace=namespace, mark=f"{MARK}={mark}")
 
 
 def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
@@ -273,7 +297,7 @@ async def _read_stderr(stderr: trio.lowlevel.FdStream, log: ProcessLog) -> None:
             log.feed_stderr(chunk)
 
 
-async def _end(started: _Started, log: ProcessLog) -> None:
+async def _end(started: StartedChild, log: ProcessLog) -> None:
     """Leave nothing of it alive, and let go of all descriptors."""
     with ExitStack() as afterwards:
         afterwards.callback(log.finish_stderr)

@@ -135,6 +135,10 @@ class Registrations:
         return next((each for each in self.commands if each.name == name), None)
 
 
+KINDS: Final = tuple(field.name for field in attrs.fields(Registrations))
+"""What can be registered."""
+
+
 def read_registrations(data: object) -> Registrations:
     """Read what came with the answer to `initialize`; nothing at all is nothing registered.
 
@@ -230,7 +234,8 @@ def _joined(
     """Put new things in the place of old ones of the same name, or at the end."""
     found: dict[str, T] = {key(each): each for each in old}
     for each in new:
-        found[key(each)] = each
+        if found.get(key(each)) != each:  # else the old one stays, so that it is quickly seen to be the same
+            found[key(each)] = each
     if len(found) > most:
         raise WrongField(field, f"there would be {len(found):,} of them, and {most:,} are the most")
     return tuple(found.values())

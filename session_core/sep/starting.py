@@ -16,14 +16,14 @@ from session_core.sep.extension_log import ProcessLog
 from session_core.sep.launch import Launch, LaunchRefused
 from session_core.sep.life import Life, OpenProcess, Pace, StartFailed
 from session_core.sep.manifest import Manifest
-from session_core.sep.registrations import Registrations, RegistrationsInvalid, read_registrations
+from session_core.sep.registering import size_in_bytes
+from session_core.sep.registrations import KINDS, Registrations, RegistrationsInvalid, read_registrations
 
 log = logging.getLogger(__name__)
 
 _MAX_EARLY: Final = 256
 """Notifications that are kept between the answer to `initialize` and the moment in which it is known to us."""
 _WEIGHT: Final = 64  # about what any value takes in memory, beside the characters of a text
-_AT_ONCE: Final = 8  # tools, whose schemas are read without a thread
 
 
 class Early:
@@ -162,9 +162,10 @@ class Start:
         if called is not None and called != name:
             self.log.note("host", f"it calls itself {str(called)[:200]!r}; here it is {name!r}, as its manifest says")
         data = greeting.get("registrations")
-        tools = data.get("tools") if isinstance(data, dict) else None
+        if astray := [kind for kind in KINDS if greeting.get(kind)]:
+            self.log.note("host", f"{', '.join(astray)}: passed over, as it stands outside of `registrations`")
         try:
-            if isinstance(tools, list) and len(tools) > _AT_ONCE:  # reading hundreds of schemas takes a while
+            if isinstance(data, dict) and size_in_bytes(data) > limits.EXTENSION_REGISTERS_AT_ONCE:
                 return await trio.to_thread.run_sync(read_registrations, data, abandon_on_cancel=True)
             return read_registrations(data)
         except RegistrationsInvalid as error:

@@ -5,15 +5,15 @@ what comes in between is put together, and the last of it is shown before the re
 """
 
 import math
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Self
 
 import trio
 
 from session_core import limits
 from session_core.ids import new_id
+from session_core.rpc.deadlines import Patience
 from session_core.vocabulary.frozen import freeze_json
 from session_core.vocabulary.messages import ToolProgress
 
@@ -25,7 +25,9 @@ Show = Callable[[ToolProgress], None]
 
 
 class OpenCall:
-    """One call; `patience` is cancelled when it has been silent for too long, or has taken too long in all."""
+    """One call, for the length of a block; `patience` ends when it is silent for too long, or takes too long in all."""
+
+    __slots__ = ("_calls", "_last", "_show", "_show_at", "_waiting", "call_id", "extension", "patience")
 
     def __init__(self, calls: "ToolCalls", call_id: str, extension: str, show: Show) -> None:
         self.extension = extension
@@ -34,14 +36,31 @@ class OpenCall:
         self._show = show
         self._waiting: ToolProgress | None = None
         self._show_at = -math.inf
-        now = trio.current_time()
-        self._last = now + _TOTAL_S
-        self.patience = trio.CancelScope(deadline=now + _SILENT_S)
+        self.patience = Patience(_SILENT_S)
+        self._last = self.patience.until - _SILENT_S + _TOTAL_S
+
+    @property
+    def why_given_up(self) -> str:
+        """Which of its two times was over, for people and models."""
+        if self.patience.until >= self._last:
+            return f"it took longer than {_TOTAL_S:g} s"
+        return f"no word of it for {_SILENT_S:g} s"
+
+    def __enter__(self) -> Self:
+        self._calls.begin(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.show_waiting()
+        finally:
+            self._calls.end(self)
 
     def tell(self, news: ToolProgress) -> None:
         """Take what an extension says of its progress; what it leaves out stays as it was."""
         now = trio.current_time()
-        self.patience.deadline = min(now + _SILENT_S, self._last)
+        self.patience.put_off(min(now + _SILENT_S, self._last))
         before = self._waiting or ToolProgress()
         self._waiting = ToolProgress(
             message=before.message if news.message is None else news.message,
@@ -74,20 +93,21 @@ class ToolCalls:
     def __len__(self) -> int:
         return len(self._open)
 
-    @contextmanager
-    def open(self, extension: str, show: Show) -> Generator[OpenCall]:
+    def open(self, extension: str, show: Show) -> OpenCall:
         """Take progress of a new call for the length of the block; what is left of it is shown at its end.
 
         It has a name of its own on the wire, as ids that models give to their calls may come again.
         """
-        call_id = f"{self._prefix}_{next(self._numbers)}"
-        call = self._open[call_id] = OpenCall(self, call_id, extension, show)
-        try:
-            yield call
-            call.show_waiting()
-        finally:
-            del self._open[call_id]
-            self._due.pop(call_id, None)
+        return OpenCall(self, f"{self._prefix}_{next(self._numbers)}", extension, show)
+
+    def begin(self, call: OpenCall) -> None:
+        """Take its progress from now on."""
+        self._open[call.call_id] = call
+
+    def end(self, call: OpenCall) -> None:
+        """Take no more of its progress."""
+        del self._open[call.call_id]
+        self._due.pop(call.call_id, None)
 
     def update(
         self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any

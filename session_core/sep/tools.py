@@ -13,17 +13,18 @@ import attrs
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId
-from session_core.rpc.failures import RpcFailed
+from session_core.rpc.deadlines import Patience
+from session_core.rpc.failures import RpcFailed, RpcTimedOut
 from session_core.sep.contexts import Contexts
 from session_core.sep.extension import State
 from session_core.sep.extension_log import ExtensionLog
 from session_core.sep.fields import WrongField, frozen_object
 from session_core.sep.hooks import inert
 from session_core.sep.registrations import Registrations, ToolRegistration
-from session_core.sep.tool_calls import OpenCall, ToolCalls
+from session_core.sep.tool_calls import ToolCalls
 from session_core.sep.tool_search import ToolSearch
 from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
-from session_core.vocabulary.frozen import JsonObject, thaw_json
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
 from session_core.wire.strict_json import is_whole
 from session_core.wire.wording import kind_of
@@ -76,7 +77,7 @@ class Offering(Protocol):
         method: str,
         params: Any = None,
         *,
-        timeout: float | None,  # noqa: ASYNC109 - it is part of the protocol: the other side is told
+        timeout: float | Patience | None,  # noqa: ASYNC109 - part of the protocol: the other side is told
     ) -> Any:
         """Ask it something."""
         ...
@@ -115,22 +116,22 @@ class ExtensionTool:
             params = {
                 "call_id": call.call_id,
                 "tool": self.registration.name,
-                "arguments": thaw_json(arguments),
+                "arguments": arguments,
                 "context": dispatch.wire,
             }
-            answer = await self._ask(call, params)
+            try:
+                answer = await extension.request("tool/execute", params, timeout=call.patience)
+            except RpcTimedOut as error:
+                raise ToolFailed(f"{self.spec.name} was given up: {call.why_given_up}") from error
+            except (RpcFailed, InvalidInput) as error:
+                raise self._failure(error) from error
         return self._output(answer)
 
-    async def _ask(self, call: OpenCall, params: dict[str, Any]) -> Any:
+    def _failure(self, error: RpcFailed | InvalidInput) -> ToolFailed:
         name = self.spec.name
-        with call.patience:
-            try:
-                return await self.extension.request("tool/execute", params, timeout=None)
-            except RpcFailed as error:
-                raise ToolFailed(inert(error.message) or f"{name} failed and did not say why") from error
-            except InvalidInput as error:
-                raise ToolFailed(f"{name} could not be called: {error.message}") from error
-        raise ToolFailed(f"{name} was given up: no word of it for {limits.EXTENSION_TOOL_MS // 1000} s")
+        if isinstance(error, InvalidInput):
+            return ToolFailed(f"{name} could not be called: {error.message}")
+        return ToolFailed(inert(error.message) or f"{name} failed and did not say why")
 
     def _output(self, answer: Any) -> ToolOutput:
         name = self.spec.name

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import attrs
 
 from session_core.ids import CallId, MessageId, SessionId
+from session_core.limits import MAX_INTEGER
 from session_core.sep.names import EventName
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import thaw_json
@@ -249,12 +250,17 @@ def _cleared(_: Working, _event: ev.ContextCleared) -> Told:
 
 def _usage(usage: Usage) -> dict[str, Any]:
     return {
-        "prompt_tokens": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        "prompt_tokens": _sum(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens),
         "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.tokens,
+        "total_tokens": _sum(usage.tokens),
         "cached_tokens": usage.cache_read_tokens,
         "cost_micros": usage.cost_micros,
     }
+
+
+def _sum(*numbers: int) -> int:
+    """Add numbers that may each be as large as JSON takes them."""
+    return max(-MAX_INTEGER, min(sum(numbers), MAX_INTEGER))
 
 
 TRANSLATIONS: Final = cast(

@@ -15,12 +15,14 @@ from frontends.console.style import Style
 from frontends.extensions.consenting import asked, what_would_run
 from frontends.extensions.listing import extension_lines
 from frontends.extensions.places import look, pick
+from session_core.providers.secrets import Secret
+from session_core.sep.credentials import CredentialFile, Credentials, Login
 from tests.frontends._extensions import make_extension
 from tests.frontends._kept import session_core
 from tests.frontends._paper import Paper, written
 
 Said = pytest.CaptureFixture[str]
-TASKS = ("list", "info", "trust", "enable", "disable", "reload", "logs", "doctor")
+TASKS = ("list", "info", "trust", "enable", "disable", "reload", "logs", "login", "logout", "doctor")
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +55,7 @@ def test_from_trust_to_a_change(home: Path, alone: Path, capfd: Said) -> None:
     assert {"user gate": "no_consent"} == states(home, alone)
 
     assert 0 == session_core("ext", "trust", "gate", "--yes")
-    assert f"✓ gate in {folder} may run, until one of its files changes.\n" == capfd.readouterr().out
+    assert capfd.readouterr().out.endswith(f"✓ gate in {folder} may run, until one of its files changes.\n")
     assert {"user gate": "ready"} == states(home, alone)
     assert 0 == session_core("ext", "trust", str(folder))
     assert "was agreed to already" in capfd.readouterr().out
@@ -61,8 +63,30 @@ def test_from_trust_to_a_change(home: Path, alone: Path, capfd: Said) -> None:
     (folder / "program.py").write_text("import os\n", encoding="utf-8")
     assert 0 == session_core("ext", "list")
     told = capfd.readouterr()
-    assert "not agreed  its files have changed since somebody agreed to it\n" in told.out
+    assert "not agreed  its files have changed since somebody agreed to it (program.py has changed)\n" in told.out
     assert "● to look at one and let it run: session-core ext trust gate\n" == told.err
+
+
+def test_one_that_is_watched(home: Path, alone: Path, capfd: Said) -> None:
+    """One that is watched is told as such, before and after a change; one that is not there is a remark of a check."""
+    folder = make_extension(home / "extensions", "gate")
+    (home / "config.toml").write_text('[extensions]\nwatch = ["gate", "nosuch"]\n', encoding="utf-8")
+    assert {"user gate": "no_consent"} == states(home, alone)
+    assert 0 == session_core("ext", "trust", "gate", "--yes")
+    capfd.readouterr()
+    assert 0 == session_core("ext", "list")
+    assert "  ready, watched  " in capfd.readouterr().out
+
+    (folder / "more.py").write_text("", encoding="utf-8")
+    assert {"user gate": "watched"} == states(home, alone)
+    assert 0 == session_core("ext", "info", "gate")
+    told = "watched, yours: its files have changed since somebody agreed to it (more.py is new); it is watched, so the"
+    assert told in capfd.readouterr().out
+
+    assert 0 == session_core("config", "check")
+    err = capfd.readouterr().err
+    assert "config.toml, line 2: extensions.watch: there is no extension called 'nosuch', so nothing is watched" in err
+    assert "'gate'" not in err
 
 
 def test_nobody_to_ask(home: Path, alone: Path, capfd: Said) -> None:
@@ -160,6 +184,25 @@ def test_off_and_on(home: Path, alone: Path, capfd: Said) -> None:
     assert "no_consent" == states(home, alone)["user new"]
 
 
+def test_trust_switches_on_again(home: Path, alone: Path, capfd: Said) -> None:
+    """Who agrees to one that is switched off is told that it runs again, and --yes lists what was agreed to."""
+    folder = make_extension(home / "extensions", "gate")
+    session_core("ext", "trust", "gate", "--yes")
+    first = capfd.readouterr()
+    session_core("ext", "disable", "gate")
+    (folder / "more.txt").write_text("more")
+    capfd.readouterr()
+    assert 0 == session_core("ext", "trust", "gate", "--yes")
+    again = capfd.readouterr()
+
+    assert {"user gate": "ready"} == states(home, alone)
+    assert "it was switched off, and is switched on again by this" in again.err
+    assert "switched" not in first.err
+    assert "  runs        " in first.out
+    assert "  more.txt" in again.out
+    assert "  more.txt" not in first.out
+
+
 def test_an_extension_of_a_project(home: Path, alone: Path, capfd: Said) -> None:
     """What a project brings needs both the trust in its folder and a yes of its own, whichever comes first."""
     make_extension(alone / ".session-core" / "extensions", "gate")
@@ -233,7 +276,7 @@ def test_a_folder_that_nobody_looks_into(home: Path, alone: Path, tmp_path: Path
     folder = make_extension(tmp_path / "a place", "gate")
 
     assert 0 == session_core("ext", "trust", str(folder), "--yes")
-    link = f"ln -s '{folder}' {home / 'extensions' / 'gate'}"
+    link = f"ln -sfn '{folder}' {home / 'extensions' / 'gate'}"
     assert f"to have it found: {link}\n" in capfd.readouterr().err
     (home / "extensions").mkdir()
     (home / "extensions" / "gate").symlink_to(folder)
@@ -264,6 +307,10 @@ def test_one_name_for_two(home: Path, tmp_path: Path, capfd: Said) -> None:
         (["info", "a\0/b"], 2, "'a/b' cannot be the path of a folder"),
         (["trust", "."], 1, "extension.toml in this folder"),
         (["enable"], 2, "the following arguments are required: NAME"),
+        (["logout", "nope"], 2, "there is no extension called 'nope', and no login of one"),
+        (["login", "nope"], 2, "there is no extension called 'nope'"),
+        (["login", "gate/"], 2, "'gate/' is neither NAME nor NAME/PROVIDER of an extension"),
+        (["logout", "gate/"], 2, "'gate/' is neither NAME nor NAME/PROVIDER of an extension"),
         (["polish"], 2, "argument task: invalid choice: 'polish'"),
         ([], 2, "the following arguments are required: task"),
         (["logs", "x", "--lines", "0"], 2, "argument --lines: '0' is not a number from 1 on"),
@@ -320,6 +367,43 @@ def test_everything_about_one(home: Path, capfd: Said) -> None:
     assert "  state       not agreed, yours: nobody has agreed to it yet\n" in told
     assert "  remark      run.colour is not known here and has no effect\n" in told
     assert "secret" not in told
+
+
+def test_hooks_are_called_hooks(home: Path, capfd: Said) -> None:
+    """Of what a manifest lists, events and hooks are told apart."""
+    more = '[capabilities]\nevents = ["tool_call", "turn_start", "message_end"]\n'
+    file = make_extension(home / "extensions", "gate", more=more) / "extension.toml"
+    file.write_text("hook_timeout_ms = 50\n" + file.read_text())
+
+    assert 0 == session_core("ext", "info", "gate")
+    told = capfd.readouterr().out
+    assert "  is told of  turn_start, message_end\n" in told
+    assert "  hooks       tool_call, message_end, each within 50 ms\n" in told
+
+
+def test_logging_out(home: Path, capfd: Said) -> None:
+    """`info` tells who is logged in, and `logout` forgets all logins of an extension, or one, and says which."""
+    folder = make_extension(home / "extensions", "gate")
+    file = CredentialFile(home / "extension-logins.json")
+    for provider in ("words", "signs"):
+        login = Login(extension="gate", folder=os.path.realpath(folder), provider=provider)
+        file.keep(login, Credentials(api_key=Secret("very-secret")))
+
+    assert 0 == session_core("ext", "info", "gate")
+    both = capfd.readouterr().out
+    assert 0 == session_core("ext", "logout", "gate/words")
+    one = capfd.readouterr().out
+    assert 0 == session_core("ext", "info", "gate", "--json")
+    left = json.loads(capfd.readouterr().out)["logins"]
+    assert 0 == session_core("ext", "logout", "gate")
+    assert f"✓ logged out of signs of gate in {folder}\n" == capfd.readouterr().out
+    assert 0 == session_core("ext", "logout", "gate")
+
+    assert "  logins      words, signs (to log out: session-core ext logout gate)\n" in both
+    assert "secret" not in both
+    assert f"✓ logged out of words of gate in {folder}\n" == one
+    assert ["signs"] == left
+    assert ("nobody is logged in to a provider of gate\n", ()) == (capfd.readouterr().out, file.all())
 
 
 def test_the_table_fits(home: Path, alone: Path) -> None:

@@ -209,3 +209,33 @@ def test_one_that_does_not_leave(home: Path, capfd: Said) -> None:
 
     assert 1 == code
     assert "it did not exit within 5 s of shutdown, and was killed" == told["steps"][-1]["sentence"]
+
+
+def test_what_stands_in_the_wrong_place(home: Path, capfd: Said) -> None:
+    """What is registered beside `registrations` is named, as it has no effect; and it is said where the log is."""
+    moved = GOOD.replace('"registrations": {', '"registrations": {},').replace(
+        '"subscriptions": ["turn_start"],\n            },', '"subscriptions": ["turn_start"],'
+    )
+    agreed(home, moved)
+    capfd.readouterr()
+
+    assert 0 == session_core("ext", "doctor", "echo")
+    told = capfd.readouterr()
+    sentence = "● tools, commands, subscriptions, hooks: passed over, as it stands outside of `registrations`\n"
+    assert 1 == told.out.count(sentence)
+    assert f"{home / 'logs' / 'extensions' / 'echo.log'}; to read it: session-core ext logs echo" in told.err
+
+
+def test_why_it_does_not_start_is_told_once(home: Path, capfd: Said) -> None:
+    """What it wrote to stderr is told once; a missing version of the protocol is named as the field it is."""
+    agreed(home, "raise SystemExit('no paper')")
+    capfd.readouterr()
+    assert 1 == session_core("ext", "doctor", "echo")
+    silent = capfd.readouterr().out
+    (home / "extensions" / "echo" / "program.py").write_text(GOOD.replace('"protocol_version": 1,', ""))
+    session_core("ext", "trust", "echo", "--yes")
+    capfd.readouterr()
+    assert 1 == session_core("ext", "doctor", "echo")
+
+    assert (1, 1) == (silent.count("no paper"), silent.count("exit status 1"))
+    assert "protocol_version: is missing in its answer to initialize" in capfd.readouterr().out

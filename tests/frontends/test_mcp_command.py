@@ -64,9 +64,12 @@ async def test_a_file_that_is_no_json(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"), [(("run", "count to 1"), "stopped before the turn began"), (("mcp", "--json"), "")]
+    ("arguments", "text", "number"),
+    [
+        (("run", "count to 1"), "stopped before the turn began", signal.SIGTERM),
+        (("mcp", "--json"), "", signal.SIGINT),
+    ],
 )
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_no_server_outlives_a_start_that_is_ended(
     home: Path, tmp_path: Path, arguments: tuple[str, ...], text: str, number: signal.Signals
 ) -> None:

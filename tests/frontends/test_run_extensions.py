@@ -183,11 +183,13 @@ async def test_who_is_not_used(place: Home) -> None:
 async def test_the_whole_program(home: Path, tmp_path: Path) -> None:
     """`run` starts extensions, tells them of flags and modes, and does their commands; a slip changes nothing."""
     place = Home(tmp_path)
-    place.install("tried", registrations={"commands": COMMANDS, "flags": ["loud"]})
+    folder = place.install("tried", registrations={"commands": COMMANDS, "flags": ["loud"]})
     (home / "config.toml").write_text('[extensions]\nflags = ["level=2"]\n')
     done = await program("run", "--no-save", "--flag", "loud", "--flag", "tone=low", "/heard")
     slip = await program("run", "/pidd")
     off = await program("run", "--quiet", "--no-extensions", "/pid")
+    place.consents.set_enabled("tried", folder, enabled=False)
+    unused = await program("run", "/tried.pid")
     piped = await program("run", "--quiet", "-", stdin=b"/pid")
 
     assert 0 == done.code, done.err
@@ -195,6 +197,11 @@ async def test_the_whole_program(home: Path, tmp_path: Path) -> None:
     assert {"level": 2, "loud": True, "tone": "low"} == greeting["flags"]
     assert ("cli", ["notify"]) == (greeting["mode"], greeting["ui_capabilities"])
     assert "● no extension that runs here has a flag called tone\n" in done.err
+    assert "demo" not in done.err, "a command uses no model"
+    assert (2, True) == (
+        unused.code,
+        "the extension tried is switched off; to switch it on: session-core ext enable tried" in unused.err,
+    )
     assert (2, "") == (slip.code, slip.out)
     assert "session-core: there is no command /pidd; did you mean /pid? (to say it to the model: //pidd)" in slip.err
     assert (2, 1) == (off.code, off.err.count("there is no command /pid, as no extension that runs here brings any"))
@@ -211,6 +218,36 @@ async def test_a_model_of_an_extension(home: Path, tmp_path: Path) -> None:
     assert "hello there" in told.out
     assert (2, "") == (refused.code, refused.out)
     assert "there is no model called 'sentences/echo'" in refused.err
+
+
+async def test_a_configured_model_of_an_extension(home: Path, tmp_path: Path) -> None:
+    """Such a model may stand in `config.toml`: it answers once its extension runs, and is refused when none does."""
+    place = Home(tmp_path)
+    folder = place.put("models", sys.executable, ["-I", "-S", str(SCRIPTS / "models.py")])
+    (home / "config.toml").write_text('model = "words/echo"\n')
+    no_model = {"SESSION_CORE_MODEL": ""}
+    told = await program("run", "--max-steps", "1", "hello there", env=no_model)
+    misspelt = await program("run", "--model", "wrods/echo", "hello", env=no_model)
+    checked = await program("config", "check", env=no_model)
+    listed = await program("models", env=no_model)
+    place.consents.set_enabled("models", folder, enabled=False)
+    off = await program("run", "hello", env=no_model)
+    without = await program("run", "--no-extensions", "hello", env=no_model)
+
+    assert "hello there" in told.out
+    assert "demo" not in told.err
+    assert "there is no model called 'wrods/echo'; no extension that runs here brings it; they bring words/" in (
+        misspelt.err
+    )
+    assert (0, 1, 1) == (
+        checked.code,
+        checked.err.count("whether words/echo can be used is known once the extensions run"),
+        listed.out.count("whether words/echo can be used is known once the extensions run"),
+    )
+    for refused in (off, without):
+        assert (2, "") == (refused.code, refused.out)
+        assert "config.toml, line 1: model: there is no model called 'words/echo'" in refused.err
+    assert "no extension that runs here brings it (see: session-core ext list)" in off.err
 
 
 async def test_a_question_on_a_real_terminal(home: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from session_core.rpc.messages import (
     parse,
 )
 from session_core.rpc.plain import read_json
+from session_core.vocabulary.frozen import JsonObject
 from session_core.wire import strict_json
 
 PLAIN = st.recursive(
@@ -195,3 +196,36 @@ def test_what_a_head_shows(head: bytes, seen: Glimpse) -> None:
 def test_any_head_can_be_looked_at(head: bytes) -> None:
     """Looking at the beginning of anything never raises."""
     glimpse(head)
+
+
+def test_frozen_objects_are_written_as_they_are() -> None:
+    """A frozen object, whole or within params, is written like the plain one, also the second time."""
+    plain = {"a": [1, {"b": None}], "c": {}}
+    frozen = JsonObject(plain)
+    for _ in range(2):
+        assert encode_request(1, "m", plain) == encode_request(1, "m", frozen)
+        assert encode_request(1, "m", {"x": [plain]}) == encode_request(1, "m", {"x": (frozen,)})
+        assert encode_success(1, plain) == encode_success(1, frozen)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, limits.MAX_INTEGER + 1, "\ud800"])
+def test_frozen_objects_are_written_strictly(bad: object) -> None:
+    """What has no form in JSON is refused within a frozen object each time it is to be written, and its place told."""
+    frozen = JsonObject({"a": [{"b": bad}]})
+    for _ in range(2):
+        with pytest.raises(InvalidInput) as refused:
+            encode_request(1, "m", {"x": frozen})
+        assert refused.value.field == "$.params.x.a[0].b"
+
+
+def test_a_frozen_object_may_be_too_deep_for_its_place() -> None:
+    """An object that was written once is refused where it would stand too deep, and only there."""
+    deep: dict[str, object] = {}
+    for _ in range(limits.MAX_JSON_DEPTH - 3):
+        deep = {"in": deep}
+    frozen = JsonObject(deep)
+    assert encode_request(1, "m", frozen) == encode_request(1, "m", deep)
+    assert encode_request(1, "m", {"x": frozen}) == encode_request(1, "m", {"x": deep})
+    for params in ({"x": {"y": frozen}}, {"x": {"y": deep}}):
+        with pytest.raises(InvalidInput):
+            encode_request(1, "m", params)

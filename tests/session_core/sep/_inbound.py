@@ -141,10 +141,10 @@ class Host:
 class World:
     """Everything that stands around an extension that asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host | None = None) -> None:
         self.contexts = Contexts()
         self.service = Service()
-        self.host = Host()
+        self.host = host or Host()
         self.inbound = Inbound(self.contexts, self.service, self.host)
         self._ids = 0
 

@@ -67,6 +67,30 @@ def test_a_folder_is_known_by_where_it_lies(consents: Consents, tmp_path: Path) 
     assert "unknown" == consents.standing("echo", link, ONE)
 
 
+def test_which_files_have_changed(tmp_path: Path) -> None:
+    """What is changed, new or gone is named, three at the most; nothing where that was not kept, or is not known."""
+    file, odd = tmp_path / "home/extensions.json", {"\udcff": "1", "x" * 201: "1"}
+    Consents(file).agree("echo", HERE, ONE, {"a": "1", "b": "1", "c": "1", **odd})
+    consents = Consents(file)
+    assert "a has changed, 'd\\n' is new, b is gone and 1 more" == consents.what_changed(
+        "echo", HERE, {"a": "2", "d\n": "1"}
+    )
+    assert "c is gone" == consents.what_changed("echo", HERE, {"a": "1", "b": "1", **odd})
+    assert "" == consents.what_changed("echo", HERE, {})
+    consents.agree("echo", HERE, TWO)
+    assert "" == consents.what_changed("echo", HERE, {"a": "2"})
+
+
+def test_the_files_of_many_extensions_are_not_all_kept(tmp_path: Path) -> None:
+    """There is room for the files of the newest; the consent of the others stays without them."""
+    consents = Consents(tmp_path / "home/extensions.json")
+    for number in range(40):
+        consents.agree(f"e{number}", HERE, ONE, {f"f{each}": "1" for each in range(256)})
+    kept = consents.all()
+    assert [*[0] * 8, *[256] * 32] == [len(each.files) for each in kept]
+    assert {ONE} == {each.digest for each in kept}
+
+
 def test_what_is_kept_is_private_and_read_by_others(tmp_path: Path) -> None:
     """The file is for its owner alone, is whole at any time, and another process reads what this one wrote."""
     file = tmp_path / "home/extensions.json"

@@ -65,3 +65,28 @@ def test_what_a_process_is_busy_with() -> None:
         with contexts.dispatch("ext", 1, SESSION), contexts.dispatch("ext", 1, None):
             assert (SESSION, OTHER_SESSION) == contexts.sessions_of("ext", 1)
     assert () == contexts.sessions_of("ext", 2)
+
+
+def test_no_two_tokens_are_alike() -> None:
+    """However many dispatches and events there are, of however many hosts, each has a token of its own."""
+    tokens = []
+    for contexts in (Contexts(), Contexts()):
+        for _ in range(200):
+            tokens.append(contexts.for_event("ext", 1, SESSION).token)
+            with contexts.dispatch("ext", 1, SESSION) as context:
+                tokens.append(context.token)
+    assert len(set(tokens)) == len(tokens)
+    assert {24} == {len(token) for token in tokens}
+    assert all(len({token[place] for token in tokens}) > 40 for place in range(24))  # chance everywhere
+
+
+def test_actions_are_not_remembered_past_their_dispatch() -> None:
+    """An action is remembered within its dispatch only; one that ends later than that leaves nothing behind."""
+    contexts = Contexts()
+    with contexts.dispatch("ext", 1, SESSION) as context:
+        contexts.note_done(context.token, b"a")
+        assert contexts.is_done(context.token, b"a")
+    contexts.note_done(context.token, b"b")
+    assert not contexts.is_done(context.token, b"a")
+    assert not contexts.is_done(context.token, b"b")
+    assert not contexts._done

@@ -191,11 +191,21 @@ async def test_those_who_handle_a_hook_are_asked_in_order(autojump_clock: MockCl
     async with gathered(first=first, silent=silent, unsaid=unsaid) as extensions:
         assert [handles(extensions[1:2], hook) for hook in ("input", "context")] == [False, True]
         left = await ask(extensions, "input", JsonObject({"text": "none", "deep": {"list": (1, 2)}}))
-    assert left == {"text": "one", "deep": {"list": [1, 2]}, "more": [1]}
+    assert not isinstance(left, HookBlocked)
+    assert JsonObject(left) == JsonObject({"text": "one", "deep": {"list": [1, 2]}, "more": [1]})
     assert [request.params["hook"] for request in (*first.asked, *unsaid.asked)] == ["input", "input"]
     assert first.asked[0].params["input"] == {"text": "none", "deep": {"list": [1, 2]}, "session_id": SESSION}
     assert unsaid.asked[0].params["input"]["text"] == "one"
     assert silent.asked == []
+
+
+async def test_objects_and_lists_of_a_frozen_value_can_be_changed(autojump_clock: MockClock) -> None:
+    """A patch with an object and a list takes the place of a frozen object and a frozen list."""
+    patch = {"deep": {"b": [2]}, "list": [3]}
+    changing = Member({"hooks": ["input"]}, {"action": "modify", "patch": patch})
+    async with gathered(changing=changing) as extensions:
+        left = await ask(extensions, "input", JsonObject({"text": "t", "deep": {"a": 1}, "list": [1]}))
+    assert left == {"text": "t", **patch}
 
 
 async def test_an_extension_may_act_in_the_session_while_it_is_asked(autojump_clock: MockClock) -> None:

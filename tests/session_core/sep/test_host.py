@@ -1,6 +1,7 @@
 """Real extensions beside a whole service: how they are greeted, what they are told and asked, what people see."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import trio
 
 from session_core.errors import ExtensionFailed, Forbidden, NotFound, Unavailable
 from session_core.rpc.failures import RpcFailed
+from session_core.sep.folder_digest import digest_of
 from session_core.sep.names import EVENTS, HOOKS
 from session_core.service.config import ServiceConfig
 from session_core.session.state import apply
@@ -51,6 +53,7 @@ async def test_how_an_extension_is_greeted(home: Home) -> None:
     assert {
         "protocol_version": 1,
         "workspace": {"root": str(home.folder), "trusted": False},
+        "session": {},
         "mode": "cli",
         "ui_capabilities": [],
         "flags": {"plan": True, "depth": 3, "name": "a b"},
@@ -60,10 +63,10 @@ async def test_how_an_extension_is_greeted(home: Home) -> None:
 
 
 async def test_the_session_of_a_greeting(home: Home) -> None:
-    """A host that is about one session says so; one that serves many does not name one of them."""
+    """A host that is about one session names it; one that serves many says that there are sessions, and no id."""
     home.install("one")
     async with open_world(home) as world:
-        assert "session" not in (await world.heard("one"))[0][1]
+        assert {} == (await world.heard("one"))[0][1]["session"]
         world.host.setting = attrs.evolve(world.host.setting, session_id=world.session_id)
         await world.service.reload_extension("one")
         assert {"id": world.session_id} == (await world.heard("one"))[0][1]["session"]
@@ -170,6 +173,19 @@ async def test_what_hooks_decide_counts(home: Home) -> None:
     assert "be brief" == world.provider.requests[0].system
     (result,) = messages[2].parts
     assert "blocked by tool_call hook" in result.text  # type: ignore[union-attr]
+
+
+async def test_nobody_is_asked_about_their_own_messages(home: Home) -> None:
+    """What an extension says in the user's name is shown to the `input` hooks of all others, and not to its own."""
+    for name in ("one", "two"):
+        home.install(name, registrations={"hooks": ["input"]})
+    async with open_world(home, text("done"), text("done")) as world:
+        await world.turn("typed")
+        await world.asks("one", "session/send_user_message", text="said", context="$context")
+        await world.service.wait_for_turn(world.session_id)
+        asked = [[value["text"] for _, value in await world.hooks(name)] for name in ("one", "two")]
+
+    assert [["typed"], ["typed", "said"]] == asked
 
 
 async def test_tools_and_commands_of_extensions(home: Home) -> None:
@@ -333,6 +349,37 @@ async def test_an_extension_that_somebody_works_on_is_reloaded_by_itself(
         (one / "more.txt").write_text("changed")
         await world.until("one", lambda each: each.generation == 2 and each.state == "ready")
         assert 1 == world.extension("two").generation
+
+
+async def test_files_that_did_not_change_are_not_read(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watched folder is looked through again and again, but its files are read once for each change."""
+    monkeypatch.setattr("session_core.service.extension_setup._LOOK_EVERY_S", 0.001)
+    looks, reads = Counter[str](), list[str]()
+    enough = trio.Event()
+
+    async def run_sync(work: Any, *args: Any, **settings: Any) -> Any:
+        looks[getattr(work, "__name__", "")] += 1
+        if looks["outline_of"] >= 20:
+            enough.set()
+        return await in_thread(work, *args, **settings)
+
+    def digest(folder: Path) -> str:
+        reads.append(digest_of(folder))
+        return reads[-1]
+
+    in_thread = trio.to_thread.run_sync
+    monkeypatch.setattr("session_core.service.extension_setup.digest_of", digest)
+    folder = home.install("one")
+    async with open_world(home, flags={"extensions.watch": ["one"]}) as world:
+        monkeypatch.setattr("trio.to_thread.run_sync", run_sync)
+        await enough.wait()
+        before = len(reads)
+        (folder / "more.txt").write_text("changed")
+        await world.until("one", lambda each: each.generation == 2)
+
+    assert 1 == before
+    assert 3 >= len(reads)
+    assert reads[0] != reads[1]
 
 
 async def test_no_extensions_change_nothing(home: Home) -> None:

@@ -16,10 +16,9 @@ from session_core.sep.manifest import (
     Resources,
     RunSpec,
     SandboxSpec,
-    is_extension_name,
     read_manifest,
 )
-from session_core.sep.names import CAPABILITIES
+from session_core.sep.names import CAPABILITIES, is_extension_name
 
 MINIMAL = 'name = "echo"\nversion = "0.1.0"\n[run]\ncommand = "node"\n'
 FULL = """
@@ -114,6 +113,12 @@ def test_unknown_keys_are_remembered(tmp_path: Path) -> None:
         "colour is not known here and has no effect",
         'run["a b"] is not known here and has no effect',
     ) == manifest.remarks
+    misspelt = MINIMAL.replace("[run]", "commad = 1\nversoin = 2\n[run]\narg = []")
+    assert ["did you mean run.command?", "did you mean version?", "did you mean args?"] == [
+        remark.rpartition("; ")[2] for remark in read_manifest(write(tmp_path, misspelt)).remarks
+    ]
+    with pytest.raises(ManifestInvalid, match=r'run\.command: is missing; there is "commad": did you mean command'):
+        read_manifest(write(tmp_path, 'name = "a"\nversion = "1"\n[run]\ncommad = "x"\n'))
     many = "".join(f"x{number} = 1\n" for number in range(1_000))
     assert 20 == len(read_manifest(write(tmp_path, many + MINIMAL)).remarks)
 

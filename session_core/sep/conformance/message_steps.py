@@ -1,0 +1,206 @@
+"""What an extension has to live with: events, cancellations, odd lines, large ones, and much at once."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+
+from session_core.rpc.messages import RpcId, Success
+from session_core.rpc.plain import write_json
+from session_core.sep.conformance.call_steps import tool_call
+from session_core.sep.conformance.driving import Driver
+from session_core.sep.conformance.frames import Answer, Silence
+from session_core.sep.conformance.inputs import (
+    LARGE_CHARS,
+    ODD_LINES,
+    UNKNOWN_EVENT,
+    UNKNOWN_METHOD,
+    event_payload,
+    hook_input,
+)
+from session_core.sep.conformance.peer import Peer, request_line
+from session_core.sep.conformance.samples import sample_arguments
+from session_core.sep.conformance.verdicts import (
+    Verdict,
+    failed,
+    judge_answer,
+    judge_cancelled,
+    judge_unknown_method,
+    passed,
+    skipped,
+)
+from session_core.sep.names import HOOKS
+from session_core.sep.registrations import clamped_subscriptions, handled_hooks
+from session_core.vocabulary.frozen import thaw_json
+
+_AT_ONCE: Final = 24
+"""Requests that are under way at the same time; a turn with several tools and hooks has about as many."""
+_TEXT_ID: Final = "an id that is a text"
+
+Call = tuple[str, dict[str, Any]]
+
+
+async def try_ping(driver: Driver) -> None:
+    """Ping it, with ids of both types."""
+
+    async def ping(peer: Peer) -> Verdict:
+        return judge_answer("ping", await peer.ask("ping"))
+
+    verdict = await driver.step("ping", "an empty result", ping, probe=False)
+    driver.answers_pings = verdict.outcome == "passed"
+
+    async def by_text(peer: Peer) -> Verdict:
+        answer = await peer.ask("ping", id=_TEXT_ID)
+        if isinstance(answer, Silence):
+            return failed("it did not answer a request whose id is a text: repeat the id as it came, of either type")
+        return judge_answer("ping", answer)
+
+    await driver.step("id that is a text", "a reply with the same id", by_text)
+
+    async def with_more(peer: Peer) -> Verdict:
+        number = peer.post("ping")
+        line = {"jsonrpc": "2.0", "id": number, "method": "ping", "params": {"later": 1}, "later": {"sample": True}}
+        await peer.send(write_json(line))
+        return judge_answer("ping", await peer.answer_to(number))
+
+    await driver.step("unknown keys", "the same as without them", with_more)
+
+
+async def try_events(driver: Driver) -> None:
+    """Tell it each event that it wants to hear, and one that nobody knows."""
+    wanted = sorted(clamped_subscriptions(driver.registrations, driver.target.manifest))
+    for number, event in enumerate([*wanted, UNKNOWN_EVENT]):
+
+        async def tell(peer: Peer, number: int = number, event: str = event) -> Verdict:
+            context = peer.pretence.event_context()
+            params = {"event": event, "seq": number, "context": context, "payload": event_payload(event)}
+            await peer.tell("event", params)
+            return passed("it heard it, and went on")
+
+        name = "unknown event" if event == UNKNOWN_EVENT else f"event {event}"
+        await driver.step(name, "nothing, and it goes on", tell)
+
+    async def lost(peer: Peer) -> Verdict:
+        params = {"event": "events_lost", "context": peer.pretence.event_context(), "payload": {"lost": 3}}
+        await peer.tell("event", params)
+        return passed("it heard it, and went on")
+
+    await driver.step("event events_lost", "nothing, and it goes on", lost)
+
+
+async def try_odd_lines(driver: Driver) -> None:
+    """Send it what is no message, and messages that it cannot know."""
+    for odd in ODD_LINES:
+
+        async def send(peer: Peer, line: bytes = odd.line) -> Verdict:
+            await peer.send(line)
+            return passed("it passed it over")
+
+        await driver.step(f"bad input: {odd.about}", "it is passed over, or answered with an error", send)
+
+    async def unknown(peer: Peer) -> Verdict:
+        return judge_unknown_method(await peer.ask(UNKNOWN_METHOD))
+
+    await driver.step("unknown method", "the error -32601", unknown)
+
+
+async def try_large(driver: Driver) -> None:
+    """Send it a long line."""
+
+    async def large(peer: Peer) -> Verdict:
+        answer = await peer.ask("ping", {"padding": "x" * LARGE_CHARS})
+        verdict = judge_answer("ping", answer)
+        if verdict.outcome == "failed":
+            return failed(f"it cannot read a line of {LARGE_CHARS:,} characters ({verdict.seen}): raise its limit")
+        return verdict
+
+    await driver.step("large message", "the same as to a small one", large)
+
+
+async def try_cancellation(driver: Driver) -> None:
+    """Cancel what has just been asked."""
+    calls = _calls(driver)
+    if not calls:
+        said = "it has no tools, commands or hooks whose call could be cancelled"
+        driver.record("cancellation", "one answer: -32800, or a result that was on its way", skipped(said))
+    for method, params in calls:
+
+        async def cancel(peer: Peer, method: str = method, params: Mapping[str, Any] = params) -> Verdict:
+            with peer.dispatch() as context:
+                number = peer.post(method)
+                cancellation = write_json({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": number}})
+                await peer.send(request_line(number, method, {**params, "context": context}), cancellation)
+                answer = await peer.answer_to(number)
+            verdict = judge_cancelled(answer, driver.usual.get(params.get("tool", "")))
+            if verdict.outcome == "failed":
+                return verdict
+            await peer.ask("ping")  # a second answer would come before this one's
+            if peer.times_answered(number) > 1:
+                return failed("it answered a cancelled request twice: send one reply, the error or the result")
+            return verdict
+
+        expected = "one answer: -32800, or a result that was on its way"
+        await driver.step(f"cancellation of {method}", expected, cancel)
+
+
+async def try_many(driver: Driver) -> None:
+    """Ask much at once."""
+    calls: list[Call] = [("ping", {}), *_calls(driver)]
+
+    async def many(peer: Peer) -> Verdict:
+        with peer.dispatch() as context:
+            sent: list[tuple[str, RpcId]] = []
+            lines: list[bytes] = []
+            for place in range(_AT_ONCE):
+                method, params = calls[place % len(calls)]
+                number = peer.post(method)
+                told = params if method == "ping" else {**params, "context": context}
+                if method == "tool/execute":
+                    told = {**told, "call_id": f"call_many_{place}"}
+                sent.append((method, number))
+                lines.append(request_line(number, method, told))
+            await peer.send(*lines)
+            ends_at = trio.current_time() + peer.seconds
+            answers: list[tuple[str, Answer]] = []
+            for method, number in sent:
+                left = max(0.0, ends_at - trio.current_time())
+                answers.append((method, await peer.answer_to(number, seconds=left)))
+        if not any(isinstance(answer, Silence) for _, answer in answers):
+            await peer.ask("ping")  # second answers would come before this one's
+        twice = [method for method, number in sent if peer.times_answered(number) > 1]
+        return _judge_many(answers, twice)
+
+    await driver.step(f"{_AT_ONCE} requests at once", "one reply to each", many)
+
+
+def _judge_many(answers: list[tuple[str, Answer]], twice: list[str]) -> Verdict:
+    silent = sorted({method for method, answer in answers if isinstance(answer, Silence)})
+    if silent:
+        count = sum(isinstance(answer, Silence) for _, answer in answers)
+        said = f"{count} of {len(answers)} requests that were sent at once were not answered ({', '.join(silent)})"
+        return failed(f"{said}: answer each, in any order, also while others are under way")
+    if twice:
+        return failed(f"it answered {len(twice)} of {len(answers)} requests twice ({', '.join(sorted(set(twice)))})")
+    broken = [method for method, answer in answers if method == "ping" and not isinstance(answer, Success)]
+    return failed("it answered a ping with an error") if broken else passed("it answered each of them once")
+
+
+def _calls(driver: Driver) -> list[Call]:
+    """Return one call of each kind that it knows."""
+    calls: list[Call] = []
+    for tool in driver.registrations.tools:
+        arguments = sample_arguments(thaw_json(tool.parameters))
+        if arguments is not None:
+            calls.append(("tool/execute", tool_call(tool.name, arguments)))
+            break
+    typed = {"text": "sample", "args": ["sample"]}
+    calls += [
+        ("command/execute", {"command": each.name, "arguments": typed}) for each in driver.registrations.commands[:1]
+    ]
+    handled = handled_hooks(driver.registrations) or frozenset()
+    calls += [
+        ("hook", {"hook": hook, "input": hook_input(hook, "read")})
+        for hook in HOOKS
+        if hook == min(handled, default="")
+    ]
+    return calls

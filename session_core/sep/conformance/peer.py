@@ -1,0 +1,272 @@
+"""A running extension whose every line is looked at: what a host would pass over in silence is written down here.
+
+1. Every line is judged, wherever in the check it comes; `Complaints` keeps what was found.
+2. Requests of the extension are answered in tasks of their own, so it can ask while it is asked.
+3. The first time that it asks for something, it is pinged before it gets its answer: whoever cannot be spoken to while
+   a dialog is open would hold up a whole session.
+4. Nothing waits for ever: each answer has its time, and each write has too.
+"""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, Literal
+
+import trio
+
+from session_core import limits
+from session_core.rpc.failures import RpcFailed
+from session_core.rpc.framing import LineSplitter
+from session_core.rpc.messages import Failure, Notification, Request, RpcId, Success
+from session_core.rpc.plain import write_json
+from session_core.sep.conformance.frames import (
+    Answer,
+    Complaint,
+    Complaints,
+    Ledger,
+    Silence,
+    judge_line,
+    judge_result,
+    unknown_key,
+)
+from session_core.sep.conformance.inputs import SESSION
+from session_core.sep.conformance.pretence import Pretence
+from session_core.sep.extension_log import ProcessLog
+from session_core.sep.launch import Launch
+from session_core.sep.names import CANCELLED
+from session_core.sep.process import StartedChild, how_it_ended, open_child
+
+_CHUNK: Final = 65_536
+_MAX_BYTES: Final = 256 * 1024 * 1024
+"""All that one process may write; more is a loop."""
+_MAX_SERVED: Final = 64
+_EXIT_GRACE: Final = limits.KILL_GRACE_MS / 1000
+_MAX_DELTAS: Final = 1_000
+
+Spoken = Literal["unasked", "at once", "late", "never"]
+"""Whether it could be spoken to while it waited for an answer."""
+
+
+class Peer:
+    """One process of an extension; `seconds` is how long an answer may take."""
+
+    def __init__(
+        self, child: StartedChild, name: str, pretence: Pretence, complaints: Complaints, seconds: float
+    ) -> None:
+        self.pretence = pretence
+        self.seconds = seconds
+        self.spoken: Spoken = "unasked"
+        self.deltas: list[dict[str, Any]] = []
+        self.over = trio.Event()
+        self._name = name
+        self._child = child
+        self._complaints = complaints
+        self._ledger = Ledger()
+        self._waiting: dict[RpcId, trio.Event] = {}
+        self._answers: dict[RpcId, Answer] = {}
+        self._serving: dict[RpcId, trio.CancelScope] = {}
+        self._writing = trio.Lock()
+        self._speaking = False
+        self._nursery: trio.Nursery | None = None
+
+    # --- asking and telling -------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        id: RpcId | None = None,
+        seconds: float | None = None,
+    ) -> Answer:
+        """Ask something, and wait for the answer or the end of patience."""
+        number = self.post(method, id)
+        await self.send(request_line(number, method, params))
+        return await self.answer_to(number, seconds=seconds)
+
+    async def act(self, method: str, params: Mapping[str, Any]) -> Answer:
+        """Ask something within a dispatch, in which it may act."""
+        with self.dispatch() as context:
+            return await self.ask(method, {**params, "context": context})
+
+    @contextmanager
+    def dispatch(self) -> Iterator[dict[str, str]]:
+        """Have a command-tier context for the length of the block."""
+        with self.pretence.contexts.dispatch(self._name, 1, SESSION) as context:
+            yield self.pretence.given(context)
+
+    def post(self, method: str, id: RpcId | None = None) -> RpcId:
+        """Expect an answer to a request that the caller sends itself; returns its id."""
+        number = self._ledger.send(method, id)
+        self._waiting[number] = trio.Event()
+        return number
+
+    async def answer_to(self, number: RpcId, *, seconds: float | None = None) -> Answer:
+        """Wait for the answer to a request."""
+        patience = self.seconds if seconds is None else seconds
+        with trio.move_on_after(patience):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._until_over, nursery.cancel_scope)
+                await self._waiting[number].wait()
+                nursery.cancel_scope.cancel()
+        answer = self._answers.get(number)
+        if answer is not None:
+            return answer
+        method = self._ledger.method_of(number)
+        if self.over.is_set():
+            return Silence(why=f"{await self.how_it_ended()}, and {method} was not answered", gone=True)
+        return Silence(why=f"it did not answer {method} within {patience:g} s")
+
+    def times_answered(self, number: RpcId) -> int:
+        """Return how many replies have come to a request."""
+        return self._ledger.times_answered(number)
+
+    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell something."""
+        await self.send(write_json({"jsonrpc": "2.0", "method": method, "params": dict(params)}))
+
+    async def send(self, *lines: bytes) -> None:
+        """Write lines; what does not read them in time, or at all, is found out by its silence."""
+        with trio.move_on_after(self.seconds), suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            async with self._writing:
+                await self._child.stdin.send_all(b"".join(line + b"\n" for line in lines))
+
+    async def close_stdin(self) -> None:
+        """End its input."""
+        await self._child.stdin.aclose()
+
+    async def wait_exit(self, seconds: float) -> int | None:
+        """Wait for its exit status; None when it does not come in time."""
+        with trio.move_on_after(seconds):
+            return await self._child.child.wait()
+        return None
+
+    async def how_it_ended(self) -> str:
+        """Say how its process has ended, or what else is the end of it."""
+        status = await self.wait_exit(_EXIT_GRACE)
+        return "it closed its stdout" if status is None else how_it_ended(status)
+
+    # --- listening ----------------------------------------------------------------------------------------------------
+
+    async def listen(self) -> None:
+        """Read what it says until it has no more to say."""
+        splitter, size = LineSplitter(), 0
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+                while chunk := await self._child.child.stdout.receive_some(_CHUNK):
+                    size += len(chunk)
+                    for line in splitter.feed(bytes(chunk)):
+                        await self._hear(line)
+                    if size > _MAX_BYTES:
+                        said = f"it wrote more than {_MAX_BYTES:,} bytes: it seems to be caught in a loop"
+                        self._complaints.add(Complaint(about="stdout", sentence=said))
+                        break
+            for line in splitter.finish():
+                await self._hear(line)
+            if self._speaking:
+                self.spoken = "unasked"  # its end says nothing about how it listens
+            self.over.set()
+            nursery.cancel_scope.cancel()
+
+    async def _hear(self, line: Any) -> None:
+        judged = judge_line(line)
+        self._complaints.add(*judged.complaints)
+        match judged.message:
+            case Success() | Failure() as reply:
+                self._take_reply(reply)
+            case Request() as request:
+                await self._take_request(request)
+            case Notification() as notification:
+                self._take_notification(notification)
+            case _:
+                pass
+
+    def _take_reply(self, reply: Success | Failure) -> None:
+        if complaint := self._ledger.answer(reply.id):
+            self._complaints.add(complaint)
+        method = self._ledger.method_of(reply.id)
+        if method is None or reply.id is None or reply.id in self._answers:
+            return
+        if method == "ping":
+            self._speaking = False  # this one or a later one: it has survived
+        if isinstance(reply, Success):
+            _, unknown = judge_result(method, reply.result)
+            self._complaints.add(*(unknown_key(f"its answer to {method}", key) for key in unknown))
+        self._answers[reply.id] = reply
+        self._waiting[reply.id].set()
+
+    def _take_notification(self, notification: Notification) -> None:
+        if notification.method == "$/cancel":
+            scope = self._serving.get(notification.params.get("id", ""))
+            if scope is not None:
+                scope.cancel(reason="the extension asked for it")
+        elif notification.method == "provider/delta" and len(self.deltas) < _MAX_DELTAS:
+            self.deltas.append(notification.params)
+
+    async def _take_request(self, request: Request) -> None:
+        if request.id in self._serving:
+            said = f"it used the id {request.id!r} for two requests at once: give each an id of its own"
+            self._complaints.add(Complaint(about="messages", sentence=said))
+        if len(self._serving) >= _MAX_SERVED:
+            said = f"it asked more than {_MAX_SERVED} things at once, without waiting for answers"
+            self._complaints.add(Complaint(about="messages", sentence=said))
+            return
+        assert self._nursery is not None
+        scope = self._serving[request.id] = trio.CancelScope()
+        self._nursery.start_soon(self._serve, request, scope)
+
+    async def _serve(self, request: Request, scope: trio.CancelScope) -> None:
+        reply: dict[str, Any] = {"error": {"code": CANCELLED, "message": "cancelled"}}
+        with scope:
+            if request.method != "ping" and self.spoken == "unasked":
+                await self._speak_meanwhile()
+            try:
+                reply = {"result": self.pretence.answer(request)}
+            except RpcFailed as error:
+                reply = {"error": {"code": error.code, "message": error.message}}
+        if self._serving.get(request.id) is scope:
+            del self._serving[request.id]
+        await self.send(write_json({"jsonrpc": "2.0", "id": request.id, **reply}))
+
+    async def _speak_meanwhile(self) -> None:
+        """Ping it while it waits; its answer is judged in the end, as it may come late."""
+        assert self._nursery is not None
+        self.spoken, self._speaking = "never", True
+        number = self.post("ping")
+        await self.send(request_line(number, "ping", {}))
+        if not isinstance(await self.answer_to(number, seconds=self.seconds / 4), Silence):
+            self.spoken = "at once"
+            return
+        self._nursery.start_soon(self._hear_late, number)
+
+    async def _hear_late(self, number: RpcId) -> None:
+        if not isinstance(await self.answer_to(number), Silence):
+            self.spoken = "late"
+
+    async def _until_over(self, waiting: trio.CancelScope) -> None:
+        await self.over.wait()
+        waiting.cancel(reason="nothing more can come")
+
+
+def request_line(number: RpcId, method: str, params: Mapping[str, Any] | None = None) -> bytes:
+    """Return a request as a line."""
+    return write_json({"jsonrpc": "2.0", "id": number, "method": method, "params": dict(params or {})})
+
+
+@asynccontextmanager
+async def open_peer(
+    launch: Launch, log: ProcessLog, *, name: str, pretence: Pretence, complaints: Complaints, seconds: float
+) -> AsyncGenerator[Peer]:
+    """Start an extension and listen to it, for the length of the block.
+
+    Raises:
+        LaunchRefused: The program could not be started.
+
+    Cancellation: its process group is ended.
+    """
+    async with open_child(launch, log) as child:
+        peer = Peer(child, name, pretence, complaints, seconds)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(peer.listen)
+            yield peer
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,156 @@
+"""Driving an extension through everything a host may do to it, and a report about it."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from session_core.sep.conformance import call_steps, ending_steps, message_steps
+from session_core.sep.conformance.driving import Driver
+from session_core.sep.conformance.report import ConformanceReport, ConformanceStep
+from session_core.sep.conformance.target import Target, read_target
+from session_core.sep.conformance.verdicts import Verdict, failed, passed, skipped, warned
+from session_core.sep.launch import Launch, LaunchRefused
+from session_core.sep.manifest import ManifestInvalid
+
+ANSWER_SECONDS: Final = 5.0
+"""How long an answer may take by default."""
+TOTAL_SECONDS: Final = 300.0
+"""How long a whole check may take: one that answers at once needs one or two."""
+_MANIFEST: Final = "a manifest that can be used"
+_STEPS: Final = (
+    ending_steps.try_greeting,
+    message_steps.try_ping,
+    call_steps.try_tools,
+    call_steps.try_commands,
+    call_steps.try_hooks,
+    call_steps.try_providers,
+    message_steps.try_events,
+    message_steps.try_cancellation,
+    message_steps.try_odd_lines,
+    message_steps.try_large,
+    message_steps.try_many,
+    ending_steps.try_shutdown,
+    ending_steps.try_beginnings,
+)
+
+
+async def check_extension(
+    target: Path | Sequence[str],
+    *,
+    seconds: float | None = None,
+    total_seconds: float = TOTAL_SECONDS,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    on_step: Callable[[ConformanceStep], None] = lambda _: None,
+) -> ConformanceReport:
+    """Start an extension and find out whether it keeps to the protocol; nobody is asked whether it may run.
+
+    Its tools, commands and hooks are called with made-up values, in an empty folder as the workspace.
+
+    Args:
+        target: A folder with an `extension.toml`, or a command line.
+        seconds: How long each answer may take; `ANSWER_SECONDS` when left out.
+        total_seconds: How long all of it may take.
+        environ: Our environment, of which little is handed on.
+        cwd: Where a command line runs, and where relative paths begin.
+        on_step: Hears of each step as it is done.
+
+    Raises:
+        InvalidInput: There is nothing to check: the command line is empty.
+
+    Cancellation: its process group is ended.
+    """
+    shown = str(target) if isinstance(target, Path) else " ".join(target)
+    steps = _Steps(on_step)
+    try:
+        found = await trio.to_thread.run_sync(read_target, target, cwd or Path.cwd(), abandon_on_cancel=True)
+    except ManifestInvalid as error:
+        steps.add("manifest", _MANIFEST, failed(error.message))
+        return ConformanceReport(target=shown, steps=tuple(steps.done))
+    if found.declared:
+        steps.add("manifest", _MANIFEST, _judge_manifest(found))
+    report = ConformanceReport(
+        target=found.shown, name=found.name or "", version=found.manifest.version if found.declared else ""
+    )
+    async with _workspace() as workspace:
+        try:
+            launch = await found.prepare(os.environ if environ is None else environ, workspace)
+            driver = await _drive(
+                found, launch, workspace, steps, seconds=seconds or ANSWER_SECONDS, total_seconds=total_seconds
+            )
+        except LaunchRefused as error:
+            steps.add("start", "a process", failed(f"it cannot be started: {error}"))
+            return attrs.evolve(report, steps=tuple(steps.done))
+    name, version = driver.called
+    return attrs.evolve(
+        report,
+        name=report.name or name,
+        version=report.version or version,
+        steps=tuple(steps.done),
+        stderr=driver.stderr(),
+    )
+
+
+class _Steps:
+    """The steps so far."""
+
+    def __init__(self, on_step: Callable[[ConformanceStep], None]) -> None:
+        self.done: list[ConformanceStep] = []
+        self._on_step = on_step
+
+    def hear(self, step: ConformanceStep) -> None:
+        self.done.append(step)
+        self._on_step(step)
+
+    def add(self, name: str, expected: str, verdict: Verdict) -> None:
+        self.hear(ConformanceStep(name=name, outcome=verdict.outcome, expected=expected, seen=verdict.seen))
+
+
+async def _drive(
+    found: Target, launch: Launch, workspace: str, steps: _Steps, *, seconds: float, total_seconds: float
+) -> Driver:
+    refused: LaunchRefused | None = None
+    async with trio.open_nursery() as nursery:
+        driver = Driver(found, launch, workspace, nursery, seconds=seconds, on_step=steps.hear)
+        with trio.move_on_after(total_seconds) as limit:
+            try:
+                for attempt in _STEPS:
+                    await attempt(driver)
+                    if driver.broken is not None:
+                        driver.record("further steps", "the rest of the protocol", skipped(driver.broken))
+                        break
+            except LaunchRefused as error:
+                refused = error
+        await driver.let_go()
+    if refused is not None:
+        raise refused
+    if limit.cancelled_caught:
+        said = f"the check was ended after {total_seconds:g} s: answer more quickly, or give it more time"
+        steps.add("time", f"an end within {total_seconds:g} s", failed(said))
+    ending_steps.judge_meanwhile(driver)
+    ending_steps.judge_complaints(driver)
+    return driver
+
+
+def _judge_manifest(found: Target) -> Verdict:
+    remarks = found.manifest.remarks
+    return warned("; ".join(remarks)) if remarks else passed(f"{found.manifest.name} {found.manifest.version}")
+
+
+@asynccontextmanager
+async def _workspace() -> AsyncGenerator[str]:
+    """Have an empty folder, so that tools with made-up arguments find nothing they could harm."""
+    folder = await trio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix="session-core-check-"))
+    try:
+        yield folder
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))

@@ -1,0 +1,43 @@
+"""Writing extensions in Python: `from session_core.sep.sdk import Extension`.
+
+- `extension`: `Extension` and its decorators; `registry` keeps what they register, `shapes` turns type hints into
+  JSON schemas and back, `signatures` refuses what could not work.
+- `contexts`: what handlers are given; `ports`: the session, people, kept values and others that they reach.
+- `answers`: what handlers return; `providing`: models that stream; `render`: blocks that frontends draw.
+- `runtime`: the protocol's other side; `stdio`: stdin and stdout, kept safe; `link`: the way to the host.
+- `failures`: what the host refuses, as exceptions; `raised`: what handlers raise.
+- `testing`: a host in memory, for tests.
+"""
+
+from session_core.sep.sdk import render as render
+from session_core.sep.sdk.answers import Answer as Answer
+from session_core.sep.sdk.answers import Completion as Completion
+from session_core.sep.sdk.answers import Credentials as Credentials
+from session_core.sep.sdk.answers import HookReturn as HookReturn
+from session_core.sep.sdk.answers import Ran as Ran
+from session_core.sep.sdk.answers import ToolCall as ToolCall
+from session_core.sep.sdk.answers import ToolResult as ToolResult
+from session_core.sep.sdk.answers import Usage as Usage
+from session_core.sep.sdk.answers import block as block
+from session_core.sep.sdk.answers import patch as patch
+from session_core.sep.sdk.contexts import CommandContext as CommandContext
+from session_core.sep.sdk.contexts import CompletionRequest as CompletionRequest
+from session_core.sep.sdk.contexts import Context as Context
+from session_core.sep.sdk.contexts import EventContext as EventContext
+from session_core.sep.sdk.contexts import HookContext as HookContext
+from session_core.sep.sdk.contexts import ProviderContext as ProviderContext
+from session_core.sep.sdk.contexts import ToolContext as ToolContext
+from session_core.sep.sdk.extension import Extension as Extension
+from session_core.sep.sdk.failures import CapabilityDisabled as CapabilityDisabled
+from session_core.sep.sdk.failures import ContextExpired as ContextExpired
+from session_core.sep.sdk.failures import HostError as HostError
+from session_core.sep.sdk.failures import HostGone as HostGone
+from session_core.sep.sdk.failures import InvalidRequest as InvalidRequest
+from session_core.sep.sdk.failures import NotSupported as NotSupported
+from session_core.sep.sdk.failures import NotTrusted as NotTrusted
+from session_core.sep.sdk.failures import NoUi as NoUi
+from session_core.sep.sdk.failures import Refused as Refused
+from session_core.sep.sdk.failures import ToolError as ToolError
+from session_core.sep.sdk.providing import Piece as Piece
+from session_core.sep.sdk.providing import Reasoning as Reasoning
+from session_core.sep.sdk.registry import Model as Model

@@ -1,0 +1,202 @@
+"""What handlers return: results of tools, outcomes of hooks, completions, answers of models, logins."""
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class ToolResult:
+    """What a tool has to say, where text alone is not enough.
+
+    Attributes:
+        content: What the model reads.
+        is_error: It did not work.
+        details: Any JSON for whoever shows or reads the result; the model is not shown it.
+    """
+
+    content: str
+    is_error: bool = False
+    details: Any = None
+
+    def wire(self) -> dict[str, Any]:
+        """Return its form in the protocol."""
+        told = {} if self.details is None else {"details": self.details}
+        return {"content": self.content, "is_error": self.is_error, **told}
+
+
+def tool_result(returned: object) -> ToolResult:
+    """Make a result of whatever a tool has returned: text is itself, nothing is empty, other things are JSON.
+
+    Raises:
+        TypeError: It has no form in JSON.
+    """
+    if isinstance(returned, ToolResult):
+        return returned
+    if isinstance(returned, str):
+        return ToolResult(content=returned)
+    if returned is None:
+        return ToolResult(content="")
+    return ToolResult(content=json.dumps(returned, ensure_ascii=False, default=_as_json))
+
+
+def _as_json(value: Any) -> Any:
+    if attrs.has(type(value)):
+        return attrs.asdict(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if inspect.iscoroutine(value):
+        value.close()  # or Python warns of it somewhere else, later
+        raise TypeError("a tool returned something that was never awaited: an `await` is missing in it")
+    raise TypeError(f"a tool returned a {type(value).__name__}, which has no form in JSON; return text or a ToolResult")
+
+
+@attrs.frozen
+class Block:
+    """A hook says no; see `block`."""
+
+    reason: str | None = None
+
+
+@attrs.frozen
+class Patch:
+    """A hook lays these keys over its input; see `patch`."""
+
+    changes: Mapping[str, Any]
+
+
+HookReturn = Block | Patch | None
+
+
+def block(reason: str | None = None) -> Block:
+    """Return this from a hook to say no."""
+    return Block(reason)
+
+
+def patch(changes: Mapping[str, Any] | None = None, /, **more: Any) -> Patch:
+    """Return this from a hook to change its input: `patch(content="...")`."""
+    return Patch({**(changes or {}), **more})
+
+
+def hook_outcome(hook: str, given: Mapping[str, Any], returned: Iterable[HookReturn]) -> dict[str, Any]:
+    """Put together what several handlers of one hook have said: the first no wins, patches are laid over each other.
+
+    What changes is sent whole: some hosts replace the value by the patch.
+
+    Raises:
+        TypeError: A handler has returned something else.
+    """
+    changed: dict[str, Any] | None = None
+    for each in returned:
+        match each:
+            case None:
+                continue
+            case Block(reason=reason):
+                return {"action": "block"} | ({} if reason is None else {"reason": reason})
+            case Patch(changes=changes):
+                changed = {**(given if changed is None else changed), **changes}
+            case _:
+                raise TypeError(f"a handler of {hook} returned a {type(each).__name__}; use block(...) or patch(...)")
+    return {"action": "continue"} if changed is None else {"action": "modify", "patch": changed}
+
+
+@attrs.frozen
+class Completion:
+    """What could stand behind a command, and what it means."""
+
+    value: str
+    description: str | None = None
+
+
+def completions(returned: Iterable[str | Completion] | str | None) -> dict[str, Any]:
+    """Return the form of completions in the protocol; a single text is one of them."""
+    several = (returned,) if isinstance(returned, str) else returned or ()
+    known = [each if isinstance(each, Completion) else Completion(each) for each in several]
+    return {
+        "completions": [
+            {"value": each.value} | ({} if each.description is None else {"description": each.description})
+            for each in known
+        ]
+    }
+
+
+@attrs.frozen(kw_only=True)
+class Ran:
+    """How a program has ended, and what it said."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@attrs.frozen(kw_only=True)
+class ToolCall:
+    """A model calls a tool."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def wire(self) -> dict[str, Any]:
+        """Return its form in the protocol."""
+        return {"id": self.id, "name": self.name, "arguments": dict(self.arguments)}
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """What an answer has used, in tokens."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+    def wire(self) -> dict[str, int]:
+        """Return its form in the protocol."""
+        return {**attrs.asdict(self), "total_tokens": self.prompt_tokens + self.completion_tokens}
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """The whole answer of a model."""
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str = "stop"
+    usage: Usage | None = None
+    reasoning: str | None = None
+    resolved_model: str | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """Return its form in the protocol."""
+        found: dict[str, Any] = {"content": self.content, "finish_reason": self.finish_reason}
+        if self.tool_calls:
+            found["tool_calls"] = [each.wire() for each in self.tool_calls]
+        if self.usage is not None:
+            found["usage"] = self.usage.wire()
+        if self.reasoning is not None:
+            found["reasoning_content"] = self.reasoning
+        if self.resolved_model is not None:
+            found["resolved_model"] = self.resolved_model
+        return found
+
+
+@attrs.frozen(kw_only=True)
+class Credentials:
+    """A login to a provider; the host keeps it and hands it back with each request."""
+
+    api_key: str | None = attrs.field(default=None, repr=False)
+    access_token: str | None = attrs.field(default=None, repr=False)
+    refresh_token: str | None = attrs.field(default=None, repr=False)
+    expires_at: int | None = None
+    """In seconds since 1970."""
+    extra: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+
+    def wire(self) -> dict[str, Any]:
+        """Return its form in the protocol."""
+        return {name: each for name, each in attrs.asdict(self).items() if each is not None}

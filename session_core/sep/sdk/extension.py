@@ -1,0 +1,301 @@
+"""`Extension`: what an author writes. Decorators register functions, `serve` speaks to the host.
+
+A decorated function may be async, or plain: then it runs in a thread and may block. It gets a context first, which
+tells what it is about and reaches the host. Tools get one only if they ask for it by a first parameter called `ctx`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+import trio
+
+from session_core.sep.names import EVENTS, HOOKS, HookName
+from session_core.sep.sdk.registry import (
+    Command,
+    Handler,
+    Model,
+    Observer,
+    Provider,
+    Registry,
+    Tool,
+    described,
+    models_from,
+    shape_of_function,
+    shape_of_parameters,
+    takes_context,
+)
+from session_core.sep.sdk.render import RenderBlock
+from session_core.sep.sdk.signatures import (
+    check_called_with,
+    check_extension_name,
+    check_function_given,
+    check_name_given,
+    check_new,
+    meant,
+    name_of,
+)
+
+KNOWN_EVENTS = (*EVENTS, "events_lost")
+"""What a host tells; the last one when it had to leave some out."""
+
+
+class Extension:
+    """An extension.
+
+    Args:
+        name: Its name, the same as in `extension.toml`.
+        version: Its version.
+
+    Raises:
+        ValueError: No extension can be called so.
+    """
+
+    def __init__(self, name: str, version: str = "0.1.0") -> None:
+        check_extension_name(name)
+        self.name = name
+        self.version = version
+        self.registry = Registry()
+        self.cleanups: list[Callable[[], Any]] = []
+
+    # --- for models ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def tool(self, function: Handler, /) -> Tool: ...
+
+    @overload
+    def tool(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parameters: Mapping[str, Any] | type | None = None,
+        deferred: bool = False,
+    ) -> Callable[[Handler], Tool]: ...
+
+    def tool(
+        self,
+        function: Handler | None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parameters: Mapping[str, Any] | type | None = None,
+        deferred: bool = False,
+    ) -> Tool | Callable[[Handler], Tool]:
+        """Register a tool; models know it as `<extension>.<name>`.
+
+        Its description is the docstring. Its parameters are those of the function, by their type hints;
+        `Annotated[str, "..."]` describes one. With `parameters`, an attrs class or a JSON schema, the function gets one
+        object instead: an instance, or the dict. It returns text, a `ToolResult`, or anything that JSON can hold, and
+        raises `ToolError` for what the model should know.
+
+        Args:
+            function: The function, when used without brackets.
+            name: Another name than that of the function.
+            description: Another description than the docstring.
+            parameters: Its parameters, if the hints do not tell.
+            deferred: Models are not shown it before they search for it.
+
+        Raises:
+            TypeError: This is no function that could be called so.
+            ValueError: There is a tool of that name.
+        """
+
+        def register(function: Handler) -> Tool:
+            check_function_given(function, "tool")
+            with_context = takes_context(function)
+            if parameters is None:
+                shape = shape_of_function(function, skip_first=with_context)
+            else:
+                shape = shape_of_parameters(parameters)
+            known_as = name_of(function, name, "tool")
+            check_new("tool", known_as, self.registry.tools)
+            if parameters is not None:
+                takes = "ctx, arguments" if with_context else "arguments"
+                hint = ": with parameters= all arguments come as one object"
+                check_called_with(function, f"the tool {known_as}", takes, hint)
+            made = Tool(
+                name=known_as,
+                description=described(function, description),
+                function=function,
+                shape=shape,
+                takes_context=with_context,
+                by_name=parameters is None,
+                deferred=deferred,
+            )
+            self.registry.tools[made.name] = made
+            return made
+
+        return register if function is None else register(function)
+
+    def provider(
+        self,
+        name: str,
+        *,
+        models: Sequence[str | Model] | None = None,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+    ) -> Callable[[Handler], Provider]:
+        """Register a provider of models: `(ctx, request) -> text or Answer`, or an async generator of pieces.
+
+        A generator yields text, `Reasoning`, `ToolCall` and `Usage`, each of which is shown at once. What is returned
+        has `.login` and `.refresh`, decorators for providers that people log in to.
+
+        Raises:
+            TypeError: It has no name, no models, or a function that cannot be called so.
+            ValueError: There is a provider of that name.
+        """
+        check_name_given(name, "provider", '"name", models=["model"]')
+        if models is None or isinstance(models, str):
+            raise TypeError(f'a provider needs a list of models: write @ext.provider({name!r}, models=["model"])')
+
+        def register(function: Handler) -> Provider:
+            check_new("provider", name, self.registry.providers)
+            check_called_with(function, f"the provider {name}", "ctx, request")
+            made = self.registry.providers[name] = Provider(
+                name=name,
+                models=models_from(models),
+                function=function,
+                base_url=base_url,
+                api_key_env=api_key_env,
+            )
+            return made
+
+        return register
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def command(self, function: Handler, /) -> Command: ...
+
+    @overload
+    def command(
+        self, /, *, name: str | None = None, description: str | None = None
+    ) -> Callable[[Handler], Command]: ...
+
+    def command(
+        self, function: Handler | None = None, /, *, name: str | None = None, description: str | None = None
+    ) -> Command | Callable[[Handler], Command]:
+        """Register a slash command: `(ctx) -> text or nothing`. What is returned has `.complete`, a decorator.
+
+        It is called like the function, with `-` in place of `_`: people type `/run-git` for `run_git`.
+
+        Raises:
+            TypeError: This is no function that could be called so.
+            ValueError: There is a command of that name.
+        """
+
+        def register(function: Handler) -> Command:
+            check_function_given(function, "command")
+            known_as = name if name is not None else name_of(function, None, "command").replace("_", "-")
+            check_new("command", known_as, self.registry.commands)
+            check_called_with(
+                function, f"the command {known_as}", "ctx", "; what was typed is in ctx.text and ctx.words"
+            )
+            made = Command(
+                name=known_as,
+                description=described(function, description),
+                function=function,
+            )
+            self.registry.commands[made.name] = made
+            return made
+
+        return register if function is None else register(function)
+
+    def shortcut(self, key: str, command: str | Command, *, description: str = "") -> None:
+        """Have a key such as `ctrl+p` run a command."""
+        name = command.name if isinstance(command, Command) else command
+        self.registry.shortcuts[key] = {"key": key, "command": name, "description": description}
+
+    def flag(self, name: str, *, default: Any = False) -> None:
+        """Declare a flag that people can set; handlers read it by `ctx.flag(name)`."""
+        self.registry.flags[name] = default
+
+    def renderer(self, tag: str, template: RenderBlock) -> None:
+        """Say how entries with this tag are shown; texts of the template hold `{{path}}` where values are to stand."""
+        self.registry.renderers[tag] = template
+
+    # --- for turns ----------------------------------------------------------------------------------------------------
+
+    def hook(self, hook: HookName) -> Callable[[Handler], Handler]:
+        """Have a function asked at a place of each turn: it returns nothing, `block(...)` or `patch(...)`.
+
+        Raises:
+            ValueError: There is no such hook.
+            TypeError: It has no name, or a function that cannot be called so.
+        """
+        check_name_given(hook, "hook", '"tool_call"')
+        if hook not in HOOKS:
+            if hook in KNOWN_EVENTS:
+                raise ValueError(f"{hook!r} is an event, not a hook: use @ext.on({hook!r})")
+            raise ValueError(f"there is no hook {hook!r}{meant(hook, HOOKS)}; known are: {', '.join(HOOKS)}")
+
+        def register(function: Handler) -> Handler:
+            check_called_with(function, f"a function for the hook {hook}", "ctx")
+            self.registry.hooks.setdefault(hook, []).append(function)
+            return function
+
+        return register
+
+    def on(self, event: str) -> Callable[[Handler], Handler]:
+        """Have a function told of an event. It is called for one after the other, and a fault of it ends nothing.
+
+        Raises:
+            ValueError: There is no such event.
+            TypeError: It has no name, or a function that cannot be called so.
+        """
+        check_name_given(event, "on", '"turn_end"')
+        if event not in KNOWN_EVENTS:
+            if event in HOOKS:
+                raise ValueError(f"{event!r} is a hook, not an event: use @ext.hook({event!r})")
+            raise ValueError(
+                f"there is no event {event!r}{meant(event, KNOWN_EVENTS)}; known are: {', '.join(KNOWN_EVENTS)}"
+            )
+        return self._observer(event, {})
+
+    def on_topic(self, topic: str) -> Callable[[Handler], Handler]:
+        """Have a function told what other extensions publish under a topic: `ctx.payload["payload"]`."""
+        check_name_given(topic, "on_topic", '"topic"')
+        return self._observer("bus/event", {"topic": topic})
+
+    def on_widget_key(self, widget_id: str) -> Callable[[Handler], Handler]:
+        """Have a function told of keys that people press in a widget: `ctx.payload["key"]`."""
+        check_name_given(widget_id, "on_widget_key", '"widget"')
+        return self._observer("widget/key", {"widget_id": widget_id})
+
+    def _observer(self, event: str, payload: Mapping[str, Any]) -> Callable[[Handler], Handler]:
+        def register(function: Handler) -> Handler:
+            check_called_with(function, f"a function for the event {event}", "ctx")
+            self.registry.observers.append(Observer(event=event, function=function, payload=payload))
+            return function
+
+        return register
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    def on_shutdown(self, cleanup: Callable[[], Any]) -> Callable[[], Any]:
+        """Have a function called, async or not, before the extension ends; the last one first."""
+        self.cleanups.append(cleanup)
+        return cleanup
+
+    def serve(self) -> None:
+        """Speak to the host over stdin and stdout until it says goodbye, or goes away.
+
+        What the program prints meanwhile goes to stderr, which the host keeps as its log.
+        """
+        from session_core.sep.sdk.stdio import serve
+
+        serve(self)
+
+    async def run(  # noqa: ASYNC128 - the runtime reports
+        self,
+        source: int | trio.abc.ReceiveStream,
+        sink: int | trio.abc.SendStream,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Speak to a host over a pair of descriptors or streams; returns when it has said goodbye, or is gone."""
+        from session_core.sep.sdk.runtime import Runtime
+
+        await Runtime(self).run(source, sink, task_status=task_status)

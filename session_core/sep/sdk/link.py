@@ -1,0 +1,190 @@
+"""The way from an extension to its host: asking, telling, and calling handlers that may be plain functions.
+
+Plain functions run in threads, so they may block; what they tell is handed to the connection's own thread, written
+out already, as it may change behind their back.
+"""
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.errors import InvalidInput
+from session_core.rpc.connection import RpcConnection
+from session_core.rpc.failures import RpcFailed
+from session_core.rpc.messages import encode_notification
+from session_core.sep.names import INTERNAL_ERROR, Capability
+from session_core.sep.sdk.failures import ContextExpired, HostError, HostGone, InvalidRequest, host_error
+from session_core.sep.sdk.raised import put_in_order
+
+log = logging.getLogger("session_core.sep.sdk")
+
+THREADS: Final = limits.MAX_RPC_REQUESTS
+"""Plain handlers at once: one for each request that may run. One that was cancelled keeps its thread until it ends."""
+MOST_HANDED_OVER: Final = limits.RPC_WAIT_FRAMES // 2
+"""Notifications of other threads that wait for the connection's own."""
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class HostInfo:
+    """What the host has said about itself in the handshake."""
+
+    name: str = ""
+    version: str = ""
+    mode: str = "headless"
+    workspace: str = ""
+    """The folder that people work in, as an absolute path."""
+    trusted: bool = False
+    """Whether they trust what is in it."""
+    ui_kinds: frozenset[str] = frozenset()
+    flags: Mapping[str, Any] = attrs.field(factory=dict)
+    disabled: frozenset[Capability] = frozenset()
+    """What the host will refuse, whatever the manifest says."""
+
+
+class Link:
+    """A connection to a host, as contexts use it."""
+
+    def __init__(self, connection: RpcConnection) -> None:
+        self._connection = connection
+        self._token = trio.lowlevel.current_trio_token()
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._handed_over: list[bytes] = []
+        self._handed_bytes = 0
+        self.host = HostInfo()
+        self.cleanups: list[Callable[[], Any]] = []
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Ask the host.
+
+        Raises:
+            HostError: It said no; the subclass tells why.
+
+        Cancellation: the host is told that nobody waits any more.
+        """
+        try:
+            return await self._connection.request(method, params)
+        except RpcFailed as failed:
+            raise _with_advice(host_error(failed), params.get("context")) from failed
+        except InvalidInput as error:
+            raise InvalidRequest(-32602, f"{method}: {error.message}") from error
+
+    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell the host something that must arrive; waits while it does not read.
+
+        Raises:
+            HostError: The connection has ended, or this has no form in JSON.
+        """
+        try:
+            await self._connection.notify(method, params)
+        except RpcFailed as failed:
+            raise host_error(failed) from failed
+        except InvalidInput as error:
+            raise InvalidRequest(-32602, f"{method}: {error.message}") from error
+
+    def tell_now(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell the host something that it can do without, from any thread; left out while it does not read."""
+        try:
+            frame = encode_notification(method, params)
+        except InvalidInput as error:
+            log.warning("%s was not sent: %s", method, error.message)
+            return
+        if threading.get_ident() == self._thread:
+            self._connection.send_now(frame)
+        elif self._has_room_for(frame):
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._send_handed_over)
+
+    def _has_room_for(self, frame: bytes) -> bool:
+        """Hand a frame over; says whether somebody has to be told, as nobody has been since the last time."""
+        with self._lock:
+            first = not self._handed_over
+            full = len(self._handed_over) >= MOST_HANDED_OVER or self._handed_bytes >= limits.RPC_WAIT_BYTES
+            if not full:
+                self._handed_over.append(frame)
+                self._handed_bytes += len(frame)
+            return first
+
+    def _send_handed_over(self) -> None:
+        with self._lock:
+            frames, self._handed_over, self._handed_bytes = self._handed_over, [], 0
+        for frame in frames:
+            self._connection.send_now(frame)
+
+    def wait(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Call something async from any other thread, and wait for it.
+
+        Raises:
+            HostGone: Nothing can be asked any more.
+        """
+        token: trio.lowlevel.TrioToken | None = None
+        try:
+            trio.from_thread.check_cancelled()
+        except RuntimeError:  # a thread that was started by somebody else
+            token = self._token
+        try:
+            return trio.from_thread.run(function, *args, trio_token=token)
+        except trio.RunFinishedError:
+            raise HostGone(INTERNAL_ERROR, "the extension has ended") from None
+
+
+def _with_advice(error: HostError, context: object) -> HostError:
+    """Say more than the host does where the context tells why it has refused."""
+    if not isinstance(error, ContextExpired) or not isinstance(context, Mapping) or context.get("tier") != "event":
+        return error
+    advice = "event handlers cannot act in a session; do it in a command, a tool or a hook"
+    return ContextExpired(error.code, f"{error.message}: {advice}", error.data)
+
+
+async def call(handler: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Call a handler, async or not; a plain one runs in a thread.
+
+    Cancellation: a thread cannot be ended; it goes on by itself, and what it returns is dropped.
+    """
+    return await call_in(_threads(), partial(handler, *args, **named))
+
+
+async def call_in(threads: trio.CapacityLimiter, handler: "partial[Any]") -> Any:
+    """Call a handler; a plain one takes one of these threads."""
+    try:
+        if inspect.iscoroutinefunction(handler.func):
+            return _awaited(handler, await handler())
+        # In a tuple, as trio refuses what returns a coroutine, and undecorated wrappers of async functions do.
+        (returned,) = await trio.to_thread.run_sync(lambda: (handler(),), abandon_on_cancel=True, limiter=threads)
+        return _awaited(handler, await returned) if inspect.isawaitable(returned) else returned
+    except BaseException as error:
+        instead = put_in_order(error)
+        if instead is error:
+            raise
+        raise instead from instead.__cause__  # noqa: ASYNC104 - where it was cancelled, that is what is raised
+
+
+def _awaited(handler: "partial[Any]", returned: Any) -> Any:
+    if not inspect.isawaitable(returned):
+        return returned
+    if inspect.iscoroutine(returned):
+        returned.close()  # or Python warns of it somewhere else, later
+    name = getattr(handler.func, "__name__", "a handler")
+    raise TypeError(f"{name} returned something that was never awaited: an `await` is missing in it")
+
+
+_THREADS: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("_THREADS")
+
+
+def _threads() -> trio.CapacityLimiter:
+    try:
+        return _THREADS.get()
+    except LookupError:
+        made = trio.CapacityLimiter(THREADS)
+        _THREADS.set(made)
+        return made

@@ -1,0 +1,170 @@
+"""What a handler can reach of the host: the session, people, kept values, other extensions, the log."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from session_core.sep.delegate import DeliverAs, Role
+from session_core.sep.names import UiKind
+from session_core.sep.sdk.link import Link
+from session_core.sep.sdk.render import RenderBlock
+
+Level = Literal["trace", "debug", "info", "warn", "error"]
+Wire = Mapping[str, Any]
+"""The context of a dispatch as it came, which is the right to act while the dispatch is open."""
+
+
+@attrs.frozen
+class Session:
+    """The session that a handler was called for.
+
+    Every method raises `ContextExpired` from the handler of an event, and once the handler has answered.
+    """
+
+    _link: Link
+    _context: Wire
+
+    async def send_message(self, text: str, *, role: Role = "assistant") -> None:
+        """Put a message into the conversation, without starting a turn."""
+        await self._ask("session/send_message", text=text, role=role)
+
+    async def send_user_message(self, text: str, *, deliver_as: DeliverAs = "follow_up") -> None:
+        """Say something as if the user had typed it: into the running turn, after it, or with the next one."""
+        await self._ask("session/send_user_message", text=text, deliver_as=deliver_as)
+
+    async def append_entry(self, entry: Mapping[str, Any]) -> None:
+        """Keep something with the session that no model is ever shown."""
+        await self._ask("session/append_entry", entry=dict(entry))
+
+    async def set_model(self, model: str, *, provider: str | None = None, thinking: str | None = None) -> None:
+        """Choose the model that answers from now on."""
+        more = {"provider": provider, "thinking": thinking}
+        await self._ask("session/set_model", model=model, **{name: each for name, each in more.items() if each})
+
+    async def state(self) -> dict[str, Any]:
+        """Tell how the session is."""
+        answer = await self._ask("session/state")
+        state = answer.get("state") if isinstance(answer, dict) else None
+        return state if isinstance(state, dict) else {}
+
+    async def _ask(self, method: str, **params: Any) -> Any:
+        return await self._link.ask(method, {"context": dict(self._context), **params})
+
+
+@attrs.frozen
+class Ui:
+    """People, as far as somebody is watching; every method raises `NoUi` where nobody can see or answer it."""
+
+    _link: Link
+    _context: Wire
+
+    async def confirm(self, prompt: str) -> bool:
+        """Ask for a yes; a dismissed question is a no."""
+        return (await self._ask("confirm", prompt=prompt)).get("confirmed") is True
+
+    async def select(self, prompt: str, options: Sequence[str]) -> str | None:
+        """Have one of some texts chosen; None when the question was dismissed."""
+        return _text(await self._ask("select", prompt=prompt, options=list(options)), "value")
+
+    async def input(self, prompt: str, *, default: str | None = None) -> str | None:
+        """Ask for a line of text; None when the question was dismissed."""
+        told = {} if default is None else {"default": default}
+        return _text(await self._ask("input", prompt=prompt, **told), "text")
+
+    async def notify(self, message: str, *, level: Literal["info", "warn", "error"] = "info") -> None:
+        """Tell people something."""
+        await self._ask("notify", message=message, level=level)
+
+    async def set_status(self, status: str) -> None:
+        """Set this extension's part of the status line; an empty text takes it away."""
+        await self._ask("set_status", status=status)
+
+    async def set_widget(self, widget: RenderBlock) -> None:
+        """Show a block, or show it anew; see `render.widget`."""
+        await self._ask("set_widget", widget=widget)
+
+    async def set_title(self, title: str) -> None:
+        """Set the title of the window."""
+        await self._ask("set_title", title=title)
+
+    async def _ask(self, kind: UiKind, **params: Any) -> dict[str, Any]:
+        params = {"kind": kind, **params}
+        if self._context:
+            params["context"] = dict(self._context)
+        answer = await self._link.ask("ui/request", params)
+        return answer if isinstance(answer, dict) else {}
+
+
+def _text(answer: Mapping[str, Any], key: str) -> str | None:
+    found = answer.get(key)
+    return found if isinstance(found, str) and answer.get("cancelled") is not True else None
+
+
+@attrs.frozen
+class Kv:
+    """Values that the host keeps for this extension, whatever the session; on the disk before `set` returns."""
+
+    _link: Link
+
+    async def get(self, key: str, default: Any = None) -> Any:
+        """Return what is kept under a key."""
+        answer = await self._link.ask("kv/get", {"key": key})
+        found = answer.get("value") if isinstance(answer, dict) else None
+        return default if found is None else found
+
+    async def set(self, key: str, value: Any) -> None:
+        """Keep any JSON under a key."""
+        await self._link.ask("kv/set", {"key": key, "value": value})
+
+    async def delete(self, key: str) -> None:
+        """Let go of a value; one that is not there is no fault."""
+        await self._link.ask("kv/delete", {"key": key})
+
+    async def list(self, prefix: str = "") -> list[str]:
+        """Return the keys that begin so."""
+        answer = await self._link.ask("kv/list", {"prefix": prefix})
+        keys = answer.get("keys") if isinstance(answer, dict) else None
+        return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+
+
+@attrs.frozen
+class Bus:
+    """Other extensions, which hear what is published if they listen to its topic (`Extension.on_topic`)."""
+
+    _link: Link
+
+    async def publish(self, topic: str, payload: Mapping[str, Any] | None = None) -> None:
+        """Tell all others something; nobody answers."""
+        await self._link.tell("bus/publish", {"topic": topic, "payload": dict(payload or {})})
+
+
+@attrs.frozen
+class Log:
+    """The log of this extension at the host (`session-core ext logs NAME`); from any thread, and never waits."""
+
+    _link: Link
+
+    def debug(self, message: str, /, **fields: Any) -> None:
+        """Write what helps in looking for a fault."""
+        self.write("debug", message, fields)
+
+    def info(self, message: str, /, **fields: Any) -> None:
+        """Write what has happened."""
+        self.write("info", message, fields)
+
+    def warning(self, message: str, /, **fields: Any) -> None:
+        """Write what may be a fault."""
+        self.write("warn", message, fields)
+
+    warn = warning
+    """The same, by the protocol's word."""
+
+    def error(self, message: str, /, **fields: Any) -> None:
+        """Write what has gone wrong."""
+        self.write("error", message, fields)
+
+    def write(self, level: Level, message: str, fields: Mapping[str, Any] | None = None) -> None:
+        """Write a line of any level, with any JSON beside it."""
+        told = {"fields": dict(fields)} if fields else {}
+        self._link.tell_now("log", {"level": level, "message": message, **told})

@@ -1,0 +1,70 @@
+"""Asking a model of an extension: its function answers at once, or is a generator whose pieces are streamed."""
+
+import inspect
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import attrs
+
+from session_core.sep.sdk.answers import Answer, ToolCall, Usage
+from session_core.sep.sdk.contexts import CompletionRequest, ProviderContext
+from session_core.sep.sdk.link import call
+
+
+@attrs.frozen
+class Reasoning:
+    """A piece of what a model thinks; yielded by the function of a provider."""
+
+    text: str
+
+
+Piece = str | Reasoning | ToolCall | Usage
+
+
+async def complete(ctx: ProviderContext, function: Callable[..., Any], request: CompletionRequest) -> Answer:
+    """Ask, stream what comes, and return the whole answer.
+
+    Raises:
+        TypeError: The function has returned or yielded something else.
+    """
+    if inspect.isasyncgenfunction(function):
+        return await _stream(ctx, function(ctx, request))
+    returned = await call(function, ctx, request)
+    if isinstance(returned, str):
+        return Answer(content=returned)
+    if isinstance(returned, Answer):
+        return returned
+    raise TypeError(f"a provider must return text or an Answer, not a {type(returned).__name__}")
+
+
+async def _stream(ctx: ProviderContext, pieces: AsyncGenerator[Piece]) -> Answer:
+    text: list[str] = []
+    thoughts: list[str] = []
+    calls: list[ToolCall] = []
+    usage: Usage | None = None
+    async with aclosing(pieces):
+        async for piece in pieces:
+            match piece:
+                case str():
+                    text.append(piece)
+                    await ctx.delta(piece)
+                case Reasoning():
+                    thoughts.append(piece.text)
+                    await ctx.reasoning(piece.text)
+                case ToolCall():
+                    calls.append(piece)
+                    await ctx.tool_call(piece, json.dumps(dict(piece.arguments)))
+                case Usage():
+                    usage = piece
+                    await ctx.usage(piece)
+                case _:
+                    raise TypeError(f"a provider must yield text, Reasoning, ToolCall or Usage, not {piece!r}")
+    return Answer(
+        content="".join(text),
+        reasoning="".join(thoughts) or None,
+        tool_calls=tuple(calls),
+        usage=usage,
+        finish_reason="tool_calls" if calls else "stop",
+    )

@@ -1,0 +1,218 @@
+"""What an extension has registered: handlers with their names, and their form in the protocol."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
+
+import attrs
+
+from session_core.sep.sdk.contexts import Context
+from session_core.sep.sdk.render import RenderBlock
+from session_core.sep.sdk.shapes import Member, Shape, member, object_shape, shape_of
+from session_core.sep.sdk.signatures import check_called_with
+
+if TYPE_CHECKING:
+    from session_core.sep.sdk.answers import Completion
+
+Handler = Callable[..., Any]
+NO_HOOKS: Final = "none"
+"""What an extension without hooks says that it handles: hosts take an empty list for "perhaps all of them"."""
+
+
+@attrs.frozen(kw_only=True)
+class Tool:
+    """A tool for models; call it like the function it was made of.
+
+    Attributes:
+        shape: Its parameters; one that gives `None` when it has read them hands them over as they came.
+        takes_context: Whether the function wants a context first.
+        by_name: Whether arguments are handed over one by one, rather than as one object.
+    """
+
+    name: str
+    description: str
+    function: Handler
+    shape: Shape
+    takes_context: bool
+    by_name: bool
+    deferred: bool = False
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.function(*args, **named)
+
+    def wire(self) -> dict[str, Any]:
+        """Return its form in the protocol."""
+        told = {"deferred": True} if self.deferred else {}
+        return {"name": self.name, "description": self.description, "parameters": dict(self.shape.schema), **told}
+
+
+@attrs.define(kw_only=True, eq=False)
+class Command:
+    """A command for people; call it like the function it was made of."""
+
+    name: str
+    description: str
+    function: Handler
+    completer: "Callable[..., Iterable[str | Completion] | Any] | None" = None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.function(*args, **named)
+
+    def complete(self, function: Handler) -> Handler:
+        """Have a function say how what was typed behind the command could go on: `(ctx, partial) -> texts`."""
+        check_called_with(function, f"what completes the command {self.name}", "ctx, partial")
+        self.completer = function
+        return function
+
+    def wire(self) -> dict[str, Any]:
+        """Return its form in the protocol."""
+        return {"name": self.name, "description": self.description}
+
+
+@attrs.frozen
+class Model:
+    """A model of a provider."""
+
+    id: str
+    display_name: str | None = None
+
+
+@attrs.define(kw_only=True, eq=False)
+class Provider:
+    """A provider of models; call it like the function it was made of."""
+
+    name: str
+    models: tuple[Model, ...]
+    function: Handler
+    base_url: str | None = None
+    api_key_env: str | None = None
+    on_login: Handler | None = None
+    on_refresh: Handler | None = None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.function(*args, **named)
+
+    def login(self, function: Handler) -> Handler:
+        """Have a function log people in: `(ctx) -> Credentials`; it talks to them by `ctx.ui`."""
+        check_called_with(function, f"the login of the provider {self.name}", "ctx")
+        self.on_login = function
+        return function
+
+    def refresh(self, function: Handler) -> Handler:
+        """Have a function renew a login: `(ctx, refresh_token) -> Credentials`."""
+        check_called_with(function, f"the renewal of the provider {self.name}", "ctx, refresh_token")
+        self.on_refresh = function
+        return function
+
+    def wire(self) -> dict[str, Any]:
+        """Return its form in the protocol."""
+        found: dict[str, Any] = {"name": self.name, "oauth": self.on_login is not None}
+        found["models"] = [
+            {"id": each.id} | ({} if each.display_name is None else {"display_name": each.display_name})
+            for each in self.models
+        ]
+        for key in ("base_url", "api_key_env"):
+            if getattr(self, key) is not None:
+                found[key] = getattr(self, key)
+        return found
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Observer:
+    """A function that is told of events; `payload` narrows them to those that hold these values."""
+
+    event: str
+    function: Handler
+    payload: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def wants(self, event: str, payload: Mapping[str, Any]) -> bool:
+        """Tell whether an event is for it."""
+        return event == self.event and all(payload.get(key) == value for key, value in self.payload.items())
+
+
+@attrs.define(eq=False)
+class Registry:
+    """Everything that is registered, each kind by name and in the order in which it was.
+
+    Attributes:
+        told: What the host knows of it, in the form of the protocol.
+    """
+
+    tools: dict[str, Tool] = attrs.field(factory=dict)
+    commands: dict[str, Command] = attrs.field(factory=dict)
+    hooks: dict[str, list[Handler]] = attrs.field(factory=dict)
+    observers: list[Observer] = attrs.field(factory=list)
+    providers: dict[str, Provider] = attrs.field(factory=dict)
+    flags: dict[str, Any] = attrs.field(factory=dict)
+    shortcuts: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    renderers: dict[str, RenderBlock] = attrs.field(factory=dict)
+    told: dict[str, Any] = attrs.field(factory=dict)
+
+    def wire(self) -> dict[str, Any]:
+        """Return all of it in the form of the protocol."""
+        return {
+            "tools": [each.wire() for each in self.tools.values()],
+            "commands": [each.wire() for each in self.commands.values()],
+            "flags": list(self.flags),
+            "shortcuts": list(self.shortcuts.values()),
+            "subscriptions": list(dict.fromkeys(each.event for each in self.observers)),
+            "providers": [each.wire() for each in self.providers.values()],
+            "hooks": list(self.hooks) or [NO_HOOKS],
+            "message_renderers": [{"tag": tag, "template": block} for tag, block in self.renderers.items()],
+        }
+
+    def news_in(self, everything: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the host does not know yet of what `wire` has returned."""
+        found = {}
+        for kind, entries in everything.items():
+            known = self.told.get(kind, ())
+            if new := [each for each in entries if each not in known]:
+                found[kind] = new
+        return found
+
+
+# --- what functions say about themselves ------------------------------------------------------------------------------
+
+
+def described(function: Handler, description: str | None) -> str:
+    """Return what was said about a function, or else its docstring."""
+    return description if description is not None else inspect.cleandoc(function.__doc__ or "")
+
+
+def takes_context(function: Handler) -> bool:
+    """Tell whether a function wants a context first: it says so by the type of its first parameter, or calls it ctx."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        return False
+    hint = get_type_hints(function).get(parameters[0].name)
+    return parameters[0].name == "ctx" or (isinstance(hint, type) and issubclass(hint, Context))
+
+
+def shape_of_function(function: Handler, *, skip_first: bool) -> Shape:
+    """Return the shape of the arguments of a function, which it is then called with by name.
+
+    Raises:
+        NotDescribable: A hint has no form in a JSON schema.
+        TypeError: It has a parameter that cannot be given by name.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    members: list[Member] = []
+    for parameter in list(inspect.signature(function).parameters.values())[int(skip_first) :]:
+        if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+            raise TypeError(f"{function.__name__}: the parameter {parameter} cannot be given by name")
+        required = parameter.default is parameter.empty
+        hint = hints.get(parameter.name, Any)
+        members.append(member(parameter.name, hint, None if required else parameter.default, required=required))
+    return object_shape(members, dict)
+
+
+def shape_of_parameters(parameters: Mapping[str, Any] | type) -> Shape:
+    """Return the shape of parameters that are given as a schema or as a class."""
+    if isinstance(parameters, Mapping):
+        return Shape(parameters, lambda _path, value: value)
+    return shape_of(parameters)
+
+
+def models_from(models: Sequence[str | Model]) -> tuple[Model, ...]:
+    """Take names for models."""
+    return tuple(each if isinstance(each, Model) else Model(each) for each in models)

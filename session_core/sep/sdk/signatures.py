@@ -1,0 +1,103 @@
+"""Whether what is registered can work, told where it is registered: an author still looks at that line."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from session_core.sep.names import is_extension_name
+
+_GRAMMAR = "use 1 to 64 of a-z, 0-9, '-' and '_', beginning with a letter or digit"
+
+
+def check_extension_name(name: object) -> None:
+    """Refuse a name that no host would take.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(name, str) or not is_extension_name(name):
+        raise ValueError(f"{name!r} cannot be the name of an extension: {_GRAMMAR}")
+
+
+def check_name_given(given: object, decorator: str, example: str) -> None:
+    """Refuse a decorator that was given something else than a name, such as the function itself.
+
+    Raises:
+        TypeError: It needs a name in brackets.
+    """
+    if not isinstance(given, str):
+        raise TypeError(f"@ext.{decorator} needs a name in brackets: write @ext.{decorator}({example})")
+
+
+def check_function_given(given: object, decorator: str) -> None:
+    """Refuse a decorator that was given something else than a function, such as a name.
+
+    Raises:
+        TypeError: It takes a function, or named arguments.
+    """
+    if isinstance(given, str):
+        raise TypeError(f"@ext.{decorator} takes its name by name: write @ext.{decorator}(name={given!r})")
+    if not callable(given):
+        raise TypeError(f"@ext.{decorator} stands above a function, and not above a {type(given).__name__}")
+
+
+def check_called_with(function: Callable[..., Any], what: str, arguments: str, hint: str = "") -> None:
+    """Refuse a function that cannot be called as it will be.
+
+    Args:
+        function: The function.
+        what: What it is to be, such as `the command go`.
+        arguments: What it is given, in order, such as `ctx, partial`.
+        hint: What else to say.
+
+    Raises:
+        TypeError: It cannot be called, or not with these.
+    """
+    if not callable(function):
+        raise TypeError(f"{what} must be a function, and not a {type(function).__name__}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some that are written in C do not tell
+        return
+    try:
+        signature.bind(*arguments.split(", "))
+    except TypeError:
+        name = getattr(function, "__name__", "function")
+        raise TypeError(
+            f"{what} is called with ({arguments}), but {name}{_without_hints(signature)} does not take that: "
+            f"write `async def {name}({arguments})`{hint}"
+        ) from None
+
+
+def check_new(kind: str, name: str, there: Mapping[str, object]) -> None:
+    """Refuse a second one of one name.
+
+    Raises:
+        ValueError: There is one already.
+    """
+    if name in there:
+        raise ValueError(f"there are two {kind}s called {name!r}: only one could be called; say name= for another name")
+
+
+def name_of(function: Callable[..., Any], name: str | None, decorator: str) -> str:
+    """Return the name that was given, or else that of the function.
+
+    Raises:
+        TypeError: There is neither.
+    """
+    found = name if name is not None else getattr(function, "__name__", None)
+    if not isinstance(found, str) or found == "<lambda>":
+        raise TypeError(f'this function has no name of its own: write @ext.{decorator}(name="...")')
+    return found
+
+
+def meant(name: object, known: Sequence[str]) -> str:
+    """Return a guess at what was meant, to be put behind a name that nobody knows."""
+    near = get_close_matches(str(name), known, 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def _without_hints(signature: inspect.Signature) -> str:
+    bare = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))

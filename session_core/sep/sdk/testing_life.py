@@ -1,0 +1,271 @@
+"""The life of a test host: its extension is started, greeted, talked to and ended."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import attrs
+import trio
+
+from session_core._version import __version__
+from session_core.ids import SessionId
+from session_core.rpc.messages import Notification, Request
+from session_core.sep.contexts import Contexts
+from session_core.sep.discovery import Found
+from session_core.sep.inbound import Inbound
+from session_core.sep.manifest import Capabilities, Manifest, RunSpec, read_manifest
+from session_core.sep.names import CAPABILITIES, PROTOCOL_VERSION, Capability, Mode, UiKind
+from session_core.sep.registrations import Registrations, clamped_subscriptions, read_registrations
+from session_core.sep.sdk.extension import Extension
+from session_core.sep.sdk.testing_answers import UnusableAnswer, object_in
+from session_core.sep.sdk.testing_link import FarEnd, Line, Running, as_process, in_memory, open_line
+from session_core.sep.sdk.testing_world import Responder, Subject, World, check_kind
+
+_GENERATION: Final = 1
+
+T = TypeVar("T")
+
+
+class HostLife:
+    """A host with one extension and one session; see `TestHost`."""
+
+    def __init__(
+        self,
+        extension: Extension | Path | Sequence[str],
+        *,
+        initialize: bool = True,
+        flags: Mapping[str, Any] | None = None,
+        ui: Mapping[UiKind, Responder] | Iterable[UiKind] = (),
+        capabilities: Collection[Capability] | None = None,
+        events: Sequence[str] = (),
+        workspace: str = "/workspace",
+        trusted: bool = True,
+        mode: Mode = "headless",
+        session_id: str = "ses_test",
+        state: Mapping[str, Any] | None = None,
+        kv: Mapping[str, Any] | None = None,
+        exec: Responder = None,
+        tools: Collection[str] | None = None,
+        observers_may_fail: bool = False,
+    ) -> None:
+        self.session_id = SessionId(session_id)
+        self.flags = dict(flags or {})
+        self._extension = extension
+        self._initialize = initialize
+        self._observers_may_fail = observers_may_fail
+        self._about = {"workspace": {"root": workspace, "trusted": trusted}, "mode": mode}
+        self._subject = Subject(_found(extension, capabilities, tuple(events)))
+        self._world = World(
+            subject=self._subject,
+            ui=_answers(ui),
+            exec=exec,
+            kv=dict(kv or {}),
+            session_state={"session_id": session_id, **(state or {})},
+            shown_tools=tools,
+        )
+        self.ui = self._world.ui
+        self.kv = self._world.kv
+        self.session_calls = self._world.session_calls
+        self.ui_requests = self._world.ui_requests
+        self.programs = self._world.programs
+        self.bus = self._world.bus
+        self.logs = self._world.logs
+        self.progress = self._world.progress
+        self.registry = self._world.registry
+        self._contexts = Contexts()
+        self._inbound = Inbound(self._contexts, self._world, self._world)
+        self._stack: AsyncExitStack | None = None
+        self._nursery: trio.Nursery | None = None
+        self._line: Line | None = None
+        self._far: FarEnd | None = None
+        self._ended = False
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._opened())
+            if self._initialize:
+                await self.initialize()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._stack is not None
+        await self._stack.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - what is in it takes care of itself
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncGenerator[None]:
+        body_error: BaseException | None = None
+        try:
+            async with self._far_end() as far, open_line(far, self._answer, self._note) as connection:
+                self._far, self._line = far, Line(connection)
+                async with trio.open_nursery() as self._nursery:
+                    try:
+                        yield
+                    except BaseException as error:
+                        body_error = error
+                        raise
+                    self._nursery.cancel_scope.cancel(reason="nobody waits for these calls any more")
+                if not self._ended:
+                    await self.shutdown()
+        except BaseExceptionGroup as group:
+            if body_error is None or _leaves(group) != [body_error]:
+                raise
+        if body_error is not None:
+            raise body_error  # as it was raised, not wrapped by our nurseries
+        self._raise_faults()
+
+    def _far_end(self) -> AbstractAsyncContextManager[FarEnd]:
+        if isinstance(self._extension, Extension):
+            return in_memory(self._extension, self._hear_fault)
+        if isinstance(self._extension, Path):
+            run = self._subject.found.manifest.run
+            return as_process([run.command, *run.args], str(self._extension))
+        return as_process(self._extension, None)
+
+    async def initialize(self, **changes: Any) -> Registrations:
+        """Greet the extension and read what it registers; `changes` are laid over what it is told.
+
+        Raises:
+            HostError: It has answered with an error.
+            UnusableAnswer: It does not speak this protocol.
+            RegistrationsInvalid: No host could use what it registers.
+        """
+        for kind in self.ui:  # the test may have changed them
+            check_kind(kind)
+        enabled = self._subject.found.manifest.capabilities.enabled
+        told = {
+            "protocol_version": PROTOCOL_VERSION,
+            "host": {"name": "test", "version": __version__},
+            **self._about,
+            "session": {"id": self.session_id},
+            "ui_capabilities": sorted(self.ui),
+            "flags": self.flags,
+            "capabilities_enabled": {each: each in enabled for each in CAPABILITIES},
+        }
+        answer = object_in("initialize", await self._ask("initialize", {**told, **changes}))
+        version = answer.get("protocol_version")
+        if type(version) is not int or version < 1:
+            raise UnusableAnswer(f"protocol_version must be 1 or more, not {version!r}")
+        self._subject.register(read_registrations(answer.get("registrations")))
+        return self.registrations
+
+    async def shutdown(self) -> None:
+        """Say goodbye, and wait until the extension has ended; the block does so unless the test has."""
+        await self._ask("shutdown", {})
+        self._ended = True
+        assert self._far is not None
+        await self._far.wait_exit()
+
+    @property
+    def registrations(self) -> Registrations:
+        """What the extension has registered, as far as its capabilities permit."""
+        return self._subject.registrations
+
+    async def ping(self) -> None:
+        """Ask whether it is there."""
+        await self._ask("ping", {})
+
+    async def request(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Ask anything, right or wrong, and return the answer as it came.
+
+        Raises:
+            HostError: It has answered with an error.
+        """
+        return await self._ask(method, params or {})
+
+    def start(self, method: Callable[..., Awaitable[T]], /, *args: Any, **named: Any) -> Running[T]:
+        """Begin a call that can be cancelled: `running = host.start(host.call_tool, "slow", seconds=9)`."""
+        assert self._nursery is not None
+        running: Running[T] = Running()
+        self._nursery.start_soon(running.run, method, args, named)
+        return running
+
+    async def settled(self) -> None:
+        """Wait until the extension has dealt with all events that it was told, and what it said has come here.
+
+        One in a process of its own has then got them; what it makes of them may still be under way.
+
+        Raises:
+            Exception: What an observer has raised meanwhile, unless `observers_may_fail`.
+        """
+        assert self._far is not None
+        assert self._line is not None
+        await self._line.connection.flush()
+        await self.ping()
+        await self._far.settled()
+        await self.ping()
+        self._raise_faults()
+
+    def _hear_fault(self, event: str, error: Exception) -> None:
+        if not self._observers_may_fail:
+            error.add_note(f"This was raised by a handler of the event {event}; a host logs it, and goes on.")
+            self._world.faults.append(error)
+
+    def _raise_faults(self) -> None:
+        if self._world.faults:
+            raise self._world.faults.pop(0)
+
+    # --- the connection -----------------------------------------------------------------------------------------------
+
+    async def _ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        assert self._line is not None, "this is used within its block: async with TestHost(ext) as host"
+        return await self._line.ask(method, params)
+
+    async def _dispatch(self, method: str, **params: Any) -> Any:
+        """Ask something that the extension may act in the session for, until it has answered."""
+        with self._contexts.dispatch(self._subject.name, _GENERATION, self.session_id) as context:
+            return await self._ask(method, {**params, "context": context.wire})
+
+    async def _tell(self, name: str, payload: Mapping[str, Any]) -> bool:
+        """Tell of an event, if the extension wants to hear of it."""
+        await trio.lowlevel.checkpoint()
+        assert self._line is not None
+        if name not in clamped_subscriptions(self.registrations, self._subject.found.manifest):
+            return False
+        context = self._contexts.for_event(self._subject.name, _GENERATION, self.session_id)
+        self._line.connection.push_event(name, payload, context=context.wire)
+        return True
+
+    async def _answer(self, request: Request) -> Any:
+        return await self._inbound.answer(self._subject, _GENERATION, request)
+
+    def _note(self, notification: Notification) -> None:
+        self._inbound.note(self._subject, _GENERATION, notification)
+
+
+def _found(
+    extension: Extension | Path | Sequence[str], capabilities: Collection[Capability] | None, events: tuple[str, ...]
+) -> Found:
+    """Describe the extension as if it had been found in a folder; a test may narrow what its manifest says."""
+    if isinstance(extension, Path):
+        manifest = read_manifest(extension)
+    else:
+        name = extension.name if isinstance(extension, Extension) else "tested"
+        manifest = Manifest(name=name, version="1", run=RunSpec(command="-"))
+    declared = manifest.capabilities
+    enabled = declared.enabled if capabilities is None else frozenset(capabilities)
+    allowed = Capabilities(events=events or declared.events, enabled=enabled)
+    manifest = attrs.evolve(manifest, capabilities=allowed)
+    folder = extension if isinstance(extension, Path) else Path("/extension")
+    return Found(name=manifest.name, folder=folder, scope="user", manifest=manifest, digest="")
+
+
+def _answers(ui: Mapping[UiKind, Responder] | Iterable[UiKind]) -> dict[UiKind, Responder]:
+    found: dict[UiKind, Responder] = dict(ui) if isinstance(ui, Mapping) else dict.fromkeys(ui)
+    for kind in found:
+        check_kind(kind)
+    return found
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """Return what is in a group, however deep."""
+    found: list[BaseException] = []
+    for each in group.exceptions:
+        found += _leaves(each) if isinstance(each, BaseExceptionGroup) else [each]
+    return found

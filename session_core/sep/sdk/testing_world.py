@@ -1,0 +1,270 @@
+"""What surrounds an extension in a test: its requests are answered as the test says, and all of it is written down.
+
+The order of the checks, the codes and the sentences are those of a real host, as its own parts do the checking
+(`sep.inbound`, `sep.contexts`). Only what a service would do is made up here.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from session_core.errors import SessionCoreError
+from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
+from session_core.sep import delegate
+from session_core.sep.delegate import Asker, DeliverAs, Role
+from session_core.sep.discovery import Found
+from session_core.sep.manifest import Manifest
+from session_core.sep.names import NOT_TRUSTED, QUESTIONS, UI_KINDS, UiKind
+from session_core.sep.notes import LogLevel
+from session_core.sep.registrations import Registrations, permitted
+from session_core.sep.sdk.answers import Ran
+from session_core.sep.sdk.signatures import meant
+
+T = TypeVar("T")
+
+Responder = Any
+"""What people answer, an exception to raise, or a function, async or not, that returns one of these."""
+
+
+@attrs.frozen
+class SessionCall:
+    """The extension has acted in the session, or looked at it: `send_message`, `append_entry`, `state` and so on."""
+
+    method: str
+    params: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class UiRequest:
+    """The extension has asked or shown something."""
+
+    kind: str
+    params: Mapping[str, Any]
+
+
+@attrs.frozen
+class Published:
+    """The extension has told others something."""
+
+    topic: str
+    payload: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class Program:
+    """The extension has had a program run."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    cwd: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """A tool has said how far it is."""
+
+    tool: str
+    value: float | None = None
+    message: str | None = None
+    details: Any = None
+    call_id: str = attrs.field(default="", eq=False)
+
+
+@attrs.frozen
+class LogLine:
+    """A line of the extension's log: its own, or a remark of the host for its author."""
+
+    level: str
+    message: str
+    fields: Mapping[str, Any] | None = None
+
+
+class Subject:
+    """The extension, as the parts of a host see it."""
+
+    def __init__(self, found: Found) -> None:
+        self.found = found
+        self.name = found.name
+        self.generation = 1
+        self.registrations = Registrations()
+
+    def manifest_of(self, generation: int) -> Manifest:
+        """What it may do."""
+        return self.found.manifest
+
+    def register(self, registrations: Registrations) -> None:
+        """Take over what it has registered, as far as its manifest permits."""
+        self.registrations = permitted(registrations, self.found.manifest)
+
+
+@attrs.define(kw_only=True, eq=False)
+class World:
+    """A service and a host that write down what reaches them.
+
+    Attributes:
+        ui: What people answer, by kind; a kind that is not here is one that nobody can deal with.
+        exec: How programs end: a `Ran`, a text for their output, or a function of command, args and folder.
+        faults: What functions of the test and observers have raised, which fails the test.
+    """
+
+    subject: Subject
+    ui: dict[UiKind, Responder]
+    exec: Responder
+    kv: dict[str, Any]
+    session_state: dict[str, Any]
+    shown_tools: Collection[str] | None
+    session_calls: list[SessionCall] = attrs.field(factory=list)
+    ui_requests: list[UiRequest] = attrs.field(factory=list)
+    programs: list[Program] = attrs.field(factory=list)
+    bus: list[Published] = attrs.field(factory=list)
+    logs: list[LogLine] = attrs.field(factory=list)
+    progress: list[Progress] = attrs.field(factory=list)
+    registry: list[Registrations] = attrs.field(factory=list)
+    faults: list[Exception] = attrs.field(factory=list)
+    tool_calls: dict[str, str] = attrs.field(factory=dict)
+    answers: dict[str, list[Mapping[str, Any]]] = attrs.field(factory=dict)
+
+    # --- the service --------------------------------------------------------------------------------------------------
+
+    def ui_kinds(self) -> frozenset[UiKind]:
+        """Which kinds somebody can deal with."""
+        return frozenset(self.ui)
+
+    async def send_message(self, asker: Asker, text: str, role: Role) -> None:
+        """Write it down."""
+        self.session_calls.append(SessionCall("send_message", {"text": text, "role": role}))
+
+    async def send_user_message(self, asker: Asker, text: str, deliver_as: DeliverAs) -> None:
+        """Write it down."""
+        self.session_calls.append(SessionCall("send_user_message", {"text": text, "deliver_as": deliver_as}))
+
+    async def append_entry(self, asker: Asker, entry: Mapping[str, Any]) -> None:
+        """Write it down."""
+        self.session_calls.append(SessionCall("append_entry", {"entry": dict(entry)}))
+
+    async def set_model(self, asker: Asker, model: str, provider: str | None, thinking: str | None) -> None:
+        """Write it down."""
+        self.session_calls.append(
+            SessionCall("set_model", {"model": model, "provider": provider, "thinking": thinking})
+        )
+
+    async def state(self, asker: Asker) -> Mapping[str, Any]:
+        """Return how the session is said to be."""
+        self.session_calls.append(SessionCall("state"))
+        return dict(self.session_state)
+
+    async def ask(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer as the test says."""
+        self.ui_requests.append(UiRequest(kind, dict(params)))
+        options = params.get("options")
+        return await self._answered(
+            f"the ui request {kind}", self.ui[kind], lambda said: _ui_answer(kind, said, options), dict(params)
+        )
+
+    async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> delegate.Ran:
+        """End at once, as the test says."""
+        self.programs.append(Program(command=command, args=args, cwd=cwd))
+        if self.exec is None:
+            raise RpcFailed(NOT_TRUSTED, "the test host runs no programs: say exec= to answer for them")
+        return await self._answered("exec", self.exec, _ran, command, args, cwd)
+
+    def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Write it down; never more than there are."""
+        self.session_calls.append(SessionCall("set_active", {"tools": list(wanted)}))
+        known = self.shown_tools
+        return wanted if known is None else tuple(each for each in wanted if each in known)
+
+    async def kv_get(self, extension: str, key: str) -> Any:
+        """Return what is kept."""
+        return self.kv.get(key)
+
+    async def kv_set(self, extension: str, key: str, value: Any) -> None:
+        """Keep it."""
+        self.kv[key] = value
+
+    async def kv_delete(self, extension: str, key: str) -> None:
+        """Let go of it."""
+        self.kv.pop(key, None)
+
+    async def kv_list(self, extension: str, prefix: str) -> tuple[str, ...]:
+        """Return the keys that begin so."""
+        return tuple(sorted(key for key in self.kv if key.startswith(prefix)))
+
+    async def _answered(self, what: str, responder: Responder, read: Callable[[Any], T], *args: Any) -> T:
+        try:
+            said = responder
+            if callable(responder) and not isinstance(responder, type):
+                said = responder(*args)
+                if inspect.isawaitable(said):
+                    said = await said
+            if isinstance(said, Exception):
+                raise said
+            return read(said)
+        except (RpcFailed, SessionCoreError):
+            raise
+        except Exception as error:
+            self.faults.append(error)
+            raise RpcFailed(INTERNAL_ERROR, f"the test's own answer to {what} failed: {error}") from error
+
+    # --- the host -----------------------------------------------------------------------------------------------------
+
+    def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
+        """Write it down."""
+        self.bus.append(Published(topic, dict(payload)))
+
+    def registry_updated(self, extension: str, registrations: Registrations) -> None:
+        """Take it over."""
+        self.subject.register(registrations)
+        self.registry.append(self.subject.registrations)
+
+    def tool_update(
+        self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any
+    ) -> None:
+        """Write it down, unless the call is unknown or over."""
+        if (tool := self.tool_calls.get(call_id)) is not None:
+            news = Progress(tool=tool, value=progress, message=message, details=details, call_id=call_id)
+            self.progress.append(news)
+
+    def provider_delta(self, extension: str, request_id: str, event: Mapping[str, Any]) -> None:
+        """Keep a piece of an answer, unless the request is unknown or over."""
+        if (pieces := self.answers.get(request_id)) is not None:
+            pieces.append(dict(event))
+
+    def log(self, extension: str, level: LogLevel, message: str, fields: Mapping[str, Any] | None) -> None:
+        """Write it down."""
+        self.logs.append(LogLine(level, message, fields))
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind of dialog that there is not.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if kind not in UI_KINDS:
+        raise ValueError(f"ui: there is no kind {kind!r}{meant(kind, UI_KINDS)}; known are: {', '.join(UI_KINDS)}")
+
+
+def _ui_answer(kind: UiKind, said: Any, options: Any) -> dict[str, Any]:
+    if isinstance(said, Mapping):
+        return dict(said)
+    if kind not in QUESTIONS:
+        return {}
+    if said is None:
+        return {"cancelled": True}
+    key, type_ = {"confirm": ("confirmed", bool), "select": ("value", str), "input": ("text", str)}[kind]
+    if not isinstance(said, type_):
+        raise TypeError(f"the answer to {kind} must be a {type_.__name__}, None or a dict, not {said!r}")
+    if kind == "select" and isinstance(options, list | tuple) and said not in options:
+        raise ValueError(f"the answer to select must be one of {list(options)!r}, None or a dict, not {said!r}")
+    return {key: said}
+
+
+def _ran(said: Any) -> delegate.Ran:
+    if isinstance(said, str):
+        return delegate.Ran(stdout=said, stderr="", exit_code=0)
+    if isinstance(said, Ran | delegate.Ran):
+        return delegate.Ran(stdout=said.stdout, stderr=said.stderr, exit_code=said.exit_code)
+    raise TypeError(f"a program must end with a Ran or a text, not {said!r}")
