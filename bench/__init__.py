@@ -9,8 +9,10 @@
 - `values`: snapshots and encoding
 - `journal`: what durability costs: publishing with the journal, commands that wait for the disk
 - `store_reading`, `store_growth`: opening a long session, a long list, many steps, memory of idle sessions
+- `executor_state`: how much is written when one part of a large executor state has changed
 - `agent`: steps per second of the whole agent, one session and sixteen at once
 - `dispatch`: what running a tool call the safe way adds to recording it
+- `protocols`: what it adds to a turn that a protocol drives it
 - `first_token`: how long the first word of an answer takes, beside the bare HTTP client
 - `rpc`: requests to another program, beside the obvious connection
 - `extensions`: asking an extension, beside the peer's host (`peer_host`), and extensions that are not asked;

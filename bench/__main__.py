@@ -10,6 +10,7 @@ from bench.agent import measure_agent
 from bench.broadcast import measure_burst, measure_publish, measure_single, measure_stall
 from bench.commands import measure_command
 from bench.dispatch import measure_dispatch
+from bench.executor_state import measure_executor_state
 from bench.extensions import measure_extension_alone, measure_extensions, measure_unasked
 from bench.extras import measure_extras
 from bench.first_token import measure_first_token
@@ -17,8 +18,10 @@ from bench.journal import measure_durable, measure_journal
 from bench.many_sessions import measure_sessions
 from bench.measure import NotMeasured, Result, needing, run_case
 from bench.picture import picture
+from bench.protocols import measure_protocols
 from bench.report import attempts_text, document, figures, misses, ratio_text, table, target_text
 from bench.rpc import measure_rpc
+from bench.spawn import measure_spawn
 from bench.stops import measure_stop
 from bench.store_growth import measure_memory, measure_steps
 from bench.store_reading import measure_listing, measure_reopen
@@ -40,13 +43,16 @@ CASES: Mapping[str, Callable[[], Result]] = {
     "listing": measure_listing,
     "steps": measure_steps,
     "memory": measure_memory,
+    "executor_state": measure_executor_state,
     "agent": measure_agent,
     "dispatch": measure_dispatch,
+    "protocols": measure_protocols,
     "first_token": measure_first_token,
     "rpc": needing("node", measure_rpc),
     "extensions": measure_extensions,
     "extension_alone": measure_extension_alone,
     "unasked": measure_unasked,
+    "spawn": measure_spawn,
 }
 ATTEMPTS = 3
 """A case that misses its target is run again, because noise only ever makes things look slower."""

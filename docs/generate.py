@@ -23,6 +23,8 @@ from session_core.vocabulary import (
     extension_events,
     extensions,
     messages,
+    protocol_events,
+    protocols,
     sessions,
     snapshots,
     work_events,
@@ -42,6 +44,7 @@ GROUPS = (
     ("Requests to people, wake-ups, stop", "OpenDialog"),
     ("Extensions", "ListExtensions"),
     ("What extensions do in sessions", "PostMessage"),
+    ("Protocols", "ListProtocols"),
 )
 
 HEAD = """# Commands
@@ -116,11 +119,13 @@ VOCABULARY = (
     ("Events of sessions and conversations", conversation_events),
     ("Events of work and waiting", work_events),
     ("Events of extensions", extension_events),
+    ("Events of protocols", protocol_events),
     ("The envelope", events),
     ("Snapshots", snapshots),
     ("Messages", messages),
     ("The rest of a session", sessions),
     ("Extensions", extensions),
+    ("Protocols", protocols),
 )
 
 

@@ -13,6 +13,7 @@ from frontends.parsing import UsageError as UsageError
 PROGRAM = "session-core"
 TIERS = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
 THINKING = ("off", "low", "medium", "high")
+TEMPLATES = ("tool", "command", "permission-gate", "provider", "widget")
 
 
 def parser() -> Parser:
@@ -69,6 +70,7 @@ def _add_run(commands: Commands) -> None:
     run.add_argument("--cwd", metavar="DIR", help="the directory to work in (default: this one, or the session's)")
     run.add_argument("--model", metavar="NAME", help="the model that answers (see: session-core models)")
     run.add_argument("--thinking", choices=THINKING, metavar="HOW", help=f"how much it reasons: {', '.join(THINKING)}")
+    run.add_argument("--protocol", metavar="NAME", help="how the model acts in a new session: standard, code, ...")
     run.add_argument(
         "--permissions",
         type=lambda typed: typed.replace("-", "_"),
@@ -301,6 +303,13 @@ def _add_settings(commands: Commands) -> None:
         each.add_argument("--json", action="store_true", help="for scripts: JSON, one object per line")
 
 
+_NAMED = {
+    "logs": "its name",
+    "login": "its name, or NAME/PROVIDER",
+    "logout": "its name, or NAME/PROVIDER",
+}
+
+
 def _add_extensions(commands: Commands) -> None:
     ext = add_command(commands, "ext", help_texts.EXT_LINE, help_texts.EXT_ABOUT, help_texts.EXT, keeps=False)
     tasks = ext.add_subparsers(dest="task", metavar="task", parser_class=Parser, required=True)
@@ -308,7 +317,7 @@ def _add_extensions(commands: Commands) -> None:
         task = add_command(tasks, name, help_line, about)
         task.add_argument("--cwd", metavar="DIR", help="the project's directory (default: this one)")
         if name != "list":
-            named = "its name" if name == "logs" else "its name, or the path of its folder"
+            named = _NAMED.get(name, "its name, or the path of its folder")
             task.add_argument("extension", metavar="NAME", help=named)
         if name in {"list", "info", "reload", "doctor"}:
             task.add_argument("--json", action="store_true", help="for scripts: JSON, one object per line")
@@ -316,3 +325,19 @@ def _add_extensions(commands: Commands) -> None:
             task.add_argument("--yes", action="store_true", help="do not ask")
         if name == "logs":
             task.add_argument("--lines", metavar="N", type=count, default=100, help="at most so many (default: 100)")
+    check = add_command(
+        tasks, "check", help_texts.EXT_CHECK_LINE, help_texts.EXT_CHECK_ABOUT, help_texts.EXT_CHECK, keeps=False
+    )
+    check.usage = f"{check.prog} [-h] [--json] [--timeout S] NAME | PATH | [--] COMMAND ..."
+    assert isinstance(check, Parser)
+    check.rest = "target"
+    check.add_argument("target", metavar="NAME|PATH|COMMAND", nargs="*", help="its name, its folder, or what starts it")
+    check.add_argument("--json", action="store_true", help="for scripts: the whole report as one JSON object")
+    check.add_argument("--timeout", metavar="S", type=milliseconds, help="seconds for each answer (default: 5)")
+    new = add_command(tasks, "new", help_texts.EXT_NEW_LINE, help_texts.EXT_NEW_ABOUT, help_texts.EXT_NEW)
+    new.set_defaults(cwd=None)
+    new.add_argument("name", metavar="NAME", help="what it is called: letters a-z, digits, - and _")
+    new.add_argument(
+        "--template", metavar="KIND", choices=TEMPLATES, default=TEMPLATES[0], help=f"{', '.join(TEMPLATES)}"
+    )
+    new.add_argument("--into", metavar="FOLDER", help="the folder to make (default: one called NAME, here)")

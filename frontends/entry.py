@@ -81,6 +81,7 @@ def _run(chosen: argparse.Namespace) -> int:
             model=chosen.model,
             permissions=chosen.permissions,
             thinking=chosen.thinking,
+            protocol=chosen.protocol,
             limits=sc.TurnLimits(**bounds),
             attached=attach(chosen.files),
             output_schema=schema,
@@ -210,8 +211,13 @@ def _trust(chosen: argparse.Namespace) -> int:
 
 
 def _ext(chosen: argparse.Namespace) -> int:
-    from frontends.extensions import consenting, doctor, listing, logs
+    from frontends.extensions import consenting, doctor, listing, logs, new
 
+    if chosen.task == "check":
+        from frontends.extensions import check
+
+        seconds = None if chosen.timeout is None else chosen.timeout / 1000
+        return check.check(chosen.target, as_json=chosen.json, seconds=seconds)
     home, cwd = _home(chosen), _workspace(chosen)
     match chosen.task:
         case "list":
@@ -222,8 +228,18 @@ def _ext(chosen: argparse.Namespace) -> int:
             return consenting.trust(home, cwd, chosen.extension, yes=chosen.yes)
         case "enable" | "disable":
             return consenting.switch(home, cwd, chosen.extension, enabled=chosen.task == "enable")
+        case "login":
+            from frontends.extensions import login
+
+            return login.login(home, cwd, chosen.extension)
+        case "logout":
+            from frontends.extensions import logins
+
+            return logins.logout(home, cwd, chosen.extension)
         case "logs":
             return logs.show_log(home, cwd, chosen.extension, lines=chosen.lines)
+        case "new":
+            return new.make(home, cwd, chosen.name, chosen.template, chosen.into)
         case "reload":
             return doctor.reload(home, cwd, chosen.extension, as_json=chosen.json)
         case _:

@@ -187,19 +187,68 @@ EXT_TASKS = {
         "Check an extension with the files it has now, as doctor does, and say whether a service runs here.",
     ),
     "logs": ("what one has said", "Print the end of the log of an extension."),
+    "login": (
+        "log in to a provider of one",
+        "Have an extension log you in to its provider, or to one of several: NAME/PROVIDER. It asks on this terminal.",
+    ),
+    "logout": (
+        "forget logins of one",
+        "Forget the logins to the providers of an extension, or to one of them: NAME/PROVIDER.",
+    ),
     "doctor": (
         "start one, and see how it does",
         "Start an extension for real, ping it and end it; tell what it offers, and every problem (exit code 1).",
     ),
 }
+EXT_NEW_LINE = "make a new one, in Python"
+EXT_NEW_ABOUT = (
+    "Make the folder of a new extension in Python that works at once: its manifest, its source, tests and a README. "
+    "Nothing that is there already is touched."
+)
+EXT_NEW = """\
+templates:
+  tool              a tool for models, which counts words (this is the default)
+  command           a slash command that keeps notes, and completes their titles
+  permission-gate   asks a person before a dangerous command is run
+  provider          a model of your own, whose answer is streamed
+  widget            a counter that stays in sight, and hears keys
+
+examples:
+  session-core ext new words
+  session-core ext new notes --template command
+  session-core ext new gate --template permission-gate --into ~/my-gate
+
+Then test it, check it, have it found and let it run: what to type is printed,
+and stands in its README.
+"""
+EXT_CHECK_LINE = "drive one through the whole protocol"
+EXT_CHECK_ABOUT = (
+    "Start an extension in any language and find out whether it keeps to the protocol: its greeting, tools, commands, "
+    "hooks and events with made-up values, cancellations, odd input, and its end. Every message it sends is checked "
+    "against our schemas. It is started without asking for consent, as a command that you type is."
+)
+EXT_CHECK = """\
+examples:
+  session-core ext check ./gate              a folder with an extension.toml
+  session-core ext check python3 gate.py     a command line
+  session-core ext check -- node gate.mjs -v    with options of its own
+  session-core ext check ./gate --json       the report as one JSON object
+  session-core ext check ./gate --timeout 30 for one that answers slowly
+
+Exit code 0 means that all is well (there may be warnings), 1 that something
+has to be changed, and 2 that the command line makes no sense. Its tools and
+commands really run, with an empty folder as their workspace.
+"""
 EXT = """\
 examples:
+  session-core ext new words             make one in Python, which works at once
   session-core ext list                  what there is, and why some do not run
   session-core ext info gate             everything its manifest says
   session-core ext trust gate            look at it, and let it run
   session-core ext trust ./gate --yes    by its folder, without asking
   session-core ext disable gate          switch it off; enable switches it on
   session-core ext doctor gate           start it, and see how it does
+  session-core ext check ./gate          does it keep to the protocol?
   session-core ext logs gate             what it said beside the protocol
 
 Extensions lie in extensions/ of the home, in $SMOOTH_HOME/extensions or

@@ -28,6 +28,8 @@ class UsageError(Exception):
 class Parser(argparse.ArgumentParser):
     """A parser that says in one line what is wrong, and takes options anywhere between the other words."""
 
+    rest: str | None = None
+    """The list of words that also takes all that come after `--`, as they are: they may look like options."""
     _sorting = False
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - one shape for all of its overloads
@@ -36,11 +38,17 @@ class Parser(argparse.ArgumentParser):
         """Read the arguments of a command; `show --home x ID`, `show ID --home x` and any mixture are the same."""
         if self._subparsers is not None or self._sorting:
             return super().parse_known_args(args, namespace)
+        words, rest = args, []
+        if self.rest is not None and "--" in args:
+            words, rest = args[: args.index("--")], args[args.index("--") + 1 :]
         self._sorting = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            chosen, unknown = self.parse_known_intermixed_args(words, namespace)
         finally:
             self._sorting = False
+        if self.rest is not None:
+            setattr(chosen, self.rest, [*getattr(chosen, self.rest), *rest])
+        return chosen, unknown
 
     def parse_args(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -70,9 +70,56 @@ if TYPE_CHECKING:
     from session_core.mcp.client import McpServers as McpServers
     from session_core.mcp.config import load_mcp_config as load_mcp_config
     from session_core.mcp.content import ServerStatus as ServerStatus
+    from session_core.protocols.api import ProtocolBundle as ProtocolBundle
+    from session_core.protocols.api import ProtocolFactory as ProtocolFactory
+    from session_core.protocols.api import ProtocolSession as ProtocolSession
+    from session_core.protocols.api import TurnAdditions as TurnAdditions
+    from session_core.protocols.contexts import BeforeCall as BeforeCall
+    from session_core.protocols.contexts import BeforeCallContext as BeforeCallContext
+    from session_core.protocols.contexts import BuildContext as BuildContext
+    from session_core.protocols.contexts import DirectAnswer as DirectAnswer
+    from session_core.protocols.contexts import DirectFailed as DirectFailed
+    from session_core.protocols.contexts import DirectRequest as DirectRequest
+    from session_core.protocols.contexts import FinishNow as FinishNow
+    from session_core.protocols.contexts import RefuseTurn as RefuseTurn
+    from session_core.protocols.contexts import ReplaceRequest as ReplaceRequest
+    from session_core.protocols.contexts import SessionContext as SessionContext
+    from session_core.protocols.contexts import SwitchTo as SwitchTo
+    from session_core.protocols.driver import Actions as Actions
+    from session_core.protocols.driver import AskModel as AskModel
+    from session_core.protocols.driver import Checkpoint as Checkpoint
+    from session_core.protocols.driver import CheckpointKind as CheckpointKind
+    from session_core.protocols.driver import CodeDriver as CodeDriver
     from session_core.protocols.driver import Driver as Driver
     from session_core.protocols.driver import DriverView as DriverView
+    from session_core.protocols.driver import ExecuteCode as ExecuteCode
+    from session_core.protocols.driver import Finish as Finish
+    from session_core.protocols.driver import Remember as Remember
+    from session_core.protocols.driver import RunTools as RunTools
+    from session_core.protocols.driver import SwitchFrame as SwitchFrame
+    from session_core.protocols.driver import Tell as Tell
+    from session_core.protocols.execution import Cell as Cell
+    from session_core.protocols.execution import CellResult as CellResult
+    from session_core.protocols.execution import CodeExecutor as CodeExecutor
+    from session_core.protocols.execution import Execution as Execution
+    from session_core.protocols.execution import KeptState as KeptState
+    from session_core.protocols.execution import StateCapture as StateCapture
+    from session_core.protocols.faults import ContextExpired as ContextExpired
+    from session_core.protocols.faults import ExtensionRejected as ExtensionRejected
+    from session_core.protocols.faults import OptionConflict as OptionConflict
+    from session_core.protocols.faults import OptionsInvalid as OptionsInvalid
+    from session_core.protocols.faults import ProtocolFault as ProtocolFault
+    from session_core.protocols.faults import StateNotKeepable as StateNotKeepable
+    from session_core.protocols.faults import StateRejected as StateRejected
+    from session_core.protocols.faults import UnknownPlugin as UnknownPlugin
+    from session_core.protocols.options import PluginOptions as PluginOptions
+    from session_core.protocols.options import option as option
+    from session_core.protocols.options import read_options as read_options
+    from session_core.protocols.prose import ProseProjector as ProseProjector
+    from session_core.protocols.prose import ProseStream as ProseStream
+    from session_core.protocols.prose import Span as Span
     from session_core.protocols.standard import NativeToolDriver as NativeToolDriver
+    from session_core.protocols.standard import StandardProtocol as StandardProtocol
     from session_core.providers.base import ModelFailed as ModelFailed
     from session_core.providers.base import ModelFinished as ModelFinished
     from session_core.providers.base import ModelRequest as ModelRequest
@@ -95,8 +142,13 @@ if TYPE_CHECKING:
     from session_core.providers.choose import probe_ollama as probe_ollama
     from session_core.providers.demo import DemoProvider as DemoProvider
     from session_core.rpc.failures import RpcFailed as RpcFailed
+    from session_core.sep.conformance.report import ConformanceReport as ConformanceReport
+    from session_core.sep.conformance.report import ConformanceStep as ConformanceStep
+    from session_core.sep.conformance.runner import check_extension as check_extension
     from session_core.sep.consent import CONSENT_FILE as CONSENT_FILE
     from session_core.sep.consent import Consents as Consents
+    from session_core.sep.credentials import CREDENTIALS_FILE as CREDENTIALS_FILE
+    from session_core.sep.credentials import CredentialFile as CredentialFile
     from session_core.sep.discovery import Found as Found
     from session_core.sep.extension import Extension as Extension
     from session_core.sep.extension_log import ExtensionLog as ExtensionLog
@@ -106,15 +158,20 @@ if TYPE_CHECKING:
     from session_core.sep.launch import prepare_launch as prepare_launch
     from session_core.sep.manifest import Manifest as Manifest
     from session_core.sep.manifest import ManifestInvalid as ManifestInvalid
-    from session_core.sep.manifest import is_extension_name as is_extension_name
     from session_core.sep.manifest import read_manifest as read_manifest
+    from session_core.sep.names import HOOKS as HOOKS
+    from session_core.sep.names import is_extension_name as is_extension_name
     from session_core.sep.places import Places as Places
     from session_core.sep.places import discover_in as discover_in
     from session_core.sep.places import places_of as places_of
+    from session_core.sep.scaffold.making import NewExtension as NewExtension
+    from session_core.sep.scaffold.making import scaffold_extension as scaffold_extension
     from session_core.service.config import ServiceConfig as ServiceConfig
     from session_core.service.extensions_seam import Extensions as Extensions
     from session_core.service.extensions_seam import extension_client as extension_client
     from session_core.service.feed import Feed as Feed
+    from session_core.service.late_models import extension_may_bring as extension_may_bring
+    from session_core.service.late_models import refused_choice as refused_choice
     from session_core.service.place import Place as Place
     from session_core.service.place import surroundings as surroundings
     from session_core.service.reloading import follow_config as follow_config
@@ -187,6 +244,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.frozen import JsonValue as JsonValue
     from session_core.vocabulary.frozen import Rope as Rope
     from session_core.vocabulary.frozen import Vector as Vector
+    from session_core.vocabulary.messages import CodePart as CodePart
     from session_core.vocabulary.messages import FilePart as FilePart
     from session_core.vocabulary.messages import ImagePart as ImagePart
     from session_core.vocabulary.messages import InterruptedPart as InterruptedPart
@@ -202,6 +260,11 @@ if TYPE_CHECKING:
     from session_core.vocabulary.messages import ToolResultPart as ToolResultPart
     from session_core.vocabulary.messages import Usage as Usage
     from session_core.vocabulary.methods import SessionMethods as SessionMethods
+    from session_core.vocabulary.protocols import ExecutorState as ExecutorState
+    from session_core.vocabulary.protocols import Frame as Frame
+    from session_core.vocabulary.protocols import NewMessage as NewMessage
+    from session_core.vocabulary.protocols import ProtocolRecord as ProtocolRecord
+    from session_core.vocabulary.protocols import StateLeaf as StateLeaf
     from session_core.vocabulary.replies import SearchHit as SearchHit
     from session_core.vocabulary.replies import StopOutcome as StopOutcome
     from session_core.vocabulary.session_commands import Command as Command
@@ -237,20 +300,32 @@ if TYPE_CHECKING:
     from session_core.wire.codec import encode_event as encode_event
 
 _HOME = {
+    "Actions": "session_core.protocols.driver",
     "Activity": "session_core.vocabulary.sessions",
     "apply": "session_core.session.state",
     "Approval": "session_core.vocabulary.sessions",
+    "AskModel": "session_core.protocols.driver",
     "AttachedClient": "session_core.service.service",
     "available_models": "session_core.providers.choose",
     "backup_store": "session_core.upkeep.store_files",
     "BackupReport": "session_core.upkeep.store_files",
+    "BeforeCall": "session_core.protocols.contexts",
+    "BeforeCallContext": "session_core.protocols.contexts",
     "Blocked": "session_core.agent.hooks",
     "Bookmark": "session_core.vocabulary.snapshots",
+    "BuildContext": "session_core.protocols.contexts",
     "CallId": "session_core.ids",
     "CallPreview": "session_core.tools.base",
+    "Cell": "session_core.protocols.execution",
+    "CellResult": "session_core.protocols.execution",
     "CheckpointStore": "session_core.checkpoints.store",
+    "check_extension": "session_core.sep.conformance.runner",
+    "Checkpoint": "session_core.protocols.driver",
+    "CheckpointKind": "session_core.protocols.driver",
     "chosen_model": "session_core.providers.choose",
     "ClientId": "session_core.ids",
+    "CodeDriver": "session_core.protocols.driver",
+    "CodeExecutor": "session_core.protocols.execution",
     "coding_file_tools": "session_core.tools.files",
     "Command": "session_core.vocabulary.session_commands",
     "CommandRequest": "session_core.vocabulary.commands",
@@ -264,9 +339,13 @@ _HOME = {
     "ConfigProblem": "session_core.config.problems",
     "ConfigWatcher": "session_core.config.watch",
     "Conflict": "session_core.errors",
+    "ConformanceReport": "session_core.sep.conformance.report",
+    "ConformanceStep": "session_core.sep.conformance.report",
     "CONSENT_FILE": "session_core.sep.consent",
     "Consents": "session_core.sep.consent",
     "cost_micros": "session_core.providers.catalogue",
+    "CredentialFile": "session_core.sep.credentials",
+    "CREDENTIALS_FILE": "session_core.sep.credentials",
     "Cursor": "session_core.ids",
     "CursorRefused": "session_core.errors",
     "Decision": "session_core.vocabulary.sessions",
@@ -289,6 +368,7 @@ _HOME = {
     "export_session": "session_core.upkeep.exchange",
     "Extension": "session_core.sep.extension",
     "extension_client": "session_core.service.extensions_seam",
+    "extension_may_bring": "session_core.service.late_models",
     "ExtensionCommand": "session_core.vocabulary.extensions",
     "ExtensionDisplay": "session_core.vocabulary.extensions",
     "ExtensionEntry": "session_core.vocabulary.extensions",
@@ -299,19 +379,32 @@ _HOME = {
     "Extensions": "session_core.service.extensions_seam",
     "Feed": "session_core.service.feed",
     "FeedItem": "session_core.stream.follower",
+    "CodePart": "session_core.vocabulary.messages",
+    "ContextExpired": "session_core.protocols.faults",
+    "DirectAnswer": "session_core.protocols.contexts",
+    "DirectFailed": "session_core.protocols.contexts",
+    "DirectRequest": "session_core.protocols.contexts",
+    "ExecuteCode": "session_core.protocols.driver",
+    "Execution": "session_core.protocols.execution",
+    "ExecutorState": "session_core.vocabulary.protocols",
+    "ExtensionRejected": "session_core.protocols.faults",
     "FilePart": "session_core.vocabulary.messages",
     "FilesChanged": "session_core.errors",
     "find_model": "session_core.providers.catalogue",
     "Finding": "session_core.upkeep.finding",
     "fingerprint": "session_core.confine.trust",
     "Fingerprint": "session_core.confine.trust",
+    "Finish": "session_core.protocols.driver",
+    "FinishNow": "session_core.protocols.contexts",
     "FleetState": "session_core.session.fleet",
     "fold": "session_core.session.state",
     "follow_config": "session_core.service.reloading",
     "Follower": "session_core.stream.follower",
     "Forbidden": "session_core.errors",
     "Found": "session_core.sep.discovery",
+    "Frame": "session_core.vocabulary.protocols",
     "Holder": "session_core.storage.home_lock",
+    "HOOKS": "session_core.sep.names",
     "Hooks": "session_core.agent.hooks",
     "ImagePart": "session_core.vocabulary.messages",
     "import_session": "session_core.upkeep.exchange",
@@ -319,9 +412,10 @@ _HOME = {
     "InternalError": "session_core.errors",
     "InterruptedPart": "session_core.vocabulary.messages",
     "InvalidInput": "session_core.errors",
-    "is_extension_name": "session_core.sep.manifest",
+    "is_extension_name": "session_core.sep.names",
     "JsonObject": "session_core.vocabulary.frozen",
     "JsonValue": "session_core.vocabulary.frozen",
+    "KeptState": "session_core.protocols.execution",
     "Lagged": "session_core.errors",
     "LiveTool": "session_core.vocabulary.messages",
     "load_config": "session_core.config.load",
@@ -343,11 +437,16 @@ _HOME = {
     "NativeToolDriver": "session_core.protocols.standard",
     "new_session_id": "session_core.ids",
     "newest_leaf": "session_core.session.tree",
+    "NewExtension": "session_core.sep.scaffold.making",
+    "NewMessage": "session_core.vocabulary.protocols",
     "NoStore": "session_core.errors",
     "NotDigestible": "session_core.sep.folder_digest",
     "NotFound": "session_core.errors",
     "open_session_service": "session_core.service.service",
     "open_setup": "session_core.service.setup",
+    "option": "session_core.protocols.options",
+    "OptionConflict": "session_core.protocols.faults",
+    "OptionsInvalid": "session_core.protocols.faults",
     "Overloaded": "session_core.errors",
     "Part": "session_core.vocabulary.messages",
     "PartialMessage": "session_core.vocabulary.messages",
@@ -359,21 +458,34 @@ _HOME = {
     "Places": "session_core.sep.places",
     "places_of": "session_core.sep.places",
     "PlanItem": "session_core.vocabulary.sessions",
+    "PluginOptions": "session_core.protocols.options",
     "prepare_launch": "session_core.sep.launch",
     "Prices": "session_core.providers.catalogue",
     "probe_ollama": "session_core.providers.choose",
     "project_file_of": "session_core.config.load",
+    "ProseProjector": "session_core.protocols.prose",
+    "ProseStream": "session_core.protocols.prose",
+    "ProtocolBundle": "session_core.protocols.api",
     "ProtocolError": "session_core.errors",
+    "ProtocolFactory": "session_core.protocols.api",
+    "ProtocolFault": "session_core.protocols.faults",
+    "ProtocolRecord": "session_core.vocabulary.protocols",
+    "ProtocolSession": "session_core.protocols.api",
     "Provider": "session_core.providers.base",
     "ProviderEvent": "session_core.providers.base",
     "QueueItem": "session_core.vocabulary.sessions",
     "QueueItemId": "session_core.ids",
     "read_manifest": "session_core.sep.manifest",
+    "read_options": "session_core.protocols.options",
     "read_settings": "session_core.config.load",
     "read_typed": "session_core.vocabulary.typed",
     "ReadOnly": "session_core.errors",
     "rebuild_store": "session_core.upkeep.rebuild",
     "RebuildReport": "session_core.upkeep.rebuild",
+    "refused_choice": "session_core.service.late_models",
+    "RefuseTurn": "session_core.protocols.contexts",
+    "Remember": "session_core.protocols.driver",
+    "ReplaceRequest": "session_core.protocols.contexts",
     "replies": "session_core.vocabulary",
     "RequestId": "session_core.ids",
     "restore_store": "session_core.upkeep.store_files",
@@ -382,13 +494,16 @@ _HOME = {
     "Retention": "session_core.storage.settings",
     "Rope": "session_core.vocabulary.frozen",
     "RpcFailed": "session_core.rpc.failures",
+    "RunTools": "session_core.protocols.driver",
     "SandboxPolicy": "session_core.vocabulary.sessions",
+    "scaffold_extension": "session_core.sep.scaffold.making",
     "SearchHit": "session_core.vocabulary.replies",
     "ServerStatus": "session_core.mcp.content",
     "ServiceClosed": "session_core.errors",
     "ServiceConfig": "session_core.service.config",
     "ServiceSnapshot": "session_core.vocabulary.snapshots",
     "ServiceStatistics": "session_core.service.service",
+    "SessionContext": "session_core.protocols.contexts",
     "SessionCoreError": "session_core.errors",
     "SessionEvent": "session_core.vocabulary.events",
     "SessionId": "session_core.ids",
@@ -404,9 +519,15 @@ _HOME = {
     "ShownSetting": "session_core.config.showing",
     "siblings": "session_core.session.tree",
     "Snapshot": "session_core.stream.follower",
+    "Span": "session_core.protocols.prose",
     "SqliteReader": "session_core.storage.sqlite_reader",
     "SqliteStore": "session_core.storage.sqlite",
+    "StandardProtocol": "session_core.protocols.standard",
     "StandingGrants": "session_core.agent.standing",
+    "StateCapture": "session_core.protocols.execution",
+    "StateLeaf": "session_core.vocabulary.protocols",
+    "StateNotKeepable": "session_core.protocols.faults",
+    "StateRejected": "session_core.protocols.faults",
     "StopOutcome": "session_core.vocabulary.replies",
     "StopScope": "session_core.vocabulary.sessions",
     "StorageFailed": "session_core.errors",
@@ -420,8 +541,11 @@ _HOME = {
     "StreamStatistics": "session_core.stream.event_stream",
     "Subscription": "session_core.stream.subscription",
     "surroundings": "session_core.service.place",
+    "SwitchFrame": "session_core.protocols.driver",
+    "SwitchTo": "session_core.protocols.contexts",
     "take_digest": "session_core.sep.folder_digest",
     "TaskRequest": "session_core.tools.base",
+    "Tell": "session_core.protocols.driver",
     "TextChunk": "session_core.providers.base",
     "TextPart": "session_core.vocabulary.messages",
     "Thinking": "session_core.vocabulary.sessions",
@@ -442,6 +566,7 @@ _HOME = {
     "TooMuchToTrust": "session_core.confine.trust",
     "trusted_project": "session_core.config.load",
     "TrustStore": "session_core.confine.trust",
+    "TurnAdditions": "session_core.protocols.api",
     "TurnId": "session_core.ids",
     "TurnLimits": "session_core.vocabulary.sessions",
     "TurnOutcome": "session_core.vocabulary.sessions",
@@ -452,6 +577,7 @@ _HOME = {
     "UiKind": "session_core.vocabulary.extensions",
     "Unavailable": "session_core.errors",
     "unknown_tool_names": "session_core.config.tool_names",
+    "UnknownPlugin": "session_core.protocols.faults",
     "Usage": "session_core.vocabulary.messages",
     "UsageLine": "session_core.vocabulary.sessions",
     "Vector": "session_core.vocabulary.frozen",
@@ -465,17 +591,31 @@ _MODULES_OF = "session_core.vocabulary"  # whose modules are public as a whole: 
 
 __all__ = [
     "CONSENT_FILE",
+    "CREDENTIALS_FILE",
+    "HOOKS",
     "LOCAL_CLIENT",
+    "Actions",
     "Activity",
     "Approval",
+    "AskModel",
     "AttachedClient",
     "BackupReport",
+    "BeforeCall",
+    "BeforeCallContext",
     "Blocked",
     "Bookmark",
+    "BuildContext",
     "CallId",
     "CallPreview",
+    "Cell",
+    "CellResult",
+    "Checkpoint",
+    "CheckpointKind",
     "CheckpointStore",
     "ClientId",
+    "CodeDriver",
+    "CodeExecutor",
+    "CodePart",
     "Command",
     "CommandRequest",
     "CompactReport",
@@ -486,19 +626,29 @@ __all__ = [
     "ConfigProblem",
     "ConfigWatcher",
     "Conflict",
+    "ConformanceReport",
+    "ConformanceStep",
     "Consents",
+    "ContextExpired",
+    "CredentialFile",
     "Cursor",
     "CursorRefused",
     "Decision",
     "DeliverAs",
     "DemoProvider",
     "Dialog",
+    "DirectAnswer",
+    "DirectFailed",
+    "DirectRequest",
     "Driver",
     "DriverView",
     "Effect",
     "Epoch",
     "Event",
     "EventStream",
+    "ExecuteCode",
+    "Execution",
+    "ExecutorState",
     "Extension",
     "ExtensionCommand",
     "ExtensionDisplay",
@@ -507,6 +657,7 @@ __all__ = [
     "ExtensionHost",
     "ExtensionInfo",
     "ExtensionLog",
+    "ExtensionRejected",
     "Extensions",
     "Feed",
     "FeedItem",
@@ -514,10 +665,13 @@ __all__ = [
     "FilesChanged",
     "Finding",
     "Fingerprint",
+    "Finish",
+    "FinishNow",
     "FleetState",
     "Follower",
     "Forbidden",
     "Found",
+    "Frame",
     "Holder",
     "Hooks",
     "ImagePart",
@@ -527,6 +681,7 @@ __all__ = [
     "InvalidInput",
     "JsonObject",
     "JsonValue",
+    "KeptState",
     "Lagged",
     "LiveTool",
     "Manifest",
@@ -541,9 +696,13 @@ __all__ = [
     "ModelInfo",
     "ModelRequest",
     "NativeToolDriver",
+    "NewExtension",
+    "NewMessage",
     "NoStore",
     "NotDigestible",
     "NotFound",
+    "OptionConflict",
+    "OptionsInvalid",
     "Overloaded",
     "Part",
     "PartialMessage",
@@ -554,20 +713,32 @@ __all__ = [
     "Place",
     "Places",
     "PlanItem",
+    "PluginOptions",
     "Prices",
+    "ProseProjector",
+    "ProseStream",
+    "ProtocolBundle",
     "ProtocolError",
+    "ProtocolFactory",
+    "ProtocolFault",
+    "ProtocolRecord",
+    "ProtocolSession",
     "Provider",
     "ProviderEvent",
     "QueueItem",
     "QueueItemId",
     "ReadOnly",
     "RebuildReport",
+    "RefuseTurn",
+    "Remember",
+    "ReplaceRequest",
     "RequestId",
     "RestoreReport",
     "Resync",
     "Retention",
     "Rope",
     "RpcFailed",
+    "RunTools",
     "SandboxPolicy",
     "SearchHit",
     "ServerStatus",
@@ -575,6 +746,7 @@ __all__ = [
     "ServiceConfig",
     "ServiceSnapshot",
     "ServiceStatistics",
+    "SessionContext",
     "SessionCoreError",
     "SessionEvent",
     "SessionId",
@@ -588,9 +760,15 @@ __all__ = [
     "Setup",
     "ShownSetting",
     "Snapshot",
+    "Span",
     "SqliteReader",
     "SqliteStore",
+    "StandardProtocol",
     "StandingGrants",
+    "StateCapture",
+    "StateLeaf",
+    "StateNotKeepable",
+    "StateRejected",
     "StopOutcome",
     "StopScope",
     "StorageFailed",
@@ -602,7 +780,10 @@ __all__ = [
     "StoredSession",
     "StreamStatistics",
     "Subscription",
+    "SwitchFrame",
+    "SwitchTo",
     "TaskRequest",
+    "Tell",
     "TextChunk",
     "TextPart",
     "Thinking",
@@ -622,6 +803,7 @@ __all__ = [
     "ToolSource",
     "ToolSpec",
     "TrustStore",
+    "TurnAdditions",
     "TurnId",
     "TurnLimits",
     "TurnOutcome",
@@ -631,6 +813,7 @@ __all__ = [
     "TypedShellLine",
     "UiKind",
     "Unavailable",
+    "UnknownPlugin",
     "Usage",
     "UsageLine",
     "Vector",
@@ -642,6 +825,7 @@ __all__ = [
     "apply",
     "available_models",
     "backup_store",
+    "check_extension",
     "chosen_model",
     "coding_file_tools",
     "commands",
@@ -656,6 +840,7 @@ __all__ = [
     "events",
     "export_session",
     "extension_client",
+    "extension_may_bring",
     "find_model",
     "fingerprint",
     "fold",
@@ -670,16 +855,20 @@ __all__ = [
     "newest_leaf",
     "open_session_service",
     "open_setup",
+    "option",
     "places_of",
     "prepare_launch",
     "probe_ollama",
     "project_file_of",
     "read_manifest",
+    "read_options",
     "read_settings",
     "read_typed",
     "rebuild_store",
+    "refused_choice",
     "replies",
     "restore_store",
+    "scaffold_extension",
     "shown_settings",
     "siblings",
     "store_statistics",

@@ -73,6 +73,15 @@ EXTENSION_STOP_MS: Final = 5_000
 """How long it may take to answer its last one and to exit, before its process group is killed."""
 EXTENSION_EARLY_BYTES: Final = 1024 * 1024
 """What it may tell before its first answer is dealt with, about so many bytes in memory; more is dropped."""
+EXTENSION_REGISTERS_AT_ONCE: Final = 16 * 1024
+"""Bytes of a `registry/update` that is checked at once, in about ten milliseconds; a larger one is checked aside."""
+MAX_EXTENSION_REGISTERS: Final = 8 * 1024 * 1024
+"""Bytes of updates of one extension that wait to be checked; more is refused, as nothing of that size can be valid."""
+EXTENSION_PUBLISHES_PER_S: Final = 100
+"""What one extension may show, post and append in a second: each is an event that everybody who follows gets, and most
+of it is written to the disk. Animations take thirty."""
+EXTENSION_PUBLISHES_AT_ONCE: Final = 1_000
+"""How much of it may come in a burst, such as the entries of a first import."""
 EXTENSION_IDLE_MS: Final = 60_000
 """After so long without a word it is asked whether it is still there."""
 EXTENSION_PONG_MS: Final = 10_000
@@ -197,8 +206,9 @@ COMMIT_AFTER_MS: Final = 100
 per event than what gathers in 20 milliseconds, and with the text above it stays within the half second."""
 SEARCHABLE_AFTER_MS: Final = 2_000
 """How long messages may gather before they are put into the search index together; a search reads those that wait."""
-COMMIT_AFTER_STEPS: Final = 512
-"""As many of them are committed without waiting further."""
+COMMIT_AFTER_STEPS: Final = 1_000
+"""As many of them are committed without waiting further: a statement of the journal takes 1,024 rows, and what comes
+while the commit is being begun should still find room in it."""
 STATE_EVERY_EVENTS: Final = 256
 """How many events of a session may lie between two saved states: what opening it has to fold, at most."""
 MAX_KV_KEY_CHARS: Final = 512
@@ -209,5 +219,42 @@ MAX_KV_KEYS: Final = 1_024
 """How many of them one extension keeps: a list of them fits into any reply."""
 MAX_KV_BYTES: Final = 16 * 1024 * 1024
 """How much all values of one extension have together."""
+MAX_LEAF_BYTES: Final = 32 * 1024 * 1024
+"""One part of what an executor keeps; written as text in an export, it is still shorter than the longest record."""
 REMEMBERED_SESSIONS_MS: Final = 5 * 60_000
 """How long a session at rest stays in memory after it was last used."""
+
+PROTOCOL_CALLBACK_MS = 10_000
+"""One callback of a protocol plugin; it has no reason to take long, and a turn waits for it."""
+PROTOCOL_BEFORE_CALL_MS = 300_000
+"""The callback before a model call: it may ask a model itself."""
+PROTOCOL_CAPTURE_MS = 60_000
+"""Writing down, or bringing back, what an executor keeps."""
+MAX_TURN_PROCESSES = 8
+"""Programs that a protocol runs at once in one turn; one that starts more has lost track of them."""
+MAX_ENDED_TURN_PROCESSES = 64
+"""Ended ones whose output can still be read in the same turn; the oldest are forgotten."""
+MAX_FRAME_SWITCHES = 16
+"""Frames that one turn may go through; more is a protocol going round in circles."""
+MAX_FRAMES = 1_000
+"""Frames of a session; they are part of every snapshot."""
+MAX_CELL_VARIABLE_BYTES: Final = 8 * 1024 * 1024
+"""One variable that cells leave behind, written down; what is larger belongs into a file."""
+MAX_CELL_STATE_BYTES: Final = 32 * 1024 * 1024
+"""All of them together; a session in memory holds them, so that a process that is killed can be replaced."""
+MAX_CELL_VARIABLES: Final = 512
+"""How many are kept; a list of them is part of each saved state."""
+MAX_CELL_IMAGES: Final = 4
+"""Pictures that one cell shows; they become part of the conversation."""
+MAX_CELL_IMAGE_CHARS: Final = 6_000_000
+"""The same in characters, all of them together; they share a message with what the cell says."""
+MAX_CELL_CALLS: Final = 256
+"""Tools that one cell calls; each of them is part of the session's state until the cell has ended."""
+CELL_MEMORY_BYTES: Final = 2 * 1024**3
+"""Address space of the process that runs cells."""
+CELL_FILE_BYTES: Final = 64 * 1024 * 1024
+"""Size of its folder for temporary files, which is in memory too, and of each file in it."""
+CELL_GRACE_MS: Final = 2_000
+"""How long a cell has between being interrupted and its process being killed."""
+CELL_KEEP_MS: Final = 20_000
+"""How long it may take to write variables down after a cell, or to bring them back."""

@@ -19,6 +19,8 @@ MCP_PATIENCE_S = 10.0
 """How long a turn waits for MCP servers that are still starting: its model would not learn of their tools later."""
 DEMO = "demo"
 _REMARK_CHARS = 400
+_MODEL_CHARS = 80
+_MOST_BROUGHT = 6
 
 
 @attrs.frozen(kw_only=True)
@@ -53,12 +55,18 @@ class Agent:
 
     service: sc.ServiceConfig
     model: str
-    remarks: tuple[str, ...] = ()
+    about_model: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     told_of_demo: bool = False
     """Whether the remarks say already that no real model answers, and why."""
     extensions: "sc.ExtensionHost | None" = None
-    refusal: Exception | None = None
+    refusal: str | None = None
     """Why the model cannot be used, unless an extension brings it."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """All that people should know before a turn begins."""
+        return (*self.about_model, *self.others)
 
     @property
     def is_demo(self) -> bool:
@@ -68,7 +76,18 @@ class Agent:
     def check_model(self) -> None:
         """Refuse a model that no extension brings, once all of them have started."""
         if self.refusal is not None and self.model not in self.service.models:
-            raise self.refusal
+            # That list does not have the models of extensions.
+            reason = self.refusal.removesuffix("; see: session-core models --all")
+            brought = [one_line(each, _MODEL_CHARS) for each in brought_models(self.extensions)]
+            there = f"; they bring {', '.join(brought[:_MOST_BROUGHT])}" if brought else ""
+            raise UsageError(f"{reason}; no extension that runs here brings it{there} (see: session-core ext list)")
+
+
+def brought_models(host: "sc.ExtensionHost | None") -> list[str]:
+    """Return the models that extensions list which run now."""
+    running = [each for each in host.extensions if each.state == "ready"] if host is not None else []
+    providers = [provider for each in running for provider in each.registrations.providers]
+    return [f"{provider.name}/{model.id}" for provider in providers for model in provider.models]
 
 
 @asynccontextmanager
@@ -80,23 +99,20 @@ async def open_agent(wanted: Wanted, *, progress: bool) -> AsyncGenerator[Agent]
         InvalidInput: The configuration is wrong, or the chosen model cannot be used.
     """
     model = wanted.model or (wanted.continued.model if wanted.continued is not None else None)
-    refusal = None if model is None else await trio.to_thread.run_sync(_refusal, wanted, model)
-    late = model if refusal is not None else None
+    refusal = await trio.to_thread.run_sync(_refusal, wanted, model)
     place = sc.surroundings(wanted.home, wanted.folder, keeps=wanted.keeps)
     store = PatientStore(wanted.home) if wanted.keeps else None
-    flags = await trio.to_thread.run_sync(_flags, wanted, None if late is not None else model)
+    flags = await trio.to_thread.run_sync(_flags, wanted, model)
     async with sc.open_setup(place, flags=flags, store=store, mode="cli") as setup:
-        if refusal is not None and setup.extensions is None:
-            raise refusal
         await wait_for_servers(setup.mcp, MCP_PATIENCE_S, progress=progress)
         yield Agent(
             service=_service(setup.service, wanted),
-            model=late or setup.picked.name,
+            model=setup.picked.name,
             told_of_demo=setup.picked.info is None and bool(setup.picked.remark),
             extensions=setup.extensions,
-            refusal=refusal,
-            remarks=(
-                *(_about_model(setup, wanted) if late is None else ()),
+            refusal=None if refusal is None else getattr(refusal, "message", str(refusal)),
+            about_model=tuple(_about_model(setup, wanted)),
+            others=(
                 *setup.remarks,
                 *(slip.sentence for slip in sc.unknown_tool_names(setup.settings)),
                 *about_servers(setup.mcp.statuses()),
@@ -117,7 +133,7 @@ def _config(wanted: Wanted) -> sc.Config:
     return sc.load_config(wanted.home, folder, trust=sc.trusted_project(wanted.home, folder))
 
 
-def _refusal(wanted: Wanted, model: str) -> Exception | None:
+def _refusal(wanted: Wanted, chosen: str | None) -> Exception | None:
     """Return why a model cannot be used, if an extension could still bring it.
 
     Raises:
@@ -125,20 +141,22 @@ def _refusal(wanted: Wanted, model: str) -> Exception | None:
         InvalidInput: The chosen model cannot be used.
     """
     config = _config(wanted)
-    if model == DEMO:
+    model = chosen or config.model
+    if model in {None, DEMO}:
         return None
+    assert model is not None
     try:
         sc.chosen_model(config, model, os.environ)
     except sc.InvalidInput as refused:
         refusal: Exception = refused
-        if wanted.model is None:
+        if chosen is None:
+            refusal = sc.refused_choice(config, refused)
+        elif wanted.model is None:
             msg = f"the model of this session cannot be used now: {refused.message}; or choose another with --model"
             refusal = UsageError(msg)
     else:
         return None
-    provider, slash, _ = model.partition("/")
-    known = {each.name for each in config.providers}
-    if slash and provider not in known and wanted.extensions and config.extensions:
+    if wanted.extensions and sc.extension_may_bring(model, config, wanted.home, Path(wanted.folder), os.environ):
         return refusal
     raise refusal
 

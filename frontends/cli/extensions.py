@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import trio
 
 import session_core as sc
+from frontends.cli.typed import Unused
 from frontends.console.progress import Progress
 from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
@@ -14,6 +15,13 @@ CLIENT = "cli"
 START_PATIENCE_S = 10.5
 """How long a prompt waits for extensions: it may be one of their commands. By then each has started, or has failed."""
 _NOT_USED = frozenset({"no_consent", "untrusted", "invalid"})
+_SKIPPED = {
+    "no_consent": ("is not agreed to, with its files as they are", "to look at it and let it run", "ext trust NAME"),
+    "invalid": ("cannot be used", "to see why", "ext list"),
+    "untrusted": ("came with a folder that is not trusted", "to look at it and trust it", "trust"),
+    "disabled": ("is switched off", "to switch it on", "ext enable NAME"),
+}
+_BY_USE = tuple(_SKIPPED)  # whoever has switched one off knows of it; the others may come as a surprise
 _NAME_CHARS = 40
 _REASON_CHARS = 120
 _ASKS: frozenset[sc.UiKind] = frozenset({"confirm", "select", "input", "set_status"})
@@ -50,6 +58,27 @@ def about_extensions(host: "sc.ExtensionHost | None", flags: Iterable[str] = ())
             unused[each.name] = each.problem or "it does not run"
     told = [_not_used(unused)] if unused else []
     return [*told, *host.models.remarks, *_unknown_flags(host, flags)]
+
+
+def unused_in(host: "sc.ExtensionHost | None") -> list[Unused]:
+    """Return the extensions that do not run, with what people can do about each, the most useful first."""
+    if host is None:
+        return []
+    found = []
+    for each in host.extensions:
+        if each.state in {"failed", "restarting"}:
+            commands = frozenset(command.name for command in each.registrations.commands)
+            found.append(_unused(each.name, "has failed", "to see why", "ext doctor NAME", commands))
+    known = {each.name for each in host.extensions}
+    skipped = [each for each in host.discovery.skipped if each.kind in _SKIPPED and each.name not in known]
+    skipped.sort(key=lambda each: _BY_USE.index(each.kind))
+    return [*found, *(_unused(each.name, *_SKIPPED[each.kind]) for each in skipped)]
+
+
+def _unused(name: str, what: str, aim: str, command: str, commands: frozenset[str] = frozenset()) -> Unused:
+    shown = one_line(name, _NAME_CHARS)
+    typed = f"session-core {command.replace('NAME', shown)}"
+    return Unused(name=name, why=f"the extension {shown} {what}", advice=f"{aim}: {typed}", commands=commands)
 
 
 def _not_used(unused: dict[str, str]) -> str:

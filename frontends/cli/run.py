@@ -1,7 +1,7 @@
 """`session-core run`: send one prompt to a session of an embedded service and follow it to its end."""
 
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from time import time_ns
 
@@ -14,9 +14,9 @@ from frontends.cli import wording
 from frontends.cli.agent import Agent, Wanted, open_agent, remark_lines
 from frontends.cli.attachments import Attached
 from frontends.cli.conversation import Conversation, Manners
-from frontends.cli.extensions import CLIENT, about_extensions, ui_kinds, until_started
+from frontends.cli.extensions import CLIENT, about_extensions, ui_kinds, until_started, unused_in
 from frontends.cli.requests import Client
-from frontends.cli.typed import read_prompt
+from frontends.cli.typed import Unused, is_for_model, read_prompt
 from frontends.console.figures import place
 from frontends.console.sanitise import one_line
 from frontends.console.signals import LEAVING_SIGNALS, minding_signals
@@ -41,6 +41,7 @@ class RunOptions:
         session: What was typed to name a session to go on with.
         go_on: Whether to go on with the last used session of this directory.
         model, permissions, thinking: Settings of the session, if they are to differ from what they are.
+        protocol: How the model acts in a new session; one that is gone on with keeps its own.
         limits: What one turn may use; the limits of a session that goes on stay where nothing is said.
         attached: What goes along with the prompt.
         output_schema: The shape of the answer, if it is to be JSON.
@@ -59,6 +60,7 @@ class RunOptions:
     model: str | None = None
     permissions: sc.PermissionTier | None = None
     thinking: sc.Thinking | None = None
+    protocol: str | None = None
     limits: sc.TurnLimits = attrs.field(factory=sc.TurnLimits)
     attached: Attached = attrs.field(factory=Attached)
     output_schema: sc.JsonObject | None = None
@@ -88,13 +90,14 @@ async def _run(options: RunOptions, streams: Streams) -> int:
             known = await _continued(options)
             async with open_agent(wanted(options, known), progress=options.manners.narrated) as agent:
                 chosen = options if options.model is None else attrs.evolve(options, model=agent.model)  # not its alias
-                await _introduce(agent, options.manners, streams)
+                await _introduce(agent, options, streams)
                 async with sc.open_session_service(agent.service) as service:
                     # Attached at once: what can be asked here is what extensions are told at their start.
                     with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
                         await _extensions_started(agent, chosen, streams)
                         start.over()
-                        codes.append(await converse(client, chosen, streams, signals, known))
+                        unused = unused_in(agent.extensions)
+                        codes.append(await converse(client, chosen, streams, signals, known, unused=unused))
     if codes:
         return codes[0]
     with trio.move_on_after(_LAST_WORDS):
@@ -103,13 +106,14 @@ async def _run(options: RunOptions, streams: Streams) -> int:
     return start.exit_code
 
 
-async def _introduce(agent: Agent, manners: Manners, streams: Streams) -> None:
-    """Say who answers, and what people should know before."""
-    style = streams.err.style
-    if agent.is_demo and not manners.quiet and not (manners.narrated and agent.told_of_demo):
+async def _introduce(agent: Agent, options: RunOptions, streams: Streams) -> None:
+    """Say who answers, if anybody is asked, and what people should know before."""
+    style, manners = streams.err.style, options.manners
+    asks = options.prompt is None or not options.typed or is_for_model(options.prompt)
+    if asks and agent.is_demo and not manners.quiet and not (manners.narrated and agent.told_of_demo):
         await streams.err.write(wording.demo_notice(style, agent.model) + "\n")
     if manners.narrated:
-        await streams.err.write(remark_lines(style, agent.remarks))
+        await streams.err.write(remark_lines(style, agent.remarks if asks else agent.others))
 
 
 async def _extensions_started(agent: Agent, options: RunOptions, streams: Streams) -> None:
@@ -157,14 +161,16 @@ async def converse(
     streams: Streams,
     signals: AsyncIterator[int],
     known: Continued | None = None,
+    *,
+    unused: Sequence[Unused] = (),
 ) -> int:
     """Have one turn, in a new session or a known one, and return the exit code.
 
-    A prompt that is a command has that done instead.
+    A prompt that is a command has that done instead; extensions that are `unused` may be why there is none.
 
     Cancellation: the turn goes on in the service, which interrupts it when it closes.
     """
-    typed = await _meant(service, options)
+    typed = await _meant(service, options, unused)
     session_id = await _begin(service, options, known)
     is_left = True
     async with service.follow(session_id) as feed, trio.open_nursery() as nursery:
@@ -199,7 +205,7 @@ async def converse(
     return talk.exit_code
 
 
-async def _meant(service: Client, options: RunOptions) -> sc.Typed | None:
+async def _meant(service: Client, options: RunOptions, unused: Sequence[Unused]) -> sc.Typed | None:
     """Find out what the prompt is, before anything is made for it."""
     if options.prompt is None:
         await trio.lowlevel.checkpoint()
@@ -207,7 +213,7 @@ async def _meant(service: Client, options: RunOptions) -> sc.Typed | None:
     if not options.typed:
         await trio.lowlevel.checkpoint()
         return sc.TypedMessage(text=options.prompt)
-    typed = read_prompt(options.prompt, (await service.list_commands()).commands)
+    typed = read_prompt(options.prompt, (await service.list_commands()).commands, unused)
     if not isinstance(typed, sc.TypedMessage):
         alone = options.attached == Attached() and options.output_schema is None
         if not alone:
@@ -258,6 +264,7 @@ async def _begin(service: Client, options: RunOptions, known: Continued | None) 
             model=options.model,
             permission_tier=options.permissions,
             thinking=options.thinking,
+            protocol=options.protocol,
         )
         return created.session_id
     session_id, model = known.summary.session_id, options.model or known.summary.model

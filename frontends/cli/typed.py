@@ -5,6 +5,8 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
+import attrs
+
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.console.cells import cut
@@ -12,14 +14,43 @@ from frontends.console.sanitise import one_line
 
 _LIKE_A_COMMAND = re.compile(r"/([A-Za-z][\w:-]*(?:\.[\w:-]+)*)(?:\s|$)")
 _MOST_LISTED = 12
+_MOST_UNUSED = 2
 _NAME_CHARS = 60
 _LINE_CHARS = 76
 
 
+@attrs.frozen(kw_only=True)
+class Unused:
+    """An extension that does not run: why, what to type about it, and the commands it is known to have."""
+
+    name: str
+    why: str
+    advice: str
+    commands: frozenset[str] = frozenset()
+
+    def may_have(self, command: str) -> bool:
+        """Tell whether a command was probably meant to be one of its."""
+        return command in {self.name, *self.commands} or command.startswith(f"{self.name}.")
+
+
+def is_for_model(prompt: str) -> bool:
+    """Tell whether a model is asked; what looks like a command is for an extension, if there is one that has it."""
+    try:
+        return isinstance(read_prompt(prompt, ()), sc.TypedMessage)
+    except UsageError:
+        return False
+
+
 def read_prompt(
-    prompt: str, commands: Sequence[sc.ExtensionCommand], *, is_there: Callable[[str], bool] = os.path.lexists
+    prompt: str,
+    commands: Sequence[sc.ExtensionCommand],
+    unused: Sequence[Unused] = (),
+    *,
+    is_there: Callable[[str], bool] = os.path.lexists,
 ) -> sc.Typed:
-    """Tell what a prompt means; what begins with a path that `is_there` is a message.
+    """Tell what a prompt means; what begins with a path that `is_there`, or with `//name`, is a message.
+
+    Of the `unused` extensions that may be why there is no such command, the first are told.
 
     Raises:
         UsageError: It looks like a command, and nobody has one of that name.
@@ -29,23 +60,30 @@ def read_prompt(
         return typed
     doubled = prompt.startswith("//")
     found = _LIKE_A_COMMAND.match(prompt[1:] if doubled else prompt)
-    if found is None or is_there(f"/{found[1]}"):
+    if found is None or (not doubled and is_there(f"/{found[1]}")):
         return typed
     if doubled:
         return sc.TypedMessage(text=prompt[1:])
-    raise _unknown(found[1], commands)
+    raise _unknown(found[1], commands, unused)
 
 
-def _unknown(name: str, commands: Sequence[sc.ExtensionCommand]) -> UsageError:
+def _unknown(name: str, commands: Sequence[sc.ExtensionCommand], unused: Sequence[Unused]) -> UsageError:
     shown = one_line(name, _NAME_CHARS)
+    say_it = f"(to say it to the model: //{shown})"
+    for each in unused:
+        if each.may_have(name):
+            return UsageError(f"there is no command /{shown} now, as {each.why}; {each.advice} {say_it}")
     whole = "." in name
     names = [f"{each.extension}.{each.name}" if whole else _short(each, commands) for each in commands]
     near = difflib.get_close_matches(name, names, n=3)
     meant = f"; did you mean {' or '.join(f'/{one_line(each, _NAME_CHARS)}' for each in near)}?" if near else ""
     why = "" if commands else ", as no extension that runs here brings any"
     return UsageError(
-        f"there is no command /{shown}{why}{meant} (to say it to the model: //{shown})",
-        details=tuple(_line(each, commands) for each in commands[:_MOST_LISTED]) if not near else (),
+        f"there is no command /{shown}{why}{meant} {say_it}",
+        details=(
+            *(_line(each, commands) for each in commands[:_MOST_LISTED] if not near),
+            *(f"{each.why}; {each.advice}" for each in unused[:_MOST_UNUSED] if not near),
+        ),
     )
 
 

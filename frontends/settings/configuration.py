@@ -130,9 +130,9 @@ def look(home: Path, cwd: Path, environ: Mapping[str, str]) -> Findings:
     ]
     unread = () if trust is not None else _not_read(home, cwd, environ, config.remarks)
     return Findings(
-        problems=(*_model_problems(config, environ), *_server_problems(home, cwd, config)),
-        warnings=(*config.ignored, *sc.unknown_tool_names(config)),
-        remarks=(*kept, *unread, *_about_keys(config, environ)),
+        problems=(*_model_problems(home, cwd, config, environ), *_server_problems(home, cwd, config)),
+        warnings=(*config.ignored, *sc.unknown_tool_names(config), *_unknown_watched(home, cwd, config)),
+        remarks=(*kept, *unread, *about_late_model(home, cwd, config, environ), *_about_keys(config, environ)),
     )
 
 
@@ -153,9 +153,9 @@ def _not_read(home: Path, cwd: Path, environ: Mapping[str, str], told: Sequence[
     return (sentence, *(f"if it were trusted: {each}" for each in would if each not in told))
 
 
-def _model_problems(config: sc.Config, environ: Mapping[str, str]) -> list[sc.ConfigProblem]:
+def _model_problems(home: Path, cwd: Path, config: sc.Config, environ: Mapping[str, str]) -> list[sc.ConfigProblem]:
     """Say that the chosen model cannot be used: every turn would fail."""
-    if config.model is None or config.model == DEMO:
+    if config.model is None or config.model == DEMO or about_late_model(home, cwd, config, environ):
         return []
     try:
         sc.chosen_model(config, config.model, environ)
@@ -163,6 +163,13 @@ def _model_problems(config: sc.Config, environ: Mapping[str, str]) -> list[sc.Co
         source = config.source("model")
         return [sc.ConfigProblem(place=source.place, line=source.line, key="model", what=refused.message)]
     return []
+
+
+def about_late_model(home: Path, cwd: Path, config: sc.Config, environ: Mapping[str, str]) -> list[str]:
+    """Say that the chosen model has to come from an extension, which is known only when that runs."""
+    if config.model is None or not sc.extension_may_bring(config.model, config, home, cwd, environ):
+        return []
+    return [f"whether {config.model} can be used is known once the extensions run: one of them has to bring it"]
 
 
 def _about_keys(config: sc.Config, environ: Mapping[str, str]) -> list[str]:
@@ -173,6 +180,26 @@ def _about_keys(config: sc.Config, environ: Mapping[str, str]) -> list[str]:
         return []
     variables = ", ".join(each.key_env for each in config.providers if each.key_env is not None)
     return [f"no key is set ({variables}), so the offline demo answers, or Ollama if it runs here"]
+
+
+def _unknown_watched(home: Path, cwd: Path, config: sc.Config) -> list[sc.ConfigProblem]:
+    """Say which extensions are to be watched and are not there."""
+    if not config.watched_extensions:
+        return []
+    from frontends.extensions.places import look as look_for_extensions
+
+    known = {each.name for each in look_for_extensions(home, cwd).entries}
+    source = config.source("extensions.watch")
+    return [
+        sc.ConfigProblem(
+            place=source.place,
+            line=source.line,
+            key="extensions.watch",
+            what=f"there is no extension called {name!r}, so nothing is watched; see: session-core ext list",
+        )
+        for name in config.watched_extensions
+        if name not in known
+    ]
 
 
 def _server_problems(home: Path, cwd: Path, config: sc.Config) -> list[sc.ConfigProblem]:

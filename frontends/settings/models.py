@@ -13,6 +13,7 @@ import session_core as sc
 from frontends.console.cells import Column, columns, table
 from frontends.console.sanitise import one_line
 from frontends.console.style import Style, style_of
+from frontends.settings.configuration import about_late_model
 
 _LONGEST = 400
 _PER_MILLION = 1_000_000
@@ -40,6 +41,8 @@ def list_models(home: Path, cwd: Path, *, everything: bool, as_json: bool) -> in
     """Run `models` and return the exit code."""
     config = sc.load_config(home, cwd, trust=sc.trusted_project(home, cwd))
     listed = trio.run(look, config, os.environ)
+    if listed.picked is None and (late := about_late_model(home, cwd, config, os.environ)):
+        listed = attrs.evolve(listed, remark=late[0])
     shown = [each for each in listed.choices if everything or each.available]
     if as_json:
         for each in shown:

@@ -74,6 +74,8 @@ def _speaker(setting: Setting, message: sc.Message) -> str:
     match message.role:
         case "user":
             return f"{style.bold(style.cyan('you'))} {when}"
+        case "summary" if message.source is not None:
+            return f"{style.bold(style.yellow('a new frame begins'))} {when}"
         case "summary":
             return f"{style.bold(style.yellow('summary of what came before'))} {when}"
         case _:
@@ -97,6 +99,8 @@ def _body(style: Style, message: sc.Message, arguments: Arguments) -> list[str]:
             case sc.FilePart(name=name, text=text):
                 many = counted(len(text.splitlines()), "line")
                 lines.append(style.dim(f"(a file: {one_line(name, _NAME_CHARS)}, {many})"))
+            case sc.CodePart(text=text):
+                lines += [style.dim(line) for line in _text(text)]
             case sc.ToolCallPart():
                 pass  # told by its result
     return lines

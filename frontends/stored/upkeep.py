@@ -165,6 +165,7 @@ def statistics_lines(style: Style, found: sc.StoreStatistics, home: Path, *, now
         "messages": f"{found.messages:,}",
         "events": f"{found.events:,}",
         "long texts": f"{found.blobs:,} ({size(found.blob_bytes)})",
+        **({"left by code": f"{found.leaves:,} ({size(found.leaf_bytes)})"} if found.leaves else {}),
         "file": f"{size(found.file_bytes)}, and {size(found.wal_bytes)} not yet folded into it",
         **_times(found, now),
     }

@@ -5,16 +5,26 @@ of our own, and arguments that are not a JSON object are noted rather than trust
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
 from session_core import limits
 from session_core.ids import CallId, MessageId, TurnId, new_id
+from session_core.protocols.prose import ProseStream, Span
 from session_core.providers.base import ProviderEvent, TextChunk, ThinkingChunk, ToolCallChunk, ToolCallOpened
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import Message, Part, PartKind, TextPart, ThinkingPart, ToolCallPart, Usage
+from session_core.vocabulary.messages import (
+    CodePart,
+    Message,
+    Part,
+    PartKind,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    Usage,
+)
 from session_core.wire.strict_json import find_fault
 
 TOOL_CALL_COST = 1_000  # characters that a tool call counts for: a thousand calls in one answer are a fault
@@ -32,13 +42,22 @@ class _OpenPart:
 class AnswerInProgress:
     """Collects one answer: `size` counts its characters, `malformed` names tool calls with unreadable arguments."""
 
-    def __init__(self, *, message_id: MessageId, parent_id: MessageId | None, turn_id: TurnId, model: str) -> None:
+    def __init__(
+        self,
+        *,
+        message_id: MessageId,
+        parent_id: MessageId | None,
+        turn_id: TurnId,
+        model: str,
+        prose: ProseStream | None = None,
+    ) -> None:
         self.message_id = message_id
         self.model = model
         self.malformed: set[CallId] = set()
         self.size = 0
         self._parent_id = parent_id
         self._turn_id = turn_id
+        self._prose = prose
         self._parts: list[_OpenPart] = []
 
     def has_room_for(self, chunk: ProviderEvent) -> bool:
@@ -58,8 +77,7 @@ class AnswerInProgress:
         """Take one chunk in; yields the events that tell readers about it."""
         match chunk:
             case TextChunk(text=text):
-                yield from self._open("text")
-                yield from self._grow(text)
+                yield from self._write((("text", text),) if self._prose is None else self._prose.feed(text))
             case ThinkingChunk(text=text, signature=signature):
                 yield from self._open("thinking")
                 yield from self._grow(text)
@@ -69,6 +87,17 @@ class AnswerInProgress:
                 yield from self._begin("tool_call", name)
             case ToolCallChunk(text=text) if self._parts and self._parts[-1].kind == "tool_call":
                 yield from self._grow(text)
+
+    def end(self) -> Iterator[ev.Event]:
+        """Tell readers what was held back, as no more chunks come."""
+        if self._prose is not None:
+            yield from self._write(self._prose.close())
+            self._prose = None
+
+    def _write(self, spans: Iterable[Span]) -> Iterator[ev.Event]:
+        for kind, text in spans:
+            yield from self._open(kind)
+            yield from self._grow(text)
 
     def _open(self, kind: PartKind) -> Iterator[ev.Event]:
         """Go on with the last part, or begin one; what is signed is finished, so more thinking is another part."""
@@ -105,6 +134,8 @@ class AnswerInProgress:
         text = "".join(part.pieces)
         if part.kind == "text":
             return TextPart(text=text) if text else None
+        if part.kind == "code":
+            return CodePart(text=text) if text else None
         if part.kind == "thinking":
             return ThinkingPart(text=text, signature=part.signature) if text or part.signature else None
         call_id = CallId(new_id("call"))

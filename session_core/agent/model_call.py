@@ -13,7 +13,7 @@ Rules:
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 import attrs
@@ -25,6 +25,8 @@ from session_core.agent.budget import LimitReached, estimated_usage, needs_of, s
 from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, without_images
 from session_core.agent.hooks import Hooks, on_context, on_request
 from session_core.ids import CallId, MessageId, new_id
+from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
+from session_core.protocols.prose import ProseProjector
 from session_core.providers.base import RETRYABLE, ModelFailed, ModelFinished, ModelRequest, Provider
 from session_core.providers.catalogue import ModelInfo, cost_micros
 from session_core.session.desk import TurnDesk
@@ -69,9 +71,22 @@ class ModelCall:
     system: str
     tools: tuple[ToolSpec, ...] = ()
     output_schema: JsonObject | None = None
+    prose: ProseProjector | None = None
+    before: "Before | None" = None
 
 
-async def ask_model(call: ModelCall) -> Answered | ModelFailed | LimitReached:
+@attrs.frozen(kw_only=True)
+class Diverted:
+    """The model is not asked: the protocol wants something else."""
+
+    instead: SwitchTo | FinishNow | RefuseTurn
+
+
+Before = Callable[[ModelRequest], Awaitable[ModelRequest | Diverted]]
+"""Has the last word before a model is asked."""
+
+
+async def ask_model(call: ModelCall) -> Answered | ModelFailed | LimitReached | Diverted:
     """Ask the session's model about its conversation; the answer is recorded as it streams in.
 
     Cancellation: what was streamed stays as a half-finished message, to be closed by whoever started the turn.
@@ -112,7 +127,7 @@ async def _can_shorten(call: ModelCall, shortened: int) -> bool:
     return shortened < _MOST_SHORTENED and more != _fitted(conversation, info, shortened, chars)
 
 
-async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed | LimitReached:
+async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed | LimitReached | Diverted:
     # A stop that came before costs no model call; nor does a tool that swallows its cancellation gain one.
     await trio.lowlevel.checkpoint_if_cancelled()
     desk = call.desk
@@ -135,6 +150,13 @@ async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed |
         cache_key=session_id,
     )
     request = await on_request(call.hooks, session_id, request)
+    if call.before is not None:
+        decided = await call.before(request)
+        if isinstance(decided, Diverted):
+            return decided
+        request = decided
+        provider = call.models.providers.get(request.model, provider)
+        info = call.models.infos.get(request.model)
     async with shared(desk, needs_of(request, info, whole=messages is conversation)) as share:
         if isinstance(share, LimitReached):
             return share
@@ -146,7 +168,11 @@ async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed |
 async def _stream(call: ModelCall, provider: Provider, request: ModelRequest) -> Answered | ModelFailed:
     desk, model = call.desk, request.model
     answer = AnswerInProgress(
-        message_id=MessageId(new_id("msg")), parent_id=desk.state.head, turn_id=desk.turn_id, model=model
+        message_id=MessageId(new_id("msg")),
+        parent_id=desk.state.head,
+        turn_id=desk.turn_id,
+        model=model,
+        prose=None if call.prose is None else call.prose.open(),
     )
     desk.record(
         ev.MessageStarted(message_id=answer.message_id, parent_id=desk.state.head, turn_id=desk.turn_id, model=model)
@@ -160,6 +186,8 @@ async def _stream(call: ModelCall, provider: Provider, request: ModelRequest) ->
                     return chunk
                 if isinstance(chunk, ModelFinished):
                     finished = True
+                    for event in answer.end():
+                        desk.record(event)
                     used = chunk.usage if chunk.usage.tokens else estimated_usage(request, answer.size)
                     return _complete(call, answer, attrs.evolve(chunk, usage=call.models.priced(model, used)))
                 if not answer.has_room_for(chunk):

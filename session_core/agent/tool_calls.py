@@ -7,10 +7,10 @@ import attrs
 
 from session_core import limits
 from session_core.agent.answer import clean_text
-from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.permissions import CallFacts, Verdict, decide, fingerprint_of
 from session_core.agent.tool_results import check_preview
 from session_core.config.rules import PermissionRule
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.tools.base import CallPreview, PreviewingTool, Tool, ToolContext, ToolFailed
 from session_core.vocabulary.messages import ToolCallPart
 from session_core.vocabulary.sessions import Settings

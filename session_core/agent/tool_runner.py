@@ -18,13 +18,13 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, on_tool_call, on_tool_result
 from session_core.agent.standing import StandingGrants
 from session_core.agent.tool_calls import fingerprint_for, judge, preview_of
 from session_core.agent.tool_results import Reporter, bounded, check_output, result_of
 from session_core.agent.withholding import withholding
 from session_core.config.rules import PermissionRule
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import CallId, MessageId, new_id
 from session_core.session.desk import AskedCall, TurnDesk
 from session_core.tools.arguments import check_arguments
@@ -38,7 +38,7 @@ from session_core.tools.base import (
     ToolOutput,
 )
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.messages import Message, ToolCallPart, ToolStatus
+from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart, ToolStatus
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +133,21 @@ class ToolRunner:
             self._desk.record(ev.ToolCallFinished(result=result_of(call, prepared.status, prepared.text)))
         else:
             await self._run_group([prepared])
+
+    async def run_inner(self, call: ToolCallPart) -> ToolResultPart:
+        """Run a call that code of the model has made, and return its result, which stays with the live call too.
+
+        Cancellation: the tool is cancelled, and the call is left without a result.
+        """
+        prepared = await self._prepare(call, ())
+        if isinstance(prepared, _Refused):
+            result = result_of(call, prepared.status, prepared.text)
+            self._desk.record(ev.ToolCallFinished(result=result))
+            return result
+        await self._run_group([prepared])
+        live = next(each for each in self._desk.state.tools if each.call_id == call.call_id)
+        assert live.result is not None
+        return live.result
 
     # --- preparing ----------------------------------------------------------------------------------------------------
 

@@ -1,17 +1,16 @@
-"""The turn loop: the interpreter of a driver (`session_core.protocols`).
+"""The turn loop: the interpreter of a protocol (`session_core.protocols`).
 
-The driver decides what comes next; everything that happens, happens here: models are asked, tools run, messages of
-people delivered, limits kept, and the conversation is summarised before it outgrows the model.
+The driver decides what comes next; everything that happens, happens here: models are asked, tools and code run,
+messages of people delivered, limits kept, and the conversation is summarised before it outgrows the model.
 
 Rules:
 1. Between two steps, messages sent to steer the turn are read. When the driver wants to end, waiting follow-ups are
    read; only when there are none the turn ends, in the same step (`TurnDesk.finish_unless_more`).
 2. Settings are read anew for each model call and each tool call: a change takes effect at the next one.
-3. A limit ends the turn with an outcome that names it.
+3. A limit ends the turn with an outcome that names it. So does a fault of the protocol.
 4. Cancellation passes through; whoever started the turn closes what is open.
 """
 
-import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, assert_never
@@ -22,43 +21,47 @@ import trio
 from session_core import limits
 from session_core.agent.active_tools import ActiveTools
 from session_core.agent.answer import clean_text
+from session_core.agent.before_call import BeforeCalls, has_a_word
 from session_core.agent.bounds import over_steps
 from session_core.agent.budget import LimitReached, spent_out
-from session_core.agent.compaction import Compactor, Summary, SummaryFailed, summarise_at, summary_message
-from session_core.agent.faults import FOREIGN_FAULTS, passes_through
-from session_core.agent.hooks import NO_HOOKS, Hooks, may_compact, on_agent_start, on_message_end
-from session_core.agent.model_call import Answered, ModelCall, Models, ask_model, shown, withdraw
+from session_core.agent.direct import DirectCompletions
+from session_core.agent.hooks import NO_HOOKS, Hooks, on_agent_start, on_message_end
+from session_core.agent.making_room import RoomMaker
+from session_core.agent.model_call import Answered, Diverted, ModelCall, Models, ask_model, shown, withdraw
+from session_core.agent.protocol_work import ProtocolWork
+from session_core.agent.summarising import COMPACT_AT as COMPACT_AT
+from session_core.agent.summarising import Summarising
 from session_core.agent.tool_runner import ToolRunner, ToolSetting
+from session_core.agent.turn_processes import TurnProcesses
 from session_core.ids import MessageId, SessionId, new_id
+from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
 from session_core.protocols.driver import (
     Actions,
     AskModel,
     Checkpoint,
     CheckpointKind,
+    CodeDriver,
     Decided,
     Driver,
-    DriverFault,
     DriverView,
+    ExecuteCode,
     Finish,
     LeadingOn,
     Remember,
     RunTools,
+    SwitchFrame,
     Tell,
-    checked_actions,
 )
-from session_core.protocols.standard import NativeToolDriver
+from session_core.protocols.faults import ExtensionRejected, ProtocolFault
+from session_core.protocols.lifecycle import SessionProtocol
 from session_core.session.desk import TurnDesk
 from session_core.session.state import SessionState
 from session_core.tools.base import Tool
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.messages import Message, TextPart
+from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.messages import Message, Role, TextPart
 from session_core.vocabulary.sessions import DeliverAs, Settings, TurnStatus
 from session_core.vocabulary.tools import ToolSpec
-
-log = logging.getLogger(__name__)
-
-COMPACT_AT = 0.8
-"""How full a model's context may be before the conversation is summarised."""
 
 MOST_CHECKPOINTS = 16
 """Checkpoints in a row after which a driver is taken to go round in circles."""
@@ -83,20 +86,18 @@ class ToolSource(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Agent:
-    """What every turn of a service shares: models, tools, hooks, and the driver."""
+    """What every turn of a service shares: models, tools and hooks."""
 
     models: Models
     tools: Mapping[str, Tool]
+    summarising: Summarising
     sources: tuple[ToolSource, ...] = ()
     system_prompt: str | MakePrompt = ""
     hooks: Hooks = NO_HOOKS
     setting: ToolSetting = attrs.field(factory=ToolSetting)
-    driver: Driver = attrs.field(factory=NativeToolDriver)
-    compactor: Compactor | None = None
-    compact_at: float = COMPACT_AT
     active: ActiveTools = attrs.field(factory=ActiveTools)
 
-    async def run_turn(self, desk: TurnDesk) -> None:
+    async def run_turn(self, desk: TurnDesk, protocol: SessionProtocol) -> None:
         """Work until the turn has ended and is recorded as ended.
 
         Cancellation: leaves the turn open; the caller closes it.
@@ -111,7 +112,7 @@ class Agent:
 
             look_at_limits()
             desk.work.on_limits_changed = look_at_limits
-            await _Turn(self, desk).run()
+            await _Turn(self, desk, protocol).run()
         if clock.cancelled_caught:
             seconds = (desk.state.settings.limits.time_ms or 0) / 1000
             desk.finish_unless_more("limit_reached", error=f"stopped after {seconds:g} seconds, the time it had")
@@ -130,54 +131,68 @@ class Agent:
             tools = {name: tool for name, tool in tools.items() if tool.effects <= {"read"}}
         return tools
 
-    async def summarise(self, desk: TurnDesk, *, automatic: bool) -> Summary:
-        """Make a summary of the conversation and count what that uses; raises `SummaryFailed`.
-
-        The caller puts it in place.
-        """
-        if (no := await may_compact(self.hooks, desk.state.session_id, automatic=automatic)) is not None:
-            raise SummaryFailed(f"an extension does not want it: {no.reason}")
-        return await summarise_at(desk, self.models, compactor=self.compactor)
-
 
 class _Turn:
     """One turn being driven; `_view` is what the driver knows of it."""
 
-    def __init__(self, agent: Agent, desk: TurnDesk) -> None:
+    def __init__(self, agent: Agent, desk: TurnDesk, protocol: SessionProtocol) -> None:
         self._agent = agent
         self._desk = desk
+        self._protocol = protocol
+        self._work = ProtocolWork(desk, protocol, agent.setting)
+        self._room = RoomMaker(agent.summarising, desk)
         turn = desk.state.turn
-        self._view = DriverView(output_schema=turn.output_schema if turn is not None else None)
+        schema = turn.output_schema if turn is not None else None
+        self._view = DriverView(output_schema=schema, frame=self._work.frame.key)
+        self._processes = TurnProcesses(desk, agent.setting)
+        self._before = BeforeCalls(
+            desk=desk,
+            models=agent.models,
+            protocol=protocol,
+            direct=DirectCompletions(desk, agent.models),
+            processes=lambda: self._processes,
+        )
         self._prompt: str | None = None
-        self._compacted = False
+        self._additions = ""
         self._asked = 0
         self._checkpoints = 0
 
     async def run(self) -> None:
         """Do what the driver says until it has ended the turn."""
-        try:
-            decided: Decided | None = self._decided(lambda driver, view: driver.on_start(view))
-            while decided is not None:
-                decided = await self._perform(*decided)
-        except DriverFault as fault:
-            self._desk.finish_unless_more("failed", error=shown(f"the protocol failed: {fault}"))
+        async with self._processes:
+            try:
+                await self._begin()
+                decided: Decided | None = self._start()
+                while decided is not None:
+                    decided = await self._perform(*decided)
+            except (ProtocolFault, ExtensionRejected) as fault:
+                self._desk.finish_unless_more("failed", error=shown(str(fault)))
+            finally:
+                self._protocol.turn_ended(self._desk.state.head)
+
+    async def _begin(self) -> None:
+        """Let the protocol become what the session is, and look at what came with the message."""
+        desk, protocol = self._desk, self._protocol
+        await protocol.ready(self._work.frame, desk.conversation)
+        extension = desk.state.turn.extension if desk.state.turn is not None else None
+        if extension is not None:
+            self._additions = (await protocol.check_turn_extension(self._work.frame, extension)).instructions
+
+    def _start(self) -> Decided:
+        return self._decided(lambda driver, view: driver.on_start(view))
 
     def _decided(self, decide: Callable[[Driver, DriverView], Actions]) -> Decided:
-        """Let the driver decide; whatever it raises is a fault of its own."""
-        try:
-            return checked_actions(decide(self._agent.driver, self._view))
-        except FOREIGN_FAULTS as bug:
-            if passes_through(bug) or isinstance(bug, DriverFault):
-                raise
-            log.exception("a driver failed")
-            raise DriverFault(f"{type(bug).__name__}: {bug}") from bug
+        return self._protocol.decide(decide, self._view)
+
+    def _fault(self, reason: str) -> ProtocolFault:
+        return ProtocolFault(self._protocol.record.name, "driver", reason)
 
     async def _perform(self, first: tuple[Tell | Remember, ...], last: LeadingOn) -> Decided | None:
         """Do what was asked for; returns what the driver asks for next, or None at the end of the turn."""
         tells = any(isinstance(action, Tell) for action in first)
         gives_up = isinstance(last, Finish) and last.status != "completed"
         if self._owes_results() and (tells or not (gives_up or isinstance(last, RunTools))):
-            raise DriverFault("the driver left tool calls without results")
+            raise self._fault("the driver left tool calls without results")
         if tells or not gives_up:
             withdraw(self._desk, "it is not gone on with")
         self._checkpoints = self._checkpoints + 1 if isinstance(last, Checkpoint) else 0
@@ -185,39 +200,37 @@ class _Turn:
             if isinstance(action, Remember):
                 self._view = attrs.evolve(self._view, memory=action.memory)
             else:
-                self._tell(action)
+                self._say("user", action.text)
         match last:
             case AskModel():
                 return await self._ask(last)
             case RunTools():
                 return await self._run_tools()
+            case ExecuteCode():
+                return await self._run_cell(last)
+            case SwitchFrame():
+                return await self._switch(last)
             case Checkpoint(kind=kind):
                 if self._checkpoints > MOST_CHECKPOINTS:
-                    raise DriverFault("the driver goes round in circles")
+                    raise self._fault("the driver goes round in circles")
                 more = self._desk.deliver_waiting(READ_AT[kind])
                 return self._decided(lambda driver, view: driver.on_checkpoint(view, kind, more=more))
             case Finish():
-                return self._finish(last)
+                return await self._finish(last)
             case _:
                 assert_never(last)
 
-    def _tell(self, action: Tell) -> None:
+    def _say(self, role: Role, text: str) -> None:
         desk = self._desk
         message = Message(
             message_id=MessageId(new_id("msg")),
             parent_id=desk.state.head,
-            role="user",
-            parts=(TextPart(text=clean_text(action.text[: limits.MAX_TEXT_CHARS])),),
+            role=role,
+            parts=(TextPart(text=clean_text(text[: limits.MAX_TEXT_CHARS])),),
             created_at=desk.now(),
             turn_id=desk.turn_id,
         )
         desk.record(ev.MessageAdded(message=message))
-
-    def _finish(self, action: Finish) -> Decided | None:
-        error = shown(action.error) if action.error is not None else None
-        if self._desk.finish_unless_more(action.status, error=error, output=action.output):
-            return None
-        return self._decided(lambda driver, view: driver.on_checkpoint(view, "before_completion", more=True))
 
     def _owes_results(self) -> bool:
         """Whether the conversation ends with tool calls that have no results."""
@@ -225,38 +238,73 @@ class _Turn:
         head = state.message(state.head) if state.head is not None else None
         return head is not None and head.role == "assistant" and bool(head.tool_calls)
 
+    # --- ends ---------------------------------------------------------------------------------------------------------
+
+    async def _finish(self, action: Finish) -> Decided | None:
+        error = shown(action.error) if action.error is not None else None
+        if await self._end(action.status, error=error, output=action.output):
+            return None
+        return self._decided(lambda driver, view: driver.on_checkpoint(view, "before_completion", more=True))
+
+    async def _end(self, status: TurnStatus, *, error: str | None = None, output: JsonValue = None) -> bool:
+        """End the turn, with what code has left behind, or go on with messages that have come meanwhile."""
+        capture, problem = await self._work.capture()
+        if problem is not None:
+            status, error, output = "failed", shown(problem), None
+        self._work.keep(capture)
+        ended = self._desk.finish_unless_more(status, error=error, output=output)
+        await self._work.settle(capture)
+        return ended
+
     # --- models -------------------------------------------------------------------------------------------------------
 
     async def _ask(self, action: AskModel) -> Decided | None:
-        desk, agent = self._desk, self._agent
+        desk = self._desk
         if (reached := _over_limit(desk)) is None:
-            await self._make_room()
+            await self._room.make_room()
             reached = _over_limit(desk)
         if reached is not None:
-            desk.finish_unless_more("limit_reached", error=reached)
+            await self._end("limit_reached", error=reached)
+            return None
+        if (problem := await self._protocol.probe()) is not None:
+            await self._end("failed", error=shown(f"what the code has left behind cannot be kept: {problem}"))
             return None
         self._asked += 1
         if self._asked > limits.MAX_STEPS_PER_TURN:  # a call that never began is not counted as a step
-            raise DriverFault("the driver asks again and again")
-        tools = tuple(tool.spec for tool in agent.tools_for(desk.state).values()) if action.with_tools else ()
-        call = ModelCall(
-            desk=desk,
+            raise self._fault("the driver asks again and again")
+        answer = await ask_model(await self._model_call(action))
+        match answer:
+            case LimitReached():
+                await self._end("limit_reached", error=answer.reason)
+                return None
+            case Diverted():
+                return await self._divert(answer)
+            case Answered():
+                return await self._answered(answer)
+            case _:
+                if answer.kind == "context_too_long" and await self._room.make_room(forced=True):
+                    return (), action
+                return self._decided(lambda driver, view: driver.on_failure(view, answer))
+
+    async def _model_call(self, action: AskModel) -> ModelCall:
+        agent, bundle = self._agent, self._protocol.bundle
+        there = tuple(tool.spec for tool in self._tools().values())
+        tools = there if action.with_tools and bundle.native_tools else ()
+        return ModelCall(
+            desk=self._desk,
             models=agent.models,
             hooks=agent.hooks,
-            system=await self._system_prompt(tools),
+            system=await self._system_prompt(there),
             tools=tools,
-            output_schema=self._view.output_schema,
+            output_schema=self._view.output_schema if bundle.native_tools else None,
+            prose=self._protocol.prose,
+            before=self._before.ask if has_a_word(self._protocol) else None,
         )
-        answer = await ask_model(call)
-        if isinstance(answer, LimitReached):
-            desk.finish_unless_more("limit_reached", error=answer.reason)
-            return None
-        if not isinstance(answer, Answered):
-            if answer.kind == "context_too_long" and await self._make_room(forced=True):
-                return (), action
-            return self._decided(lambda driver, view: driver.on_failure(view, answer))
-        self._compacted = self._compacted and self._is_full()  # another summary, unless the last one was of no help
-        await on_message_end(agent.hooks, desk.state.session_id, answer.message)
+
+    async def _answered(self, answer: Answered) -> Decided:
+        desk = self._desk
+        self._room.answered()
+        await on_message_end(self._agent.hooks, desk.state.session_id, answer.message)
         self._view = attrs.evolve(
             self._view,
             step=desk.state.turn.steps if desk.state.turn is not None else 0,
@@ -266,60 +314,58 @@ class _Turn:
         )
         return self._decided(lambda driver, view: driver.on_answer(view))
 
+    async def _divert(self, diverted: Diverted) -> Decided | None:
+        """Do what the protocol wants instead of a model call."""
+        match diverted.instead:
+            case SwitchTo(key=key, task=task, reason=reason):
+                return await self._switch(SwitchFrame(key=key, task=task, reason=reason))
+            case FinishNow(text=text):
+                if text.strip():
+                    self._say("assistant", text)
+                return await self._finish(Finish())
+            case RefuseTurn(reason=reason):
+                return await self._finish(Finish(status="failed", error=reason or "the protocol refuses this turn"))
+
     async def _system_prompt(self, tools: tuple[ToolSpec, ...]) -> str:
         """Make the prompt once per turn: as long as it stays the same, providers need not read it again."""
         if self._prompt is None:
             given, desk = self._agent.system_prompt, self._desk
             prompt = given if isinstance(given, str) else await given(desk.state.settings, tools)
-            self._prompt = await on_agent_start(self._agent.hooks, desk.state.session_id, prompt)
+            told = (prompt, self._protocol.instructions(tools), self._additions)
+            whole = "\n\n".join(each for each in told if each)
+            self._prompt = await on_agent_start(self._agent.hooks, desk.state.session_id, whole)
         return self._prompt
 
-    async def _make_room(self, *, forced: bool = False) -> bool:
-        """Summarise the conversation when it fills the model's context; returns whether that was done.
+    async def _switch(self, action: SwitchFrame) -> Decided:
+        if self._work.switch_frame(action):
+            await self._protocol.ready(self._work.frame, self._desk.conversation)
+        self._view = DriverView(output_schema=self._view.output_schema, frame=self._work.frame.key)
+        return self._start()
 
-        Failing that, the turn goes on with the conversation as it is.
-        """
-        desk, agent = self._desk, self._agent
-        if self._compacted or not (forced or self._is_full()):
-            return False
-        if not any(message.role == "assistant" for message in desk.state.transcript):
-            return False
-        withdraw(desk, "context_too_long")
-        self._compacted = True
-        desk.record(ev.CompactionStarted())
-        failed: tuple[TurnStatus, str | None] | None = ("stopped", None)
-        try:
-            summary = await agent.summarise(desk, automatic=True)
-            asked = next((each.text for each in reversed(desk.state.transcript) if each.role == "user"), "")
-            message = summary_message(summary, desk.state.head, desk.now(), asked=asked)
-            desk.record(ev.CompactionFinished(status="completed", summary=message))
-            failed = None
-        except FOREIGN_FAULTS as failure:
-            if passes_through(failure):
-                raise
-            if not isinstance(failure, SummaryFailed):
-                log.exception("the conversation could not be summarised")
-            failed = ("failed", shown(f"the summary could not be made: {failure}"))
-        finally:
-            if failed is not None:
-                desk.record(ev.CompactionFinished(status=failed[0], error=failed[1]))
-        return failed is None
+    # --- tools and code -----------------------------------------------------------------------------------------------
 
-    def _is_full(self) -> bool:
-        state = self._desk.state
-        info = self._agent.models.infos.get(state.settings.model)
-        return info is not None and state.context_tokens >= self._agent.compact_at * info.context_tokens
-
-    # --- tools --------------------------------------------------------------------------------------------------------
+    def _tools(self) -> dict[str, Tool]:
+        tools = self._agent.tools_for(self._desk.state)
+        for tool in self._protocol.bundle.tools:
+            tools.setdefault(tool.spec.name, tool)
+        return tools
 
     async def _run_tools(self) -> Decided:
         answer = self._view.answer
         if answer is None or not answer.tool_calls or self._desk.state.head != answer.message_id:
-            raise DriverFault("the driver wants tools run that nobody has called")
-        runner = ToolRunner(self._desk, self._agent.tools_for(self._desk.state), self._agent.setting)
+            raise self._fault("the driver wants tools run that nobody has called")
+        tools = self._tools() if self._protocol.bundle.native_tools else {}  # what no model is shown, none can call
+        runner = ToolRunner(self._desk, tools, self._agent.setting)
         await runner.run(answer, self._view.unreadable)
         self._view = attrs.evolve(self._view, results=self._desk.state.message(self._desk.state.head))
         return self._decided(lambda driver, view: driver.on_results(view))
+
+    async def _run_cell(self, action: ExecuteCode) -> Decided:
+        driver = self._protocol.bundle.driver
+        if not isinstance(driver, CodeDriver):
+            raise self._fault("the driver wants code run, and has no way to hear what became of it")
+        self._view = attrs.evolve(self._view, cell=await self._work.run_cell(action, self._tools()))
+        return self._decided(lambda _driver, view: driver.on_code(view))
 
 
 def _over_limit(desk: TurnDesk) -> str | None:

@@ -233,9 +233,11 @@ class _Loading:
         return with_own([each.info for each in user.models], built_in_models())
 
     def _check_model(self, models: tuple[ModelInfo, ...], providers: tuple[ProviderSettings, ...]) -> None:
-        name = self._values["model"]
-        if name is None or name == DEMO or find_model(models, name, [each.name for each in providers]):
+        name, known = self._values["model"], [each.name for each in providers]
+        if name is None or name == DEMO or find_model(models, name, known):
             return
+        if self._values["extensions.use"] and "/" in name and name.partition("/")[0] not in known:
+            return  # an extension may bring it: whoever starts them finds out
         told = meant(name, (DEMO, *names_of(models))) or "; see: session-core models --all"
         self._problem(self._sources["model"], "model", f"there is no model called {shown(name)}{told}")
 
@@ -251,6 +253,7 @@ class _Loading:
         return Config(
             model=values["model"],
             thinking=values["thinking"],
+            protocol=values["protocol"],
             permission_tier=values["permission_tier"],
             permissions=tuple(given.rule for given in self._rules),
             sandbox=SandboxPolicy(

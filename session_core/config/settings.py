@@ -8,6 +8,7 @@ import attrs
 
 from session_core.config.kinds import Amount, Choice, Kind, PathText, Text, Texts, Whole, YesNo
 from session_core.limits import MAX_STEPS_PER_TURN
+from session_core.vocabulary.protocols import STANDARD
 from session_core.vocabulary.sessions import PermissionTier, Thinking
 
 MAX_STEPS: Final = 10_000
@@ -95,6 +96,14 @@ SETTINGS: Final = (
         default="off",
         about="how much the model reasons beforehand",
         variable="SESSION_CORE_THINKING",
+    ),
+    Setting(
+        key="protocol",
+        kind=Text(expected="the name of a protocol", longest=64),
+        default=STANDARD,
+        about="how the model acts in a turn, in new sessions",
+        variable="SESSION_CORE_PROTOCOL",
+        live=False,
     ),
     Setting(
         key="permission_tier",

@@ -38,6 +38,7 @@ def _singles(config: Config) -> dict[str, JsonLike]:
     values: dict[str, JsonLike] = {
         "model": config.model,
         "thinking": config.thinking,
+        "protocol": config.protocol,
         "permission_tier": config.permission_tier,
         "sandbox.mode": config.sandbox.mode,
         "sandbox.network": config.sandbox.network,

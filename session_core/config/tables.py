@@ -98,6 +98,9 @@ class Reader(Protocol):
 def read_rules(value: object, reader: Reader) -> list[GivenRule]:
     """Read `[[permissions]]`."""
     rules: list[GivenRule] = []
+    if isinstance(value, str):
+        reader.wrong((RULES,), "expected rules, each under [[permissions]]; did you mean permission_tier?")
+        return rules
     for path, table in _tables(value, RULES, MAX_RULES, reader):
         fields = _fields(table, _RULE, path, reader)
         if fields is None:

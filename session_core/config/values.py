@@ -43,6 +43,7 @@ class Config:
     Attributes:
         model: The model of new sessions, as it was chosen; None means that one is found (`default_model`).
         thinking: How much models reason beforehand, those that can.
+        protocol: How models act in a turn, in new sessions.
         permission_tier: Which tool calls of new sessions need a yes.
         permissions: Rules about single tools, paths and commands; the strictest that fits decides.
         sandbox: Where tools of new sessions may write, and whether they may use the network.
@@ -64,6 +65,7 @@ class Config:
 
     model: str | None
     thinking: Thinking
+    protocol: str
     permission_tier: PermissionTier
     permissions: tuple[PermissionRule, ...]
     sandbox: SandboxPolicy

@@ -118,7 +118,8 @@ def plan_sandbox(
     guarded.add_missing(path for path in places if not os.path.lexists(path))
     covered = tuple(dict.fromkeys(_real(path) for path in _COVERED if os.path.isdir(path)))
     secrets = [*secret_paths(user_home), *(path for path in places if os.path.exists(path))]
-    masked = _uncovered((*secrets, *_sockets(covered)), over=(*covered, *PRIVATE), under=(*writable, *readable))
+    shown = (*writable, *readable)
+    masked = _uncovered((*secrets, *_sockets(covered, shown)), over=(*covered, *PRIVATE), under=shown)
     folders = tuple(path for path in masked if os.path.isdir(path))
     visible = [path for path in readable if path not in writable]
     visible += [path for path in _STAYS_VISIBLE if os.path.exists(path)]
@@ -141,10 +142,11 @@ def plan_sandbox(
     )
 
 
-def _sockets(covered: Sequence[str]) -> list[str]:
+def _sockets(covered: Sequence[str], shown: Sequence[str]) -> list[str]:
     """All sockets that are not in a folder which is covered anyway; not one of them may stay open."""
+    hiding = (*covered, *PRIVATE)
     try:
-        found = [path for path in open_sockets() if not is_beneath(path, (*covered, *PRIVATE))]
+        found = [path for path in open_sockets() if not is_beneath(path, hiding) or is_beneath(path, shown)]
     except SocketsUnknown as error:
         raise CannotConfine(error.strerror or str(error)) from error
     if len(found) > MAX_SOCKETS:

@@ -1,13 +1,16 @@
-"""How the model acts inside a turn: drivers, which decide, and never do anything themselves.
+"""How the model acts inside a turn. A protocol decides; it never does anything to a session itself.
 
-- `driver`: what a driver is: it gets a view of the turn and returns actions, in plain synchronous functions;
-  `checked_actions` refuses what breaks the contract
-- `standard`: native tool calling, the driver that every session uses unless told otherwise; it also sees to answers
-  that must be JSON of a given shape
+- `api`: what a protocol is: a factory, and the bundle that it builds for each session
+- `driver`: view in, actions out, in plain synchronous functions; `checked_actions` refuses what breaks the contract
+- `options`: options of protocols: stated, resolved once by a pure function, recorded with the opening
+- `contexts`: what callbacks are given; of use only while they run
+- `execution`: running code, and keeping what it leaves behind; `prose`: what people see of an answer
+- `frames`: where a conversation begins anew for the model
+- `registry`: which protocols there are; `lifecycle`: the only caller of their code; `faults`: what can be wrong
+- `standard`: native tool calling, the protocol of sessions that name none
+- `code`: the model writes cells of Python, which run in a confined process of their own
 
-The interpreter of the actions is `session_core.agent.turn`: only it asks models, runs tools and records events. So a
-driver can be tested with values alone, and one that misbehaves (raises, returns nonsense, passes over tool calls, goes
-round in circles) fails its own turn with a reason, and nothing else.
-
-To add one: a class with the five methods of `Driver`, given to `ServiceConfig.driver`.
+The interpreter of a driver's actions is `session_core.agent.turn`: it alone asks models, runs tools and code, and
+records events. So a driver can be tested with values alone, and one that misbehaves (raises, returns nonsense, passes
+over tool calls, goes round in circles) fails its own turn with a reason, and nothing else.
 """

@@ -3,19 +3,21 @@
 Rules:
 1. Pure and synchronous: the same view gives the same actions. A driver keeps nothing between two calls; what it has to
    remember about a turn it puts into `Remember`, and finds in the next view as `memory`.
-2. The last action of a reply, and only the last, leads on: `AskModel`, `RunTools`, `Checkpoint` or `Finish`.
-   The interpreter performs them in order and comes back with what became of the last one.
+2. The last action of a reply, and only the last, leads on: `AskModel`, `RunTools`, `ExecuteCode`, `SwitchFrame`,
+   `Checkpoint` or `Finish`. The interpreter performs them in order and comes back with what became of the last one.
 3. Tool calls are answered before anything else is said: while the newest answer has calls without results, a driver
    runs them or gives the turn up.
 4. Limits, stops, retries and storage are the interpreter's business: a driver cannot get around them.
 """
 
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import attrs
 
 from session_core import limits
 from session_core.ids import CallId
+from session_core.protocols.execution import CellResult
+from session_core.protocols.frames import INITIAL
 from session_core.providers.base import ModelFailed, StopReason
 from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.messages import Message
@@ -41,6 +43,8 @@ class DriverView:
         results: The newest message of tool results.
         output_schema: The shape that the turn's answer must have, if any.
         memory: What the driver has asked to remember.
+        cell: What became of the newest cell of code in this turn.
+        frame: The key of the frame that the turn is in.
     """
 
     step: int = 0
@@ -50,6 +54,8 @@ class DriverView:
     results: Message | None = None
     output_schema: JsonObject | None = None
     memory: JsonValue = None
+    cell: CellResult | None = None
+    frame: str = INITIAL
 
 
 # --- what a driver can ask for ----------------------------------------------------------------------------------------
@@ -65,6 +71,26 @@ class AskModel:
 @attrs.frozen(kw_only=True)
 class RunTools:
     """Run the tool calls of the newest answer; comes back as `on_results`."""
+
+
+@attrs.frozen(kw_only=True)
+class ExecuteCode:
+    """Run a cell in the executor of the protocol; comes back as `on_code`."""
+
+    language: str
+    code: str
+
+
+@attrs.frozen(kw_only=True)
+class SwitchFrame:
+    """Go on in another frame, which begins with a task; comes back as `on_start`.
+
+    The same key is the same frame: see `frames`.
+    """
+
+    key: str
+    task: str
+    reason: str = "switch"
 
 
 @attrs.frozen(kw_only=True)
@@ -97,13 +123,14 @@ class Remember:
     memory: JsonValue
 
 
-LeadingOn = AskModel | RunTools | Checkpoint | Finish
+LeadingOn = AskModel | RunTools | ExecuteCode | SwitchFrame | Checkpoint | Finish
 Action = LeadingOn | Tell | Remember
 Actions = tuple[Action, ...]
 Decided = tuple[tuple[Tell | Remember, ...], LeadingOn]
 """Actions that keep rule 2: what is done at once, and what leads on."""
 
 
+@runtime_checkable
 class Driver(Protocol):
     """Decides what happens next in a turn."""
 
@@ -128,6 +155,15 @@ class Driver(Protocol):
         ...
 
 
+@runtime_checkable
+class CodeDriver(Driver, Protocol):
+    """A driver that has code run."""
+
+    def on_code(self, view: DriverView) -> Actions:
+        """The cell has been run: `view.cell`."""
+        ...
+
+
 class DriverFault(Exception):
     """A driver broke its contract; the turn fails and says so."""
 
@@ -146,6 +182,10 @@ def checked_actions(actions: object) -> Decided:
         raise DriverFault(f"the driver named a checkpoint that there is not: {last.kind!r}")
     if isinstance(last, Finish):
         _check_finish(last)
+    if isinstance(last, ExecuteCode) and not (_is_text(last.code) and _is_text(last.language)):
+        raise DriverFault("the driver wants code run, and gives none")
+    if isinstance(last, SwitchFrame) and not (_is_text(last.key) and _is_text(last.task)):
+        raise DriverFault("the driver wants another frame, and does not say which, or what for")
     return tuple(first), last
 
 

@@ -2,6 +2,8 @@
 
 from session_core import limits
 from session_core.errors import ProtocolError
+from session_core.protocols.api import ProtocolBundle, ProtocolFactory
+from session_core.protocols.contexts import BuildContext
 from session_core.protocols.driver import (
     Actions,
     AskModel,
@@ -15,6 +17,7 @@ from session_core.protocols.driver import (
 )
 from session_core.providers.base import ModelFailed
 from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json
+from session_core.vocabulary.protocols import STANDARD
 from session_core.wire.json_schema import fault_in
 from session_core.wire.strict_json import find_fault, parse
 
@@ -57,6 +60,16 @@ class NativeToolDriver:
             return (Finish(),)
         output, fault = _read(view, view.output_schema)
         return (Finish(output=output),) if fault is None else _repair(view, fault)
+
+
+class StandardProtocol(ProtocolFactory):
+    """The protocol of sessions that name none."""
+
+    id = STANDARD
+
+    def build(self, context: BuildContext) -> ProtocolBundle:
+        """Make a driver; there is nothing else to it."""
+        return ProtocolBundle(driver=NativeToolDriver())
 
 
 def _structured(view: DriverView, schema: JsonObject) -> Actions:

@@ -20,6 +20,7 @@ out what is not its own is the provider's part (`own_signature`). For interfaces
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Final
 
 import attrs
@@ -27,6 +28,7 @@ import attrs
 from session_core.ids import CallId
 from session_core.providers.tool_names import fit_tool_name as fit_tool_name
 from session_core.vocabulary.messages import (
+    CodePart,
     FilePart,
     ImagePart,
     InterruptedPart,
@@ -132,7 +134,7 @@ class _Conversation:
         for part in message.parts:
             match part:
                 case TextPart() if message.role == "summary":
-                    self._tell(part.text, before=_SUMMARY)
+                    self._tell(part.text, before=_SUMMARY if message.source is None else "")
                 case TextPart() if message.role != "assistant":
                     self._tell(part.text)
                 case FilePart():
@@ -206,9 +208,14 @@ class _Conversation:
 
 
 def _said_by_model(parts: Iterable[Part]) -> Iterator[ModelContent]:
-    for part in parts:
-        if isinstance(part, ThinkingPart | ToolCallPart) or (isinstance(part, TextPart) and part.text.strip()):
-            yield part
+    """What a protocol has set apart was written in one piece, and is read so."""
+    for written, group in groupby(parts, lambda part: isinstance(part, TextPart | CodePart)):
+        if written:
+            text = "".join(part.text for part in group if isinstance(part, TextPart | CodePart))
+            if text.strip():
+                yield TextPart(text=text)
+        else:
+            yield from (part for part in group if isinstance(part, ThinkingPart | ToolCallPart))
 
 
 def _file_text(file: FilePart) -> str:

@@ -11,6 +11,7 @@
 - `family`: which sessions work for which
 - `before`: what extensions may do to a command before it is sent
 - `setup`: a whole coding agent out of a home and a folder
+- `late_models`: models that an extension may bring once it runs
 - `reloading`: `follow_config`, which takes changes of the configuration over while the service runs
 - `mailbox`: the bounded queue of commands and the actor that drains it
 - `acknowledging`: replies that wait for the disk

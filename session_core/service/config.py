@@ -15,8 +15,8 @@ from session_core.checkpoints.store import CheckpointStore
 from session_core.config.rules import PermissionRule
 from session_core.errors import InvalidInput
 from session_core.ids import now_ms
-from session_core.protocols.driver import Driver
-from session_core.protocols.standard import NativeToolDriver
+from session_core.protocols.api import ProtocolFactory
+from session_core.protocols.options import PluginOptions
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.providers.demo import DemoProvider
@@ -27,6 +27,7 @@ from session_core.storage.sqlite import SqliteStore
 from session_core.tools.background import BackgroundJobs
 from session_core.tools.base import Tool
 from session_core.tools.files import file_tools
+from session_core.vocabulary.protocols import STANDARD
 from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Thinking, TurnLimits
 from session_core.vocabulary.tools import ToolSpec
 
@@ -73,7 +74,9 @@ class ServiceConfig:
         rules: What people have said about single tools, paths and commands; `LiveRules` may change meanwhile.
         hooks: Extensions that take part in turns.
         extensions: What people can have extensions do; without it there is nothing.
-        driver: How the model acts within a turn; native tool calling by default.
+        protocols: More ways for models to act within a turn, beside those that come along or are installed.
+        protocol: The one of new sessions that name none; native tool calling by default.
+        protocol_options: What is stated for all sessions, by the id of the protocol.
         checkpoints: Where files are kept before they are changed; without it nothing can be undone.
         standing: Calls that people have allowed for good.
         jobs: Commands that run on in the background; a stop of a whole session ends its own.
@@ -104,7 +107,9 @@ class ServiceConfig:
     rules: Sequence[PermissionRule] = ()
     hooks: Hooks = NO_HOOKS
     extensions: Extensions | None = None
-    driver: Driver = attrs.field(factory=NativeToolDriver)
+    protocols: tuple[ProtocolFactory, ...] = ()
+    protocol: str = STANDARD
+    protocol_options: PluginOptions = attrs.field(factory=PluginOptions)
     checkpoints: CheckpointStore | None = None
     standing: StandingGrants = attrs.field(factory=StandingGrants)
     jobs: BackgroundJobs | None = None
@@ -137,7 +142,8 @@ class ServiceConfig:
         if not self.models:
             msg = "models must name at least one model"
             raise InvalidInput(msg, field="models")
-        if self.model not in self.models:
+        may_come = self.extensions is not None and "/" in self.model  # once the extension runs that brings it
+        if self.model not in self.models and not may_come:
             msg = f"default_model is {self.model!r}, which is not among the models: {', '.join(self.models)}"
             raise InvalidInput(msg, field="default_model")
         if not self.cwd.startswith("/"):

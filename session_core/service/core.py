@@ -15,19 +15,23 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.model_call import Models, shown
+from session_core.agent.summarising import Summarising
 from session_core.agent.tool_runner import ToolSetting
 from session_core.agent.turn import Agent
 from session_core.checkpoints.store import CheckpointStore
 from session_core.checkpoints.values import CheckpointFailed
 from session_core.errors import Conflict, NotFound, ReadOnly, StorageFailed, StoreDamaged
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import CallId, ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
+from session_core.protocols.lifecycle import SessionProtocol
+from session_core.protocols.registry import ProtocolRegistry
 from session_core.service.config import ServiceConfig
 from session_core.service.content import queue_item, text_parts, user_message
 from session_core.service.extensions_seam import extension_of
 from session_core.service.family import Family
 from session_core.service.mailbox import Mailbox
+from session_core.service.protocols import SessionProtocols
 from session_core.service.residents import Residents
 from session_core.service.side_work import SideWorks
 from session_core.service.tool_host import TurnHost, kept_as
@@ -78,12 +82,21 @@ class ServiceCore:
         self.stream = EventStream(capacity=config.stream_capacity, session_capacity=config.session_stream_capacity)
         self.ledger = Ledger(self.stream, config.store, config.now)
         self.store = config.store
-        self.residents = Residents(self.ledger, stay_ms=config.session_stay_ms, is_wanted=self._is_wanted)
+        self.protocols = SessionProtocols(
+            ProtocolRegistry(config.protocols), config.protocol, config.protocol_options, nursery
+        )
+        self.residents = Residents(
+            self.ledger,
+            stay_ms=config.session_stay_ms,
+            is_wanted=self._is_wanted,
+            on_leave=self.protocols.forget,
+        )
         self.sessions = self.residents.sessions
         self.family = Family(self.ledger.fleet, self.sessions)
         self.side = SideWorks(nursery)
+        models = Models(providers=config.models, infos=config.model_infos)
         self.agent = Agent(
-            models=Models(providers=config.models, infos=config.model_infos),
+            models=models,
             tools={tool.spec.name: tool for tool in config.tools},
             sources=config.tool_sources,
             system_prompt=config.system_prompt,
@@ -96,9 +109,9 @@ class ServiceCore:
                 hidden=config.hidden,
                 make_host=self._make_host,
             ),
-            driver=config.driver,
-            compactor=config.compactor,
-            compact_at=config.compact_at,
+            summarising=Summarising(
+                models=models, hooks=config.hooks, compactor=config.compactor, compact_at=config.compact_at
+            ),
         )
         self.wakeups = WakeupClock(config.now, self._wake_up)
         self._mailbox: Mailbox | None = None
@@ -121,6 +134,8 @@ class ServiceCore:
         """Whether a command waits for a session, or something runs for it that a stop must find."""
         jobs = self.config.jobs.list(session_id) if self.config.jobs is not None else ()
         busy = bool(self.side.of(session_id)) or any(job.state == "running" for job in jobs)
+        protocol = self.protocols.known(session_id)
+        busy = busy or (protocol is not None and protocol.dirty)
         return busy or any(
             getattr(request.command, "session_id", None) == session_id for request in self.waiting_commands()
         )
@@ -196,11 +211,12 @@ class ServiceCore:
             raise Conflict(msg, field="session_id")
         return session
 
-    def add_session(self, session_id: SessionId, created: ev.SessionCreated, by: ClientId | None) -> Session:
-        """Bring a session into being."""
-        session = Session(SessionState(session_id=session_id), self.ledger)
+    def add_session(self, protocol: SessionProtocol, created: ev.SessionCreated, by: ClientId | None) -> Session:
+        """Bring a session into being, with the protocol that was decided for it."""
+        session = Session(SessionState(session_id=protocol.session_id), self.ledger)
         self.residents.add(session)
-        session.record(created, by)
+        session.record(attrs.evolve(created, protocol=protocol.record), by)
+        self.protocols.adopt(protocol)
         return session
 
     def remove_session(self, session: Session, by: ClientId | None) -> None:
@@ -249,16 +265,19 @@ class ServiceCore:
         after: MessageId | None = None,
         branch: bool = False,
         output_schema: JsonObject | None = None,
+        extension: JsonObject | None = None,
     ) -> tuple[TurnId, MessageId | None]:
         """Start a turn in a session at rest.
 
         Waiting messages are delivered first, in their order, then the new one. With `branch` the new message becomes
         a child of `after` (None is the root) instead, and waiting messages follow it.
         """
+        protocol = self.protocols.of(session)
         work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
         if session.state.archived:
             session.record(ev.SessionRestored(), by)  # nothing runs out of sight
-        session.record(ev.TurnStarted(turn_id=work.turn_id, output_schema=output_schema), by)
+        started = ev.TurnStarted(turn_id=work.turn_id, output_schema=output_schema, extension=extension)
+        session.record(started, by)
         if not branch:
             self._deliver_queue(session, work.turn_id)
         message_id = None
@@ -270,7 +289,7 @@ class ServiceCore:
         if branch:
             self._deliver_queue(session, work.turn_id)
         session.work = work
-        self.nursery.start_soon(self._run_turn, session, work, name=f"turn {work.turn_id}")
+        self.nursery.start_soon(self._run_turn, session, work, protocol, name=f"turn {work.turn_id}")
         return work.turn_id, message_id
 
     def enqueue(
@@ -299,11 +318,11 @@ class ServiceCore:
             if item.quiet:
                 session.record(message_from_queue(session.state, item, None, session.now()), item.client_id)
 
-    async def _run_turn(self, session: Session, work: Work) -> None:
+    async def _run_turn(self, session: Session, work: Work, protocol: SessionProtocol) -> None:
         error: str | None = None
         try:
             with work.scope:
-                await self.agent.run_turn(self.desk(session, work))
+                await self.agent.run_turn(self.desk(session, work), protocol)
         except StorageFailed:
             log.warning("turn %s was interrupted: nothing can be saved any more", work.turn_id)
         except StoreDamaged as damage:
@@ -335,7 +354,7 @@ class ServiceCore:
             return
         if session.closing or session.work is not None:
             return
-        if work.restart:
+        if work.restart and self.protocols.can_go_on(session):
             self.start_turn(session, None)
         else:
             self.deliver_quiet(session)
@@ -364,6 +383,8 @@ class ServiceCore:
         if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
             self.wakeups.arm(session_id, wakeup_id, session.now() + RETRY_WAKEUP_MS)
             return
+        if not self.protocols.can_go_on(session):
+            return  # the next run of the service may have what it needs
         session.record(ev.WakeupFired(wakeup_id=wakeup.wakeup_id))
         parts = text_parts(f"[scheduled wake-up] {wakeup.text}")
         if session.work is None:

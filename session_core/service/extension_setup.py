@@ -17,7 +17,7 @@ from session_core.ids import SessionId
 from session_core.sep.consent import CONSENT_FILE, Consents
 from session_core.sep.credentials import CREDENTIALS_FILE, CredentialFile
 from session_core.sep.discovery import Discovery, Found, Skipped
-from session_core.sep.folder_digest import NotDigestible, digest_of
+from session_core.sep.folder_digest import NotDigestible, digest_of, outline_of
 from session_core.sep.host import ExtensionHost, HostSetting
 from session_core.sep.launch import Launch, prepare_launch
 from session_core.sep.names import Mode
@@ -160,17 +160,24 @@ async def run_extensions(host: ExtensionHost, watched: Iterable[str], service: "
 
 
 async def _watch(host: ExtensionHost, name: str) -> None:
+    """Reload an extension when its files change; they are read only when names, sizes or times have changed."""
     tried: str | None = None
+    seen: tuple[Path, str] | None = None
     await host.settled.wait()
     while True:
         await trio.sleep(_LOOK_EVERY_S)
         extension = next((each for each in host.extensions if each.name == name), None)
         if extension is None:
             continue
+        folder = extension.found.folder
         try:
-            now = await trio.to_thread.run_sync(digest_of, extension.found.folder)
+            outline = await trio.to_thread.run_sync(outline_of, folder)
+            if seen == (folder, outline):
+                continue
+            now = await trio.to_thread.run_sync(digest_of, folder)
         except (NotDigestible, OSError):
             continue
+        seen = folder, outline
         if now in {extension.found.digest, tried}:
             continue
         tried = now

@@ -7,6 +7,7 @@ idempotent on a retry, and is refused where a person's command would be.
 import logging
 import shlex
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import trio
@@ -17,7 +18,7 @@ from session_core.ids import SessionId
 from session_core.sep.delegate import Asker, DeliverAs, Ran, Role
 from session_core.sep.hooks import HookBlocked
 from session_core.sep.host import ExtensionHost
-from session_core.sep.names import HookName, UiKind
+from session_core.sep.names import ALL_TOOLS, HookName, UiKind
 from session_core.service.extensions_seam import extension_client
 from session_core.service.program_gate import ProgramGate
 from session_core.vocabulary import commands as c
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 R = TypeVar("R")
 _TITLE_CHARS = 200
+_speaking: ContextVar[str | None] = ContextVar("_speaking", default=None)
+"""The extension whose message is being sent by this task; hooks are asked in the task of whoever sends a command."""
 
 
 class ExtensionHooks:
@@ -48,7 +51,9 @@ class ExtensionHooks:
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
         """Ask everybody in order."""
         await self._host.settled.wait()
-        left = await self._host.run_hook(hook, session_id, value)
+        # Who answers its own message with another one would never come to an end.
+        but = _speaking.get() if hook == "input" else None
+        left = await self._host.run_hook(hook, session_id, value, but=but)
         return Blocked(reason=f"{left.extension}: {left.reason}") if isinstance(left, HookBlocked) else _frozen(left)
 
 
@@ -121,7 +126,11 @@ class ServiceDelegate:
 
     async def send_user_message(self, asker: Asker, text: str, deliver_as: DeliverAs) -> None:
         """Say something as if the user had typed it."""
-        await self._do(asker, c.SendUserMessage(session_id=asker.session_id, text=text, deliver_as=deliver_as))
+        speaks = _speaking.set(asker.extension)
+        try:
+            await self._do(asker, c.SendUserMessage(session_id=asker.session_id, text=text, deliver_as=deliver_as))
+        finally:
+            _speaking.reset(speaks)
 
     async def append_entry(self, asker: Asker, entry: Mapping[str, Any]) -> None:
         """Keep something with the session that no model is ever shown."""
@@ -207,9 +216,12 @@ class ServiceDelegate:
         return reply.answered and reply.value is True
 
     def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Narrow which tools the session's model is shown."""
+        """Narrow which tools the session's model is shown; `*` shows all of them again."""
         core = self._core
         allowed = core.agent.allowed_tools(core.session(asker.session_id).state)
+        if ALL_TOOLS in wanted:
+            core.agent.active.forget(asker.session_id)
+            return tuple(allowed)
         shown = tuple(name for name in dict.fromkeys(wanted) if name in allowed)
         core.agent.active.choose(asker.session_id, shown)
         return shown

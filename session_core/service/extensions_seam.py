@@ -67,3 +67,17 @@ def extension_of(client_id: ClientId | None) -> str | None:
 def shown_by(client_id: ClientId) -> str:
     """Say who shows or keeps something: the name of an extension, and for others one that no extension can have."""
     return extension_of(client_id) or f"client:{client_id}"
+
+
+def why_not_there(model: str, extensions: Extensions | None) -> str:
+    """Say why no extension has brought a model; nothing if it could not come from one."""
+    provider, slash, _ = model.partition("/")
+    if extensions is None or not slash:
+        return ""
+    infos = extensions.list()
+    for info in infos:
+        if info.name == provider and info.state != "ready":
+            return f"the extension {info.name} is {info.state}{f': {info.problem}' if info.problem else ''}"
+    if starting := [info.name for info in infos if info.state == "starting"]:
+        return f"an extension may still bring it: {', '.join(starting)} has not started yet"
+    return f"no extension that runs here brings a provider called {provider!r}"

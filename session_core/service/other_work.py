@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from session_core.agent.compaction import Summary, SummaryFailed, summary_message
-from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.model_call import shown
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import ClientId, TurnId, new_id
 from session_core.service.content import wants_turn
 from session_core.service.core import ServiceCore
@@ -29,7 +29,7 @@ async def _run_compaction(core: ServiceCore, session: Session, work: Work) -> No
     error: str | None = None
     try:
         with work.scope:
-            summary = await core.agent.summarise(core.desk(session, work), automatic=False)
+            summary = await core.agent.summarising.summarise(core.desk(session, work), automatic=False)
     except SummaryFailed as failure:
         error = shown(f"the summary could not be made: {failure}")
     except FOREIGN_FAULTS as failure:

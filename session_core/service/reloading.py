@@ -19,8 +19,8 @@ from session_core.config.values import Config
 from session_core.config.watch import LOOK_EVERY_S, ConfigChange, ConfigWatcher
 from session_core.errors import InvalidInput
 from session_core.limits import MAX_ERROR_CHARS
-from session_core.providers.choose import default_model
 from session_core.service.config import ServiceConfig
+from session_core.service.late_models import chosen_among
 from session_core.service.service import SessionService
 from session_core.service.setup import Setup, rules_of
 from session_core.vocabulary.work_events import ConfigurationChanged
@@ -119,11 +119,11 @@ async def _take_over(setup: Setup, service: SessionService, change: ConfigChange
     model: str | None = None
     if "model" in change.changed:
         try:
-            model = (await default_model(config, setup.place.environ)).name
+            model = await chosen_among(service.core.config.models, config, setup.place)
         except InvalidInput as refused:
             problem = ConfigProblem(place=str(config.source("model")), key="model", what=refused.message)
             change = attrs.evolve(change, problems=(*change.problems, problem))
-        if model not in setup.service.models:
+        if model not in service.core.config.models:
             model = None
             change = attrs.evolve(change, needs_restart=("model", *change.needs_restart))
 

@@ -23,11 +23,19 @@ from session_core.vocabulary import events as ev
 class Residents:
     """The sessions in memory, by id."""
 
-    def __init__(self, ledger: Ledger, *, stay_ms: int, is_wanted: Callable[[SessionId], bool]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        stay_ms: int,
+        is_wanted: Callable[[SessionId], bool],
+        on_leave: Callable[[SessionId], None] = lambda _session_id: None,
+    ) -> None:
         self.sessions: dict[SessionId, Session] = {}
         self._ledger = ledger
         self._stay_ms = stay_ms
         self._is_wanted = is_wanted
+        self._on_leave = on_leave
         self._coming: dict[SessionId, trio.Event] = {}
 
     async def bring(self, session_id: SessionId, *, even_damaged: bool = False) -> None:
@@ -85,6 +93,7 @@ class Residents:
     def remove(self, session_id: SessionId) -> None:
         """Forget a session and its ring."""
         del self.sessions[session_id]
+        self._on_leave(session_id)
         self._ledger.stream.close_session(session_id)
 
     def find(self, session_id: SessionId, *, even_damaged: bool = False) -> Session | None:

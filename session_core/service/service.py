@@ -9,7 +9,6 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.hooks import NO_HOOKS
 from session_core.errors import (
     Conflict,
@@ -21,6 +20,7 @@ from session_core.errors import (
     ServiceClosed,
     SessionCoreError,
 )
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
 from session_core.service import retention
 from session_core.service.acknowledging import Acknowledger, Durable
@@ -394,6 +394,7 @@ async def _run_service(config: ServiceConfig, opened: OpenedStore) -> AsyncGener
             for session in core.sessions.values():
                 session.close_requests("restarted")  # whoever asked must not wait on
             core.stream.close()
+            await core.protocols.aclose()
     if body_error is not None:
         # The block's own error reaches its author as it was raised, not wrapped by our background tasks.
         raise body_error

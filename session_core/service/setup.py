@@ -24,6 +24,7 @@ from session_core.confine.seccomp import write_filter
 from session_core.confine.secrets import home_folders
 from session_core.confine.trust import Fingerprint, TooMuchToTrust, fingerprint
 from session_core.confine.workspace import Workspace, WorkspaceRefused
+from session_core.errors import InvalidInput
 from session_core.ids import SessionId
 from session_core.mcp.config import McpConfig, load_mcp_config
 from session_core.mcp.nothing import NoServers
@@ -43,6 +44,7 @@ from session_core.sep.names import Mode
 from session_core.sep.places import holds_any, places_of
 from session_core.service.config import ServiceConfig
 from session_core.service.guide import Guide
+from session_core.service.late_models import late_or_refused
 from session_core.service.place import Place as Place
 from session_core.service.place import surroundings as surroundings
 from session_core.storage.base import SessionStore
@@ -120,7 +122,7 @@ async def open_setup(
         InvalidInput: The chosen model is not known, or cannot be used.
     """
     trust, config = await trio.to_thread.run_sync(_load, place, dict(flags or {}))
-    picked = await default_model(config, place.environ)
+    picked = await _picked(config, place)
     async with AsyncExitStack() as stack:
         models, infos, endpoints = _models(config, picked, place.environ)
         for endpoint in endpoints:
@@ -144,6 +146,7 @@ async def open_setup(
             permission_tier=config.permission_tier,
             sandbox=config.sandbox,
             thinking=config.thinking,
+            protocol=config.protocol,
             turn_limits=config.limits,
             rules=LiveRules(rules_of(config)),
             compact_at=config.compaction_threshold,
@@ -191,6 +194,15 @@ def _load(place: Place, flags: dict[str, object]) -> tuple[Fingerprint | None, C
 def _has_extensions(place: Place) -> bool:
     """Tell whether any could be started; all that runs them is imported only then."""
     return holds_any(places_of(place.home, Path(place.folder), place.environ, trusted=False))
+
+
+async def _picked(config: Config, place: Place) -> PickedModel:
+    refused: InvalidInput | None = None
+    try:
+        return await default_model(config, place.environ)
+    except InvalidInput as error:
+        refused = error
+    return await trio.to_thread.run_sync(late_or_refused, config, place, refused)
 
 
 def _about_trust(place: Place, *, trusted: bool) -> Iterator[str]:

@@ -15,9 +15,9 @@ from typing import TypeVar, cast
 import attrs
 import trio
 
-from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.model_call import shown
 from session_core.errors import Conflict, ExtensionFailed, InternalError, ServiceClosed, SessionCoreError
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import SessionId, new_id
 from session_core.rpc.failures import RpcFailed
 

@@ -12,14 +12,15 @@ from session_core import limits
 from session_core.checkpoints.store import CheckpointStore
 from session_core.checkpoints.values import CheckpointFailed
 from session_core.confine.workspace import Workspace, WorkspaceRefused
-from session_core.errors import InvalidInput
-from session_core.ids import CallId, SessionId, TurnId, new_id, new_session_id
+from session_core.errors import InvalidInput, SessionCoreError
+from session_core.ids import CallId, SessionId, TurnId, new_id
 from session_core.service.content import checked_name, checked_text, text_parts
 from session_core.session.session import Session, Work
 from session_core.tools.base import TaskRequest, ToolFailed, ToolOutput
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import PlanItem, Settings, TurnOutcome
+from session_core.wire.codec import encode
 
 if TYPE_CHECKING:
     from session_core.service.core import ServiceCore
@@ -166,7 +167,10 @@ class TurnHost:
             permission_tier="read_only" if task.read_only else settings.permission_tier,
         )
         created = ev.SessionCreated(name=name, settings=settings, parent_id=parent.state.session_id)
-        child = core.add_session(new_session_id(), created, None)
+        try:
+            child = core.add_session(core.protocols.decide_for_child(parent), created, None)
+        except SessionCoreError as problem:
+            raise ToolFailed(problem.message) from problem
         parent.record(ev.TaskStarted(call_id=self.call_id, child_id=child.state.session_id))
         self.work.helpers.append(child)
         core.start_turn(child, None, prompt)
@@ -192,7 +196,9 @@ class TurnHost:
 def _told(child_id: SessionId, outcome: TurnOutcome) -> ToolOutput:
     details = JsonObject({"session_id": child_id, "status": outcome.status, "steps": outcome.steps})
     if outcome.status == "completed":
-        return ToolOutput(text=outcome.final_text, details=details)
+        # A helper that ends with a value, rather than with words, says that.
+        text = outcome.final_text if outcome.output is None else encode(outcome.output).decode()
+        return ToolOutput(text=text, details=details)
     said = f" Before that it said:\n{outcome.final_text}" if outcome.final_text else ""
     why = f" ({outcome.error})" if outcome.error else ""
     raise ToolFailed(f"The helper did not finish: {outcome.status}{why}.{said}")

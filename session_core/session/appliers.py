@@ -3,26 +3,24 @@
 Every function must be total (see `state`): look things up, and do nothing when they are not there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from session_core import limits
 from session_core.ids import CallId, WakeupId
+from session_core.session.adding import add_messages
 from session_core.session.extension_appliers import EXTENSION_APPLIERS
-from session_core.session.window import chars_in, trim
+from session_core.session.protocol_appliers import PROTOCOL_APPLIERS, follow_head
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.added import added_messages
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import JsonObject, Rope
 from session_core.vocabulary.messages import (
     LiveTool,
     PartialMessage,
     PartialPart,
-    ToolResultPart,
     Usage,
-    size_of,
 )
 from session_core.vocabulary.sessions import RunningTurn, StopRequest, UsageLine, UsageSource
 
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 Applier = Callable[["SessionState", E, SessionEvent], None]
 
-APPLIERS: dict[type, Applier[Any]] = {**EXTENSION_APPLIERS}
+APPLIERS: dict[type, Applier[Any]] = {**EXTENSION_APPLIERS, **PROTOCOL_APPLIERS}
 
 
 def _applies(event_type: type[E]) -> Callable[[Applier[E]], Applier[E]]:
@@ -52,6 +50,7 @@ def _created(state: "SessionState", event: ev.SessionCreated, envelope: SessionE
     state.settings = event.settings
     state.parent_id = event.parent_id
     state.forked_from = event.forked_from
+    state.protocol = event.protocol
     state.created_at = envelope.at
 
 
@@ -105,17 +104,6 @@ def _limits_changed(state: "SessionState", event: ev.TurnLimitsChanged, _: Sessi
 # --- the conversation -------------------------------------------------------------------------------------------------
 
 
-def _add_messages(
-    state: "SessionState", envelope: SessionEvent, results: Mapping[CallId, ToolResultPart] | None = None
-) -> None:
-    """Add what the event brings, one by one, and let the oldest leave the window; the last becomes the head."""
-    for message in added_messages(envelope.event, results or {}, envelope.at):
-        before = chars_in(state.messages) if state.window_chars is None else state.window_chars
-        state.messages, dropped, state.window_chars = trim(state.messages.append(message), before + size_of(message))
-        state.earlier += dropped
-        state.head = message.message_id
-
-
 @_applies(ev.MessageAdded)
 def _message_added(state: "SessionState", event: ev.MessageAdded, envelope: SessionEvent) -> None:
     if event.queue_item_id is not None:
@@ -124,27 +112,35 @@ def _message_added(state: "SessionState", event: ev.MessageAdded, envelope: Sess
         if state.turn is not None and state.turn.steps and not quiet:
             state.turn = attrs.evolve(state.turn, steered=True)
     if event.ended_call_id is not None:
-        state.tools = tuple(tool for tool in state.tools if tool.call_id != event.ended_call_id)
-    _add_messages(state, envelope)
+        ended = {event.ended_call_id, *event.ended_calls}
+        state.tools = tuple(tool for tool in state.tools if tool.call_id not in ended)
+    before = state.head
+    add_messages(state, envelope)
+    if event.message.parent_id != before:
+        follow_head(state, before)
 
 
 @_applies(ev.MessagesImported)
 def _messages_imported(state: "SessionState", event: ev.MessagesImported, envelope: SessionEvent) -> None:
-    _add_messages(state, envelope)
+    before = state.head
+    add_messages(state, envelope)
     state.head = event.head
     state.context_tokens = 0  # not known before the next answer
+    follow_head(state, before)
 
 
 @_applies(ev.BranchSwitched)
 def _branch_switched(state: "SessionState", event: ev.BranchSwitched, _: SessionEvent) -> None:
-    state.head = event.head
+    before, state.head = state.head, event.head
     state.context_tokens = 0
+    follow_head(state, before)
 
 
 @_applies(ev.ContextCleared)
 def _context_cleared(state: "SessionState", _event: ev.ContextCleared, _: SessionEvent) -> None:
-    state.head = None
+    before, state.head = state.head, None
     state.context_tokens = 0
+    follow_head(state, before)
 
 
 @_applies(ev.MessageStarted)
@@ -180,7 +176,7 @@ def _part_delta(state: "SessionState", event: ev.PartDelta, _: SessionEvent) -> 
 @_applies(ev.MessageCompleted)
 def _message_completed(state: "SessionState", event: ev.MessageCompleted, envelope: SessionEvent) -> None:
     state.partial = state.growing = None
-    _add_messages(state, envelope)
+    add_messages(state, envelope)
     used = event.message.usage
     if used is not None:
         state.context_tokens = used.tokens
@@ -268,7 +264,7 @@ def _tool_finished(state: "SessionState", event: ev.ToolCallFinished, envelope: 
 
 @_applies(ev.ToolResultsCommitted)
 def _results_committed(state: "SessionState", event: ev.ToolResultsCommitted, envelope: SessionEvent) -> None:
-    _add_messages(state, envelope, {tool.call_id: tool.result for tool in state.tools if tool.result})
+    add_messages(state, envelope, {tool.call_id: tool.result for tool in state.tools if tool.result})
     state.tools = tuple(tool for tool in state.tools if tool.call_id not in event.call_ids)
 
 
@@ -277,7 +273,12 @@ def _results_committed(state: "SessionState", event: ev.ToolResultsCommitted, en
 
 @_applies(ev.TurnStarted)
 def _turn_started(state: "SessionState", event: ev.TurnStarted, envelope: SessionEvent) -> None:
-    state.turn = RunningTurn(turn_id=event.turn_id, started_at=envelope.at, output_schema=event.output_schema)
+    state.turn = RunningTurn(
+        turn_id=event.turn_id,
+        started_at=envelope.at,
+        output_schema=event.output_schema,
+        extension=event.extension,
+    )
 
 
 @_applies(ev.TurnEnded)
@@ -301,7 +302,7 @@ def _compaction_finished(state: "SessionState", event: ev.CompactionFinished, en
     state.stop = None
     if event.summary is not None:
         state.context_tokens = 0  # not known before the next answer
-    _add_messages(state, envelope)
+    add_messages(state, envelope)
 
 
 # --- queue, requests, wake-ups ----------------------------------------------------------------------------------------
@@ -384,6 +385,7 @@ NOT_FOLDED = (
     ev.ExtensionChanged,
     ev.ExtensionRemoved,
     ev.NoticeShown,
+    ev.ProtocolFailed,
 )
 """Events that leave a session's state to another event recorded with them, belong to no session (see `fleet`), or are
 only told."""

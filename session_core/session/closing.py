@@ -7,12 +7,15 @@ no memory of its own, and being interrupted half-way and starting over does no h
 
 from session_core import limits
 from session_core.ids import MessageId, new_id
+from session_core.session.cells import cell_ended, inner_calls, open_cell
 from session_core.session.shell_lines import line_ended, open_line, typed_line
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import (
+    CodePart,
     InterruptedPart,
     InterruptReason,
+    LiveTool,
     Message,
     Part,
     PartialMessage,
@@ -47,6 +50,8 @@ def next_closing_event(
     if (typed := open_line(state)) is not None:
         turn_id = state.turn.turn_id if state.turn is not None else None
         return line_ended(state, typed, typed_line(typed), turn_id, now)
+    if (cell := open_cell(state)) is not None:
+        return _close_cell(state, cell, status, now)
     because = _RESOLVED_BECAUSE.get(status, "turn_ended")
     if state.approvals:
         first = state.approvals[0]
@@ -113,6 +118,8 @@ def _finished_parts(partial: PartialMessage) -> tuple[Part, ...]:
         text = str(part.text)
         if text and part.kind == "text":
             said.append(TextPart(text=text))
+        elif text and part.kind == "code":
+            said.append(CodePart(text=text))
         elif text and part.kind == "thinking":
             said.append(ThinkingPart(text=text))
     return tuple(said)
@@ -135,6 +142,16 @@ def _answer(call: ToolCallPart, status: TurnStatus, *, started: bool) -> ev.Even
     return ev.ToolCallFinished(
         result=ToolResultPart(call_id=call.call_id, name=call.name, status=result_status, text=text)
     )
+
+
+def _close_cell(state: SessionState, cell: LiveTool, status: TurnStatus, now: int) -> ev.Event:
+    """Give results to what the cell has begun, then to itself; then what became of it joins the conversation."""
+    for live in (*inner_calls(state), cell):
+        if live.result is None:
+            return _answer(
+                ToolCallPart(call_id=live.call_id, name=live.name, arguments=live.arguments), status, started=True
+            )
+    return cell_ended(state, cell, state.turn.turn_id if state.turn is not None else None, now)
 
 
 def _uncommitted_results(state: SessionState) -> ev.Event | None:

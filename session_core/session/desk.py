@@ -1,6 +1,6 @@
 """The narrow view of one session that a turn works at: it can read, record, ask and end, and knows nobody else."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -8,6 +8,7 @@ from session_core import limits
 from session_core.ids import MessageId, RequestId, TurnId, new_id
 from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
+from session_core.session.tree import missing_before as missing_before
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, ToolCallPart
@@ -95,20 +96,17 @@ class TurnDesk:
         """Wait until everything recorded so far would survive a crash."""
         await self._session.until_durable()
 
-    async def conversation(self) -> tuple[Message, ...]:
-        """Return the messages that lead to the head, from the newest summary on if there is one.
+    def keep_leaves(self, leaves: Mapping[str, bytes]) -> None:
+        """Have the store keep parts of an executor's state, by their digests, in one step with what is recorded."""
+        self._session.keep_leaves(leaves)
 
-        A long conversation reaches further back than the state: the rest is read from the store, once while the
-        session is in memory.
-        """
-        path = self._session.path
-        newer = path.newer(self.state)
-        if newer is not None:
-            return path.extend(newer)
-        recent = self.state.transcript
-        missing = missing_before(self.state, recent)
-        older = await self._session.load_path(missing) if missing is not None else ()
-        return path.begin(older + recent)
+    async def load_leaves(self, digests: Collection[str]) -> Mapping[str, bytes]:
+        """Read parts of an executor's state back; those that are not there are left out."""
+        return await self._session.load_leaves(digests)
+
+    async def conversation(self) -> tuple[Message, ...]:
+        """Return the messages that lead to the head; see `Session.conversation`."""
+        return await self._session.conversation()
 
     @property
     def conversation_chars(self) -> int:
@@ -170,13 +168,6 @@ class TurnDesk:
         if not isinstance(resolved.resolution, ev.ApprovalResolved):
             return "deny", ""
         return resolved.resolution.decision, resolved.resolution.message
-
-
-def missing_before(state: SessionState, path: tuple[Message, ...]) -> MessageId | None:
-    """Return the message that a path of the state lacks at its beginning; None when it has all that matters."""
-    if not state.earlier or any(message.role == "summary" for message in reversed(path)):
-        return None
-    return path[0].parent_id if path else state.head
 
 
 def message_from_queue(state: SessionState, item: QueueItem, turn_id: TurnId | None, now: int) -> ev.MessageAdded:

@@ -10,7 +10,7 @@ Rules:
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
 import attrs
@@ -24,6 +24,7 @@ from session_core.session.deferred import Deferred
 from session_core.session.known_path import KnownPath
 from session_core.session.ledger import Ledger
 from session_core.session.state import SessionState
+from session_core.session.tree import missing_before
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, Usage
@@ -155,6 +156,30 @@ class Session:
     async def load_path(self, message_id: MessageId) -> tuple[Message, ...]:
         """Read the way to a message that is no longer in the state, as much of it as a state would hold."""
         return await self._ledger.store.load_path(self.state.session_id, message_id, max_chars=limits.WINDOW_CHARS // 2)
+
+    async def conversation(self) -> tuple[Message, ...]:
+        """Return the messages that lead to the head, from the newest summary on if there is one.
+
+        A long conversation reaches further back than the state: the rest is read from the store, once while the
+        session is in memory.
+        """
+        path = self.path
+        newer = path.newer(self.state)
+        if newer is not None:
+            return path.extend(newer)
+        recent = self.state.transcript
+        missing = missing_before(self.state, recent)
+        older = await self.load_path(missing) if missing is not None else ()
+        return path.begin(older + recent)
+
+    def keep_leaves(self, leaves: Mapping[str, bytes]) -> None:
+        """Have the store keep parts of an executor's state, in one step with what is recorded."""
+        if leaves:
+            self._ledger.store.keep_leaves(self.state.session_id, leaves)
+
+    async def load_leaves(self, digests: Collection[str]) -> Mapping[str, bytes]:
+        """Read parts of an executor's state back; those that are not there are left out."""
+        return await self._ledger.store.load_leaves(self.state.session_id, digests) if digests else {}
 
     # --- ending work --------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from session_core.vocabulary.events import DELTAS, PASSING, SessionEvent
 from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry
 from session_core.vocabulary.frozen import Rope, Vector
 from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
+from session_core.vocabulary.protocols import ExecutorState, Frame, ProtocolRecord
 from session_core.vocabulary.sessions import (
     IDLE,
     Activity,
@@ -80,6 +81,10 @@ class SessionState:
     plan: tuple[PlanItem, ...] = ()
     displays: tuple[ExtensionDisplay, ...] = ()
     entries: tuple[ExtensionEntry, ...] = ()
+    protocol: ProtocolRecord = ProtocolRecord()
+    frames: tuple[Frame, ...] = ()
+    frame_id: str | None = None
+    executor: ExecutorState | None = None
 
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event into the state."""
@@ -149,6 +154,10 @@ class SessionState:
             plan=self.plan,
             displays=self.displays,
             entries=self.entries,
+            protocol=self.protocol,
+            frames=self.frames,
+            frame_id=self.frame_id,
+            executor=self.executor,
         )
 
     @classmethod

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from session_core.ids import MessageId
+from session_core.session.state import SessionState
 from session_core.vocabulary.messages import Message
 
 
@@ -19,3 +20,10 @@ def newest_leaf(messages: Iterable[Message], through: MessageId) -> MessageId:
 def siblings(messages: Iterable[Message], message: Message) -> tuple[Message, ...]:
     """Return the versions of a message, oldest first: all of its role with the same parent, itself included."""
     return tuple(each for each in messages if each.parent_id == message.parent_id and each.role == message.role)
+
+
+def missing_before(state: SessionState, path: tuple[Message, ...]) -> MessageId | None:
+    """Return the message that a path of the state lacks at its beginning; None when it has all that matters."""
+    if not state.earlier or any(message.role == "summary" for message in reversed(path)):
+        return None
+    return path[0].parent_id if path else state.head

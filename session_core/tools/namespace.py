@@ -62,7 +62,7 @@ class Namespace:
             with trio.move_on_after(0.1):  # it was ended right after its start, and is about to tell
                 await self.learn()
         if self._first is not None:
-            for pid in await trio.to_thread.run_sync(_descendants, self._first):
+            for pid in await trio.to_thread.run_sync(descendants, self._first):
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGTERM)
 
@@ -83,7 +83,7 @@ class Namespace:
         self._listening.close()
 
 
-def _descendants(first: int) -> list[int]:
+def descendants(first: int) -> list[int]:
     """The processes below this one, itself left out."""
     parents: dict[int, int] = {}
     for entry in _PROC.iterdir():

@@ -26,7 +26,7 @@ import trio
 
 from session_core.limits import KILL_GRACE_MS, MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.base import ToolFailed
-from session_core.tools.namespace import Namespace
+from session_core.tools.namespace import Namespace, descendants
 
 _GRACE: Final = KILL_GRACE_MS / 1000
 _LOOK_AGAIN: Final = 0.02
@@ -61,6 +61,7 @@ async def run_in_group(
     on_start: Callable[[], None] | None = None,
     bubblewrap: str | None = None,
     on_error_output: Callable[[str], None] | None = None,
+    on_group: Callable[["RunningGroup"], None] | None = None,
 ) -> ProcessOutcome:
     """Run a program to its end, without input and with stdout and stderr in one stream, unless they are kept apart.
 
@@ -76,6 +77,7 @@ async def run_in_group(
         on_start: Called once, when the program runs.
         bubblewrap: The program in `argv` that opens the sandbox, if there is one; what is inside is ended as a whole.
         on_error_output: Gets what comes on stderr, which is then a stream of its own, bounded like the other.
+        on_group: Called once, when the program runs, with what signals can be sent to.
 
     Raises:
         ToolFailed: The program could not be started.
@@ -93,6 +95,8 @@ async def run_in_group(
     try:
         if on_start is not None:
             on_start()
+        if on_group is not None:
+            on_group(RunningGroup(process, confined=namespace is not None))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_pump, process.stdout, output.feed)
             if process.stderr is not None:
@@ -142,11 +146,48 @@ class ChildProcess:
         self._exit_code = exit_code
         self._ended.set()
 
+    @property
+    def exit_code(self) -> int | None:
+        """How it has ended, as far as that is known by now."""
+        return self._exit_code
+
     async def wait(self) -> int:
         """Wait for its end and return its exit code."""
         await self._ended.wait()
         assert self._exit_code is not None
         return self._exit_code
+
+
+class RunningGroup:
+    """A program with all that it has started, while `run_in_group` runs it."""
+
+    def __init__(self, process: ChildProcess, *, confined: bool) -> None:
+        self._process = process
+        self._confined = confined
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the program has ended, as far as that is known by now; a negative number names a signal."""
+        return self._process.exit_code
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to everything in the group, or inside the sandbox; those that are gone get none.
+
+        Cancellation: it was sent to all of them or to none.
+        """
+        if not self._confined:
+            await trio.lowlevel.checkpoint()
+            _signal_group(self._process, number)
+            return
+        while self._process.exit_code is None:  # nobody tells when the sandbox is made
+            # The first below bubblewrap is a part of it; a signal to either would be none to the program.
+            inside = (await trio.to_thread.run_sync(descendants, self._process.pid))[1:]
+            for pid in inside:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+            if inside:
+                return
+            await trio.sleep(_LOOK_AGAIN)
 
 
 async def _start(

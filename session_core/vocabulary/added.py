@@ -11,6 +11,8 @@ ABOUT_MESSAGES = (
     ev.MessageCompleted,
     ev.MessagesImported,
     ev.CompactionFinished,
+    ev.FrameOpened,
+    ev.FrameEntered,
     ev.ToolCallFinished,
     ev.ToolResultsCommitted,
 )
@@ -23,7 +25,12 @@ def added_messages(event: ev.Event, results: Mapping[CallId, ToolResultPart], at
     `results` are those that wait to be committed, as `collect_results` gathers them.
     """
     match event:
-        case ev.MessageAdded(message=message) | ev.MessageCompleted(message=message):
+        case (
+            ev.MessageAdded(message=message)
+            | ev.MessageCompleted(message=message)
+            | ev.FrameOpened(message=message)
+            | ev.FrameEntered(message=message)
+        ):
             return (message,)
         case ev.MessagesImported(messages=messages):
             return messages
@@ -57,7 +64,8 @@ def collect_results(results: dict[CallId, ToolResultPart], event: ev.Event) -> N
         case ev.ToolResultsCommitted(call_ids=call_ids):
             for call_id in call_ids:
                 results.pop(call_id, None)
-        case ev.MessageAdded(ended_call_id=str() as call_id):
-            results.pop(call_id, None)
+        case ev.MessageAdded(ended_call_id=str() as call_id, ended_calls=inner):
+            for ended in (call_id, *inner):
+                results.pop(ended, None)
         case _:
             pass

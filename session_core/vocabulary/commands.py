@@ -83,6 +83,15 @@ from session_core.vocabulary.message_commands import (
     WaitForTurn as WaitForTurn,
 )
 from session_core.vocabulary.messages import ImagePart
+from session_core.vocabulary.protocol_commands import (
+    AppendMessages as AppendMessages,
+)
+from session_core.vocabulary.protocol_commands import (
+    ApplyExtension as ApplyExtension,
+)
+from session_core.vocabulary.protocol_commands import (
+    ListProtocols as ListProtocols,
+)
 from session_core.vocabulary.session_commands import (
     ArchiveSession as ArchiveSession,
 )
@@ -354,6 +363,9 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     ShowDisplay,
     ShowNotice,
     LoginToProvider,
+    ListProtocols,
+    AppendMessages,
+    ApplyExtension,
 )
 
 

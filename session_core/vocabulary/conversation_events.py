@@ -5,6 +5,7 @@ import attrs
 from session_core.ids import CallId, MessageId, QueueItemId, SessionId, TurnId
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, PartKind, ToolResultPart
+from session_core.vocabulary.protocols import ProtocolRecord
 from session_core.vocabulary.sessions import ForkOrigin, PermissionTier, SandboxPolicy, Settings, Thinking, TurnLimits
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -18,6 +19,7 @@ class SessionCreated:
     settings: Settings
     parent_id: SessionId | None = None
     forked_from: ForkOrigin | None = None
+    protocol: ProtocolRecord = ProtocolRecord()
 
 
 @attrs.frozen(kw_only=True)
@@ -85,12 +87,14 @@ class TurnLimitsChanged:
 class MessageAdded:
     """A finished message joined the tree and became its head; `queue_item_id` leaves the queue in the same step.
 
-    `ended_call_id` is the command of a person (`RunShellLine`) that the message tells of: it is not live any more.
+    `ended_call_id` is the command of a person (`RunShellLine`), or the cell of code, that the message tells of: it is
+    not live any more, nor are `ended_calls`, which the cell has made.
     """
 
     message: Message
     queue_item_id: QueueItemId | None = None
     ended_call_id: CallId | None = None
+    ended_calls: tuple[CallId, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -101,6 +101,21 @@ from session_core.vocabulary.extension_events import (
 from session_core.vocabulary.extension_events import (
     ToolProgressed as ToolProgressed,
 )
+from session_core.vocabulary.protocol_events import (
+    ExecutorStateSaved as ExecutorStateSaved,
+)
+from session_core.vocabulary.protocol_events import (
+    FrameEntered as FrameEntered,
+)
+from session_core.vocabulary.protocol_events import (
+    FrameOpened as FrameOpened,
+)
+from session_core.vocabulary.protocol_events import (
+    ProtocolConfigured as ProtocolConfigured,
+)
+from session_core.vocabulary.protocol_events import (
+    ProtocolFailed as ProtocolFailed,
+)
 from session_core.vocabulary.work_events import (
     ActivityChanged as ActivityChanged,
 )
@@ -237,6 +252,11 @@ Event = (
     | EntryAppended
     | NoticeShown
     | ToolProgressed
+    | ProtocolConfigured
+    | FrameOpened
+    | FrameEntered
+    | ExecutorStateSaved
+    | ProtocolFailed
 )
 
 

@@ -4,7 +4,7 @@
 snapshot costs the same for ten messages as for a hundred thousand.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any, Generic, TypeVar, final, overload
@@ -113,13 +113,24 @@ class Rope:
 
 @final
 class JsonObject(Mapping[str, "JsonValue"]):
-    """A JSON object that cannot change: tool arguments and other data whose shape we do not know."""
+    """A JSON object that cannot change: tool arguments and other data whose shape we do not know.
 
-    __slots__ = ("_hash", "_items")
+    Attributes:
+        strict_depth: How many levels of objects and lists there are, known once `rpc.plain` has looked through it all
+            and found no key, number or value without a form in strict JSON; so that is done once, however often it is
+            written. Texts are not part of it: whoever writes them sees whether they are whole.
+    """
+
+    __slots__ = ("_hash", "_items", "strict_depth")
 
     def __init__(self, items: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
-        self._items: dict[str, JsonValue] = {key: freeze_json(item) for key, item in dict(items).items()}
+        self._items: dict[str, JsonValue]
         self._hash: int | None = None
+        self.strict_depth: int | None = None
+        if type(items) is JsonObject:
+            self._items, self.strict_depth = items.inner(), items.strict_depth
+        else:
+            self._items = {key: freeze_json(item) for key, item in dict(items).items()}
 
     def __getitem__(self, key: str) -> "JsonValue":
         return self._items[key]
@@ -129,6 +140,14 @@ class JsonObject(Mapping[str, "JsonValue"]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def items(self) -> ItemsView[str, "JsonValue"]:
+        """Return keys with their values, without looking each of them up."""
+        return self._items.items()
+
+    def inner(self) -> "dict[str, JsonValue]":
+        """Return the dict within, for writers that need a real one; it must not be changed."""
+        return self._items
 
     def __hash__(self) -> int:
         if self._hash is None:

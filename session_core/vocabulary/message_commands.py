@@ -21,7 +21,8 @@ class SendUserMessage(Command[replies.SendUserMessageReply]):
     `steer` is read between two steps of the running turn, `follow_up` when it would otherwise end, `next_turn` at the
     start of the next turn (and starts none by itself). What still waits when a turn is stopped or fails stays in the
     queue, for people to see, and goes out with the next turn. With `output_schema` the turn's answer is JSON of that
-    shape (the outcome's `output`); such a message needs a session at rest.
+    shape (the outcome's `output`); such a message needs a session at rest. So does one with an `extension`: anything
+    that the session's protocol takes with a turn.
     """
 
     session_id: SessionId
@@ -30,6 +31,7 @@ class SendUserMessage(Command[replies.SendUserMessageReply]):
     files: tuple[FilePart, ...] = ()
     deliver_as: DeliverAs = "follow_up"
     output_schema: JsonObject | None = None
+    extension: JsonObject | None = None
 
 
 @checked_value
@@ -86,7 +88,7 @@ class WaitForTurn(Command[replies.WaitForTurnReply]):
 
 @checked_value
 class ClearContext(Command[replies.Acknowledged]):
-    """Start the conversation afresh; the old one stays reachable as a branch."""
+    """Start the conversation afresh; the old one stays reachable as a branch. What code had left behind is gone."""
 
     session_id: SessionId
 

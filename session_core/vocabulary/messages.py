@@ -26,6 +26,13 @@ class TextPart:
 
 
 @attrs.frozen(kw_only=True)
+class CodePart:
+    """Text of the model that only its protocol reads, such as a cell of code with its marks."""
+
+    text: str
+
+
+@attrs.frozen(kw_only=True)
 class ThinkingPart:
     """The model's reasoning; `signature` lets a provider check that it comes back unchanged."""
 
@@ -77,7 +84,7 @@ class InterruptedPart:
     reason: InterruptReason
 
 
-Part = TextPart | ThinkingPart | ImagePart | FilePart | ToolCallPart | ToolResultPart | InterruptedPart
+Part = TextPart | CodePart | ThinkingPart | ImagePart | FilePart | ToolCallPart | ToolResultPart | InterruptedPart
 
 
 @attrs.frozen(kw_only=True)
@@ -131,6 +138,11 @@ class Message:
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
+    def written(self) -> str:
+        """All that its author wrote, what only a protocol reads included."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart | CodePart))
+
+    @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:
         """The tool calls in this message, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
@@ -152,7 +164,7 @@ def size_of(message: Message) -> int:
 
 def _size_of_part(part: Part) -> int:
     match part:
-        case TextPart():
+        case TextPart() | CodePart():
             return len(part.text)
         case ThinkingPart():
             return len(part.text) + len(part.signature or "")
@@ -185,7 +197,7 @@ def _size_of_json(item: JsonValue) -> int:
     return size
 
 
-PartKind = Literal["text", "thinking", "tool_call"]
+PartKind = Literal["text", "code", "thinking", "tool_call"]
 
 
 @attrs.frozen(kw_only=True)

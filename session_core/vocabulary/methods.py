@@ -13,6 +13,7 @@ from session_core.vocabulary import replies as r
 from session_core.vocabulary.extension_methods import ExtensionMethods
 from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.messages import FilePart, ImagePart
+from session_core.vocabulary.protocol_methods import ProtocolMethods
 from session_core.vocabulary.sessions import (
     Decision,
     DeliverAs,
@@ -31,7 +32,7 @@ Images = tuple[ImagePart, ...]
 Files = tuple[FilePart, ...]
 
 
-class SessionMethods(ExtensionMethods):
+class SessionMethods(ExtensionMethods, ProtocolMethods):
     """Everything a client can ask of a session service; each method's contract is that of its command."""
 
     @abstractmethod
@@ -51,6 +52,8 @@ class SessionMethods(ExtensionMethods):
         thinking: Thinking | None = None,
         limits: TurnLimits | None = None,
         parent_id: SessionId | None = None,
+        protocol: str | None = None,
+        options: JsonObject | None = None,
         idempotency_key: str | None = None,
     ) -> r.CreateSessionReply:
         """Make a session; what is left out comes from the service's defaults."""
@@ -63,6 +66,8 @@ class SessionMethods(ExtensionMethods):
             thinking=thinking,
             limits=limits,
             parent_id=parent_id,
+            protocol=protocol,
+            options=options,
         )
         return await self.execute(command, idempotency_key=idempotency_key)
 
@@ -115,10 +120,17 @@ class SessionMethods(ExtensionMethods):
         return await self.execute(c.DeleteSession(session_id=session_id))
 
     async def fork_session(
-        self, session_id: SessionId, *, at_message_id: MessageId | None = None, name: str | None = None
+        self,
+        session_id: SessionId,
+        *,
+        at_message_id: MessageId | None = None,
+        name: str | None = None,
+        options: JsonObject | None = None,
     ) -> r.CreateSessionReply:
         """Make a new session that continues from a message of this one."""
-        return await self.execute(c.ForkSession(session_id=session_id, at_message_id=at_message_id, name=name))
+        return await self.execute(
+            c.ForkSession(session_id=session_id, at_message_id=at_message_id, name=name, options=options)
+        )
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -131,6 +143,7 @@ class SessionMethods(ExtensionMethods):
         files: Files = (),
         deliver_as: DeliverAs = "follow_up",
         output_schema: JsonObject | None = None,
+        extension: JsonObject | None = None,
         idempotency_key: str | None = None,
     ) -> r.SendUserMessageReply:
         """Say something to the agent."""
@@ -141,6 +154,7 @@ class SessionMethods(ExtensionMethods):
             files=files,
             deliver_as=deliver_as,
             output_schema=output_schema,
+            extension=extension,
         )
         return await self.execute(command, idempotency_key=idempotency_key)
 

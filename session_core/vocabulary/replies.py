@@ -248,3 +248,25 @@ class ErrorReply:
     code: str
     message: str
     field: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ListProtocolsReply:
+    """The protocols by name, and the one of sessions that name none."""
+
+    protocols: tuple[str, ...]
+    default: str
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class AppendReply:
+    """What became of messages that were to be put into a conversation.
+
+    `replayed` means that this operation had done it before; `stale_branch` that nothing was done, as the message they
+    were to follow is not on the way to the present end.
+    """
+
+    outcome: Literal["appended", "replayed", "stale_branch"]
+    message_ids: tuple[MessageId, ...]
+    cursor: Cursor

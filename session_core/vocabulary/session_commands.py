@@ -10,6 +10,7 @@ import attrs
 from session_core.ids import MessageId, SessionId
 from session_core.vocabulary import replies
 from session_core.vocabulary.checks import checked_value
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Thinking, TurnLimits
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
 
@@ -30,7 +31,11 @@ class Command(Generic[R_co]):
 
 @checked_value
 class CreateSession(Command[replies.CreateSessionReply]):
-    """Make a session; what is left out comes from the service's defaults."""
+    """Make a session; what is left out comes from the service's defaults, or from the session it works for.
+
+    `protocol` is how its model acts in a turn, for all of its life. `options` are those of the protocol, by its name:
+    `{"code": {"cell_seconds": 60}}`.
+    """
 
     name: str | None = None
     cwd: str | None = None
@@ -40,6 +45,8 @@ class CreateSession(Command[replies.CreateSessionReply]):
     thinking: Thinking | None = None
     limits: TurnLimits | None = None
     parent_id: SessionId | None = None
+    protocol: str | None = None
+    options: JsonObject | None = None
 
 
 @checked_value
@@ -123,11 +130,15 @@ class DeleteSession(Command[replies.Acknowledged]):
 
 @checked_value
 class ForkSession(Command[replies.CreateSessionReply]):
-    """Make a new session that continues from a message of this one (its head if none is named)."""
+    """Make a new session that continues from a message of this one (its head if none is named).
+
+    It has the same protocol, with the same options but for those that `options` names.
+    """
 
     session_id: SessionId
     at_message_id: MessageId | None = None
     name: str | None = None
+    options: JsonObject | None = None
 
 
 @checked_value

@@ -33,7 +33,8 @@ Decision = Literal["allow_once", "allow_session", "allow_always", "deny"]
 """`allow_session` covers what the approval names as its `grant`, `allow_always` this exact call, in every session."""
 Thinking = Literal["off", "low", "medium", "high"]
 """How much a model reasons before it answers, if it can."""
-UsageSource = Literal["turn", "compaction", "task"]
+UsageSource = str
+"""What model calls are for: `turn`, `compaction`, `task`, or what a protocol calls its own questions."""
 ResolvedBecause = Literal["answered", "stopped", "timed_out", "restarted", "turn_ended"]
 DialogKind = Literal["confirm", "select", "input", "notify"]
 ClientRole = Literal["participant", "observer"]
@@ -217,6 +218,8 @@ class RunningTurn:
     steered: bool = False
     usage: Usage = Usage()
     output_schema: JsonObject | None = None
+    extension: JsonObject | None = None
+    """What came with the message for the protocol."""
 
 
 @attrs.frozen(kw_only=True)

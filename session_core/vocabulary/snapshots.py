@@ -6,6 +6,7 @@ from session_core.ids import Cursor, MessageId, SessionId
 from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry, ExtensionInfo
 from session_core.vocabulary.frozen import Vector
 from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
+from session_core.vocabulary.protocols import ExecutorState, Frame, ProtocolRecord
 from session_core.vocabulary.sessions import (
     Activity,
     Approval,
@@ -31,7 +32,8 @@ class SessionSnapshot:
     ones are not in it and are had by `load_messages`. `head` is the leaf being shown, which may be one of the older
     ones after a switch to an old branch; `transcript` follows it towards the root. `usage_by` splits `usage` by model
     and purpose; `context_tokens` is how much the model had before it at its newest answer. `displays` is what
-    extensions show, one of each; `entries` are the newest ones that they keep with the session.
+    extensions show, one of each; `entries` are the newest ones that they keep with the session. `frames` are those that
+    the protocol has opened, and `frame_id` is the one that is open; None is the one that every session begins with.
     """
 
     session_id: SessionId
@@ -65,6 +67,10 @@ class SessionSnapshot:
     plan: tuple[PlanItem, ...] = ()
     displays: tuple[ExtensionDisplay, ...] = ()
     entries: tuple[ExtensionEntry, ...] = ()
+    protocol: ProtocolRecord = ProtocolRecord()
+    frames: tuple[Frame, ...] = ()
+    frame_id: str | None = None
+    executor: ExecutorState | None = None
 
     @property
     def transcript(self) -> tuple[Message, ...]:

@@ -33,10 +33,14 @@ from session_core.vocabulary.sessions import (
 
 @attrs.frozen(kw_only=True)
 class TurnStarted:
-    """The agent began to work; with `output_schema` its answer must be JSON of that shape."""
+    """The agent began to work; with `output_schema` its answer must be JSON of that shape.
+
+    `extension` is what came with the message for the protocol.
+    """
 
     turn_id: TurnId
     output_schema: JsonObject | None = None
+    extension: JsonObject | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -25,6 +25,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "case"), [("agent", partial(agent._agent, 2, 1)), ("dispatch", partial(dispatch._dispatch, 2, 1))]
 )
@@ -33,6 +34,7 @@ async def test_cases_measure_something(name: str, case: Callable[[], Awaitable[R
     check_measured(name, await case())
 
 
+@pytest.mark.slow
 def test_first_word_is_measured() -> None:
     """The first word comes through a real connection, all four ways."""
     with running_server() as address:

@@ -5,9 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+import trio
 
 from bench import __main__ as program
-from bench import extension_ways, extensions, peer_host, store_material
+from bench import extension_ways, extensions, peer_host, spawn, store_material
 from bench.measure import NotMeasured, Result, needing
 from session_core.sep.extension import Extension
 
@@ -28,6 +29,7 @@ def check_measured(result: Result) -> None:
     assert all(figure > 0 and math.isfinite(figure) for figure in (result.ratio, *result.details.values()))
 
 
+@pytest.mark.slow
 @needs_node
 async def test_a_host_is_measured_beside_the_peer() -> None:
     """The case, in small, measures our host, the obvious one and the peer's with one and the same extension."""
@@ -102,3 +104,17 @@ def test_a_case_that_needs_a_program() -> None:
     assert result == needing("sh", lambda: result)()
     with pytest.raises(NotMeasured, match="no-such-program is not installed"):
         needing("no-such-program", lambda: result)()
+
+
+@needs_node
+async def test_starts_are_measured(scratch: Path) -> None:
+    """An extension with the SDK, bare Python processes and a bare Node peer are all started and all answer."""
+    await trio.Path(scratch).mkdir()
+    node = shutil.which("node")
+    assert node is not None
+
+    best = await spawn.measure_starts(spawn.programs_in(scratch, node), 1)
+
+    assert {"sdk", "trio", "python", "node"} == best.keys()
+    assert all(0 < seconds < math.inf for seconds in best.values())
+    assert best["python"] < best["sdk"], "loading libraries takes time"

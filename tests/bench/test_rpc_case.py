@@ -8,6 +8,7 @@ import pytest
 from bench import rpc
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="the other program needs node")
 async def test_requests_are_measured() -> None:
     """The case, in small, gives a ratio and figures that were really measured."""

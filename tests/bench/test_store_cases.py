@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as program
-from bench import journal, store_growth, store_material, store_reading
+from bench import executor_state, journal, store_growth, store_material, store_reading
 from bench.measure import Result
 from bench.store_material import PIECE, PIECES, Conversation, add_session, open_core, write_long_session
 from session_core.providers.base import ModelFinished, TextChunk, ToolCallChunk, ToolCallOpened
@@ -112,6 +112,7 @@ def test_files_are_listed_with_their_sizes(tmp_path: Path) -> None:
     assert [("1", 1), ("2", 2)] == [(name, size) for name, size, _ in store_reading.scan_files(tmp_path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "case"),
     [
@@ -120,6 +121,7 @@ def test_files_are_listed_with_their_sizes(tmp_path: Path) -> None:
         ("reopen", partial(store_reading._reopen, 2, 1)),
         ("listing", partial(store_reading._listing, 20, 1)),
         ("steps", partial(store_growth._steps, 100, 1)),
+        ("executor_state", partial(executor_state._commits, 20, 3)),
     ],
 )
 async def test_cases_measure_something(name: str, case: Callable[[], Awaitable[Result]], scratch: Path) -> None:

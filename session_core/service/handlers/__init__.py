@@ -8,6 +8,7 @@
 - `queue`: list, edit, reorder, remove, take
 - `settings`: model, permission tier, sandbox policy, working directory
 - `requests`: dialogs, answers, wake-ups
+- `protocols`: list, put messages into a conversation, give a protocol something
 - `extensions`: list, commands, reload, on and off, keys of widgets; what they themselves do in sessions
 
 A handler gets the core, its command and the caller. It checks everything first, then records; it returns the reply,
@@ -19,6 +20,7 @@ from session_core.service.handlers import (
     extensions,
     history,
     messages,
+    protocols,
     queue,
     requests,
     restoring,
@@ -37,4 +39,5 @@ HANDLERS: Handlers = {
     **settings.HANDLERS,
     **requests.HANDLERS,
     **extensions.HANDLERS,
+    **protocols.HANDLERS,
 }

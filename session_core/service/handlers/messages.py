@@ -21,11 +21,14 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
     schema = checked_schema(command.output_schema)
     session = core.session(command.session_id)
     if session.work is not None or command.deliver_as == "next_turn" or overtaken(session, caller):
-        if schema is not None:
-            msg = "a message with output_schema starts a turn of its own, so the session must be at rest"
-            raise Conflict(msg, field="output_schema")
+        for field in ("output_schema", "extension"):
+            if getattr(command, field) is not None:
+                msg = f"a message with {field} starts a turn of its own, so the session must be at rest"
+                raise Conflict(msg, field=field)
         return _queue(core, session, parts, command.deliver_as, caller)
-    turn_id, message_id = core.start_turn(session, caller.client_id, parts, output_schema=schema)
+    turn_id, message_id = core.start_turn(
+        session, caller.client_id, parts, output_schema=schema, extension=command.extension
+    )
     return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
 
 
@@ -165,6 +168,11 @@ def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.Wai
 def clear(core: ServiceCore, command: c.ClearContext, caller: Caller) -> r.Acknowledged:
     session = core.session_at_rest(command.session_id, "clear the conversation")
     session.record(ev.ContextCleared(), caller.client_id)
+    if session.state.executor is not None:
+        session.record(ev.ExecutorStateSaved(state=None), caller.client_id)
+    protocol = core.protocols.known(command.session_id)
+    if protocol is not None:
+        protocol.begin_anew()
     return r.Acknowledged(cursor=session.cursor)
 
 

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from session_core import limits
 from session_core.errors import NotFound
 from session_core.ids import new_session_id
+from session_core.protocols.options import Materialization, plugin_options
 from session_core.service.content import check_limit, checked_limits, checked_name, checked_path, checked_sandbox
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.extensions_seam import why_not_there
 from session_core.service.handlers.history import bring_back, left_memory, old_path
 from session_core.session.desk import missing_before
 from session_core.vocabulary import commands as c
@@ -17,7 +19,21 @@ from session_core.vocabulary.sessions import ForkOrigin, Settings
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, SessionSummary, path_to
 
 
-def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply:
+def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply | Later:
+    parent_id = command.parent_id
+    if parent_id is None or parent_id in core.sessions or parent_id not in core.ledger.fleet.sessions:
+        return _created(core, command, caller)
+
+    async def beside_its_parent() -> r.CreateSessionReply:
+        """What a child takes over is known when its parent is in memory."""
+        await core.residents.bring(parent_id)
+        core.refuse_if_unsaved()
+        return _created(core, command, caller)
+
+    return Later(beside_its_parent)
+
+
+def _created(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply:
     config = core.config
     settings = Settings(
         model=known_model(core, config.model if command.model is None else command.model),
@@ -28,20 +44,28 @@ def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.Cre
         limits=checked_limits(command.limits or config.turn_limits),
     )
     parent = core.sessions.get(command.parent_id) if command.parent_id is not None else None
-    if command.parent_id is not None and (
-        command.parent_id not in core.ledger.fleet.sessions or (parent is not None and parent.closing)
-    ):
+    if command.parent_id is not None and (parent is None or parent.closing):
         msg = f"there is no session {command.parent_id!r} to be the parent"
         raise NotFound(msg, field="parent_id")
     name = "new session" if command.name is None else checked_name(command.name)
+    opening = Materialization(
+        opening="create" if command.parent_id is None else "child",
+        session_id=new_session_id(),
+        parent_id=command.parent_id,
+    )
+    like = parent.state.protocol if parent is not None else None
+    stated = plugin_options(command.options)
+    protocol = core.protocols.decide(opening, name=command.protocol, stated=stated, like=like)
     created = ev.SessionCreated(name=name, settings=settings, parent_id=command.parent_id)
-    session = core.add_session(new_session_id(), created, caller.client_id)
+    session = core.add_session(protocol, created, caller.client_id)
     return r.CreateSessionReply(session_id=session.state.session_id, cursor=session.cursor)
 
 
 def known_model(core: ServiceCore, model: str) -> str:
     if model not in core.config.models:
-        msg = f"there is no model called {model!r}; known models: {', '.join(core.config.models)}"
+        why = why_not_there(model, core.config.extensions)
+        known = ", ".join(core.config.models)
+        msg = f"there is no model called {model!r}{f' ({why})' if why else ''}; known models: {known}"
         raise NotFound(msg, field="model")
     return model
 
@@ -149,12 +173,16 @@ def _forked(
     name = (
         f"{origin.state.name} (fork)"[: limits.MAX_NAME_CHARS] if command.name is None else checked_name(command.name)
     )
+    opening = Materialization(opening="fork", session_id=new_session_id())
+    protocol = core.protocols.decide(
+        opening, name=None, stated=plugin_options(command.options), like=origin.state.protocol
+    )
     created = ev.SessionCreated(
         name=name,
         settings=origin.state.settings,
         forked_from=ForkOrigin(session_id=command.session_id, message_id=at),
     )
-    session = core.add_session(new_session_id(), created, caller.client_id)
+    session = core.add_session(protocol, created, caller.client_id)
     bring_back(session, history, caller)
     session.close_work("completed")  # no turn runs here; this gives results to tool calls that had none yet
     return r.CreateSessionReply(session_id=session.state.session_id, cursor=session.cursor)

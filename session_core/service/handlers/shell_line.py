@@ -2,10 +2,10 @@
 
 import logging
 
-from session_core.agent.faults import FOREIGN_FAULTS, passes_through
 from session_core.agent.model_call import shown
 from session_core.agent.tool_runner import ToolRunner
 from session_core.errors import Conflict, InvalidInput, StorageFailed, Unavailable
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import CallId, TurnId, new_id
 from session_core.service.content import wants_turn
 from session_core.service.core import Caller, Handlers, ServiceCore

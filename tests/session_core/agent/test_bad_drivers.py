@@ -20,6 +20,7 @@ from session_core.protocols.driver import (
 from session_core.protocols.standard import NativeToolDriver
 from session_core.providers.base import ModelFailed, TextChunk
 from session_core.testing.checked import open_checked_service
+from session_core.testing.driver_protocol import driven_by
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, failure, text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import ToolResultPart
@@ -60,7 +61,7 @@ async def play(place: str, decide: Decide, *answers: Any) -> TurnOutcome:
     """Run a turn that calls a tool with such a driver; the conversation can be gone on with afterwards."""
     provider = ScriptedProvider(*(answers or (tool_call("t"), text("done"))), text("fine"))
     tool = ScriptedTool("t")
-    async with open_checked_service(scripted(provider, tools=(tool,), driver=Odd(place, decide))) as service:
+    async with open_checked_service(scripted(provider, tools=(tool,), **driven_by(Odd(place, decide)))) as service:
         session_id = await new_session(service)
         outcome = await say(service, session_id)
         messages = (await service.load_session(session_id)).transcript
@@ -94,7 +95,7 @@ async def test_a_driver_that_fails(place: str, decide: Decide, why: str) -> None
     """Whatever a driver raises or returns instead of actions, at any place, fails the turn with its reason."""
     outcome = await play(place, decide)
     assert "failed" == outcome.status
-    assert (outcome.error or "").startswith("the protocol failed: ")
+    assert (outcome.error or "").startswith("the protocol tried failed in driver: ")
     assert why in (outcome.error or "")
 
 
@@ -112,7 +113,7 @@ async def test_a_driver_that_fails(place: str, decide: Decide, why: str) -> None
 async def test_calls_are_not_passed_over(actions: Actions) -> None:
     """Nothing is said after tool calls before they have results: a model could never be asked again."""
     outcome = await play("on_answer", lambda _: actions)
-    assert ("failed", "the protocol failed: the driver left tool calls without results") == (
+    assert ("failed", "the protocol tried failed in driver: the driver left tool calls without results") == (
         outcome.status,
         outcome.error,
     )
@@ -128,13 +129,13 @@ async def test_giving_up_answers_the_calls() -> None:
 async def test_tools_that_nobody_called(place: str) -> None:
     """Tools run once, and only when they were called."""
     outcome = await play(place, lambda _: (RunTools(),))
-    assert "the protocol failed: the driver wants tools run that nobody has called" == outcome.error
+    assert "the protocol tried failed in driver: the driver wants tools run that nobody has called" == outcome.error
 
 
 async def test_circles() -> None:
     """A driver that asks for checkpoints without end does not hold up the service."""
     outcome = await play("on_checkpoint", lambda _: (Checkpoint(kind="after_work"),))
-    assert "the protocol failed: the driver goes round in circles" == outcome.error
+    assert "the protocol tried failed in driver: the driver goes round in circles" == outcome.error
 
 
 async def test_asking_a_model_that_always_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +144,7 @@ async def test_asking_a_model_that_always_fails(monkeypatch: pytest.MonkeyPatch)
     broken = (TextChunk(text="half"), *failure("refused"))
     provider = ScriptedProvider(*[broken] * 10)
     driver = Odd("on_failure", lambda _: (AskModel(),))
-    async with open_checked_service(scripted(provider, driver=driver)) as service:
+    async with open_checked_service(scripted(provider, **driven_by(driver))) as service:
         session_id = await new_session(service)
         outcome = await say(service, session_id)
         assert ("limit_reached", 4) == (outcome.status, len(provider.requests))
@@ -155,11 +156,11 @@ async def test_a_model_that_is_not_there_is_not_asked_forever() -> None:
     """Calls that cannot even begin are counted too."""
     driver = Odd("on_failure", lambda _: (AskModel(),))
     models = {"m": ScriptedProvider(text("one")), "gone": ScriptedProvider()}
-    async with open_checked_service(scripted(models=models, driver=driver)) as service:
+    async with open_checked_service(scripted(models=models, **driven_by(driver))) as service:
         session_id = await new_session(service, model="gone")
         del models["gone"]
         outcome = await say(service, session_id)
-        assert "the protocol failed: the driver asks again and again" == outcome.error
+        assert "the protocol tried failed in driver: the driver asks again and again" == outcome.error
 
 
 async def test_what_a_driver_remembers_and_tells() -> None:
@@ -173,7 +174,7 @@ async def test_what_a_driver_remembers_and_tells() -> None:
         return (Remember(memory=1), Remember(memory="two"), Tell(text="again \ud800"), AskModel())
 
     provider = ScriptedProvider(text("one"), text("two"))
-    async with open_checked_service(scripted(provider, driver=Odd("on_answer", decide))) as service:
+    async with open_checked_service(scripted(provider, **driven_by(Odd("on_answer", decide)))) as service:
         session_id = await new_session(service)
         assert "completed" == (await say(service, session_id)).status
         expected = [("user", "hello"), ("assistant", "one"), ("user", "again ?"), ("assistant", "two")]
@@ -185,6 +186,6 @@ async def test_without_tools() -> None:
     """A driver can ask a model without offering it tools."""
     provider = ScriptedProvider(text("done"))
     driver = Odd("on_start", lambda _: (AskModel(with_tools=False),))
-    async with open_checked_service(scripted(provider, tools=(ScriptedTool("t"),), driver=driver)) as service:
+    async with open_checked_service(scripted(provider, tools=(ScriptedTool("t"),), **driven_by(driver))) as service:
         await say(service, await new_session(service))
     assert () == provider.requests[0].tools

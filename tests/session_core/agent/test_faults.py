@@ -5,7 +5,7 @@ import trio
 
 from session_core import limits
 from session_core.agent import answer
-from session_core.agent.faults import passes_through
+from session_core.foreign_faults import passes_through
 from session_core.ids import CallId, SessionId
 from session_core.providers.base import ModelFinished, ProviderEvent, TextChunk, ThinkingChunk, ToolCallOpened
 from session_core.stream.coalesce import coalesce

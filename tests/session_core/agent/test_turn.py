@@ -1,6 +1,6 @@
 """The turn loop: retries, limits, failures, and what the model gets to see."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
@@ -8,13 +8,28 @@ import trio
 from trio.testing import MockClock
 
 from session_core import limits
+from session_core.agent.hooks import NO_HOOKS
 from session_core.agent.model_call import FIRST_RETRY_MS, LONGEST_RETRY_MS, Models, retry_delay_ms, shown
+from session_core.agent.summarising import Summarising
 from session_core.agent.turn import Agent
-from session_core.providers.base import RETRYABLE, FailureKind, ModelFailed, ModelRequest, ProviderEvent, TextChunk
+from session_core.protocols.lifecycle import SessionProtocol
+from session_core.protocols.options import Materialization
+from session_core.protocols.standard import StandardProtocol
+from session_core.providers.base import (
+    RETRYABLE,
+    FailureKind,
+    ModelFailed,
+    ModelRequest,
+    Provider,
+    ProviderEvent,
+    TextChunk,
+)
+from session_core.session.desk import TurnDesk
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, failure, text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import InterruptedPart, TextPart, Usage
+from session_core.vocabulary.protocols import ProtocolRecord
 from session_core.wire.codec import encode_event
 from tests.session_core.service._helpers import new_session, of_type, recorded, said, say, scripted, trace
 from tests.session_core.session._helpers import started
@@ -171,14 +186,24 @@ async def test_usage_is_summed_up() -> None:
         assert Usage(input_tokens=3, output_tokens=6) == (await service.load_session(session_id)).usage
 
 
+def agent_with(providers: Mapping[str, Provider]) -> Agent:
+    models = Models(providers=providers)
+    return Agent(models=models, tools={}, summarising=Summarising(models=models, hooks=NO_HOOKS))
+
+
+def standard(desk: TurnDesk) -> SessionProtocol:
+    opening = Materialization(opening="create", session_id=desk.state.session_id)
+    return SessionProtocol(StandardProtocol(), ProtocolRecord(), opening)
+
+
 async def test_a_cancelled_turn_asks_nobody() -> None:
     """A turn that was stopped before it began makes no model call."""
     provider = ScriptedProvider(text("never"))
-    agent = Agent(models=Models(providers={"m": provider}), tools={})
+    agent = agent_with({"m": provider})
     _, desk, seen = started()
     with trio.CancelScope() as scope:
         scope.cancel()
-        await agent.run_turn(desk)
+        await agent.run_turn(desk, standard(desk))
     assert scope.cancelled_caught
     assert [] == provider.requests
     assert [] == seen
@@ -186,9 +211,9 @@ async def test_a_cancelled_turn_asks_nobody() -> None:
 
 async def test_a_model_that_is_gone() -> None:
     """A session whose model the service does not have any more fails its turn and says which."""
-    agent = Agent(models=Models(providers={}), tools={})
+    agent = agent_with({})
     session, desk, _ = started()
-    await agent.run_turn(desk)
+    await agent.run_turn(desk, standard(desk))
     assert session.state.last_outcome is not None
     assert "refused: there is no model called 'm' here" == session.state.last_outcome.error
 

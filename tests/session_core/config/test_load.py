@@ -231,7 +231,19 @@ def test_wrong_flags(tmp_path: Path) -> None:
     [
         ("\nmodle = 'x'", 2, "modle", "there is no such setting; did you mean model?"),
         ("zzz = 1", 1, "zzz", "there is no such setting"),
+        (
+            "permissions = 'ask'",
+            1,
+            "permissions",
+            "expected rules, each under [[permissions]]; did you mean permission_tier?",
+        ),
         ("model = 5", 1, "model", "expected the name of a model, not 5"),
+        (
+            "model = 'nobody/x'\n[extensions]\nuse = false",
+            1,
+            "model",
+            "there is no model called 'nobody/x'; see: session-core models --all",
+        ),
         ("[limits]\n\nsteps = 0", 3, "limits.steps", "expected a whole number from 1 to 10,000, not 0"),
         ("limits = {steps = true}", 1, "limits.steps", "expected a whole number from 1 to 10,000, not true"),
         ("limits = 5", 1, "limits", "expected a table, [limits]"),
@@ -415,3 +427,8 @@ def test_any_files_are_read_or_refused(tmp_path: Path, user: dict[str, object], 
 
     assert {each.place for each in problems} <= places
     assert all(each.line is not None and each.key and each.sentence.isprintable() for each in problems)
+
+
+def test_a_model_that_an_extension_may_bring(tmp_path: Path) -> None:
+    """A model of a provider that nobody knows may come with an extension, so it is no mistake while those are used."""
+    assert "words/echo" == load(tmp_path, user="model = 'words/echo'").model

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 import trio
 
 from session_core.confine.bubblewrap import sandbox_argv
-from session_core.confine.plan import ResourceLimits, SandboxPlan, hold_places
+from session_core.confine.plan import ResourceLimits, SandboxPlan, hold_places, plan_sandbox
 from tests.session_core.confine._place import world_base
 from tests.session_core.confine._sandbox import CANARY, World, make_world
 
@@ -214,6 +215,18 @@ async def test_unix_sockets(world: World, place: str) -> None:
         ran = await world.run(connect, program=(_python(), "-c"))
         assert ran.code == 1
         assert "got through" not in ran.text
+
+
+def test_sockets_of_a_project_in_a_private_folder() -> None:
+    """A project beneath /tmp is shown although /tmp is not, and a socket in it is hidden like any other."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as server:
+        path = str(Path(folder).resolve() / "ear.sock")
+        server.bind(path)
+        server.listen()
+        plan = plan_sandbox(folder, user_home=str(Path.home()), environment={})
+        elsewhere = plan_sandbox(str(Path.cwd()), user_home=str(Path.home()), environment={})
+    assert path in plan.hidden_files
+    assert path not in elsewhere.hidden_files, "there it is hidden already"
 
 
 async def test_abstract_sockets(world: World) -> None:

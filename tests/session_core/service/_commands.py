@@ -4,6 +4,7 @@ from session_core.ids import MessageId, QueueItemId, RequestId, SessionId, Wakeu
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.commands import Command
 from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.protocols import NewMessage
 from session_core.vocabulary.sessions import SandboxPolicy, TurnLimits
 
 NOBODY = SessionId("ses_nobody")
@@ -56,6 +57,8 @@ def one_of_each(session_id: SessionId) -> list[Command[object]]:
         c.ShowDisplay(session_id=session_id, status="s"),
         c.ShowNotice(session_id=session_id, message="m"),
         c.LoginToProvider(session_id=session_id, provider="p"),
+        c.AppendMessages(session_id=session_id, operation_id="o", messages=(NewMessage(role="user", text="t"),)),
+        c.ApplyExtension(session_id=session_id, extension=JsonObject({"a": 1})),
     ]
 
 
@@ -65,6 +68,7 @@ ALL_COMMANDS: list[Command[object]] = [
     c.LoadService(),
     c.SearchMessages(text="t"),
     c.ListExtensions(),
+    c.ListProtocols(),
     c.ListCommands(),
     c.ReloadExtension(name="n"),
     c.EnableExtension(name="n"),

@@ -79,8 +79,14 @@ def test_two_places_that_fit_equally_well_are_never_guessed(
     shift = data.draw(st.sampled_from(["", "  ", "\t"]))
     old = "\n".join(shift + line if line.strip() else line for line in changed)
     assume(old != new and old not in text)
+    # One place that fits better, but for blanks at the ends of lines, is no twin of the others.
+    assume(not shift or _without_ends(old) not in _without_ends(text))
 
     assert fault(text, old, new)
+
+
+def _without_ends(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 @given(text=texts, old=texts.filter(bool), new=texts, replace_all=st.booleans())

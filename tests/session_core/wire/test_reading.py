@@ -36,7 +36,10 @@ EVENT = {
 }
 MISSING = "the field is missing"
 IN_MESSAGE = "$.event.message"
-PARTS = "one of text_part, thinking_part, image_part, file_part, tool_call_part, tool_result_part, interrupted_part"
+PARTS = (
+    "one of text_part, code_part, thinking_part, image_part, file_part, tool_call_part, tool_result_part, "
+    "interrupted_part"
+)
 
 
 def added(**changes: Any) -> Any:
@@ -201,7 +204,7 @@ def test_long_unions_are_not_listed_in_full() -> None:
 
     _, reason = refusal({"type": "x"}, many)
 
-    assert "tool_result_part, interrupted_part, ..., got" in reason
+    assert "tool_call_part, tool_result_part, ..., got" in reason
     assert "dialog_reply" not in reason
 
 

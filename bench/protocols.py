@@ -1,0 +1,92 @@
+"""What it costs that a turn is driven by a protocol: the same steps through `SessionProtocol`, and around it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import trio
+
+from bench.measure import Result, best_calls, best_times
+from bench.workshop import Workshop, open_workshop
+from session_core.ids import SessionId, new_session_id
+from session_core.protocols.driver import Actions, Decided, Driver, DriverView
+from session_core.protocols.lifecycle import SessionProtocol
+from session_core.protocols.options import Materialization
+from session_core.protocols.standard import NativeToolDriver, StandardProtocol
+from session_core.storage.memory import MemoryStore
+from session_core.vocabulary.messages import Message
+from session_core.vocabulary.protocols import Frame, ProtocolRecord
+
+STEPS = 20  # of a turn; a model call each, and a tool call in all but the last
+ROUNDS = 60  # short ones: the shortest of many is hardly touched by whatever else runs here
+CALLS = 5_000
+
+
+def measure_protocols() -> Result:
+    """A turn of native tool calls: what guards the plugin must not be felt."""
+    return trio.run(_protocols, STEPS, ROUNDS, CALLS)
+
+
+async def _protocols(steps: int, rounds: int, calls: int) -> Result:
+    async with open_workshop(MemoryStore()) as workshop:
+        guarded, bare = await best_times(
+            rounds, partial(_turn, workshop, steps), partial(_turn, workshop, steps, around=True)
+        )
+    deciding, directly = _deciding(rounds, calls)
+    return Result(
+        name="protocols",
+        title="CPU of a turn driven through the protocol layer / of the same turn with its driver called directly",
+        ratio=guarded / bare,
+        target=1.05,
+        comparison="at most",
+        details={
+            "through the protocol layer, ms per step": guarded / steps * 1e3,
+            "driver called directly, ms per step": bare / steps * 1e3,
+            "one decision through the layer, µs": deciding,
+            "one decision directly, µs": directly,
+        },
+    )
+
+
+async def _turn(workshop: Workshop, steps: int, *, around: bool = False) -> None:
+    """Play a turn in a new session, whose protocol is left out of it if so wished."""
+    session_id = await workshop.new_session()
+    if around:
+        go_around(protocol_of(workshop, session_id))
+    await workshop.turn(session_id, steps)
+
+
+def protocol_of(workshop: Workshop, session_id: SessionId) -> SessionProtocol:
+    """Return the protocol at work in a session."""
+    core = workshop.service.core
+    return core.protocols.of(core.session(session_id))
+
+
+def go_around(protocol: SessionProtocol) -> None:
+    """Have a turn ask the driver itself, and nobody else: the loop as it was without protocols."""
+    driver = NativeToolDriver()
+
+    def decide(ask: Callable[[Driver, DriverView], Actions], view: DriverView) -> Decided:
+        *first, last = ask(driver, view)
+        return tuple(first), last  # type: ignore[arg-type, return-value]
+
+    async def ready(_frame: Frame, _messages: Callable[[], Awaitable[Sequence[Message]]]) -> None:
+        pass
+
+    async def nothing() -> None:
+        pass
+
+    protocol.decide = decide  # type: ignore[method-assign, assignment]
+    protocol.ready = ready  # type: ignore[method-assign, assignment]
+    protocol.probe = nothing  # type: ignore[method-assign]
+    protocol.capture = nothing  # type: ignore[method-assign]
+
+
+def _deciding(rounds: int, calls: int) -> list[float]:
+    opening = Materialization(opening="create", session_id=new_session_id())
+    protocol, driver = SessionProtocol(StandardProtocol(), ProtocolRecord(), opening), NativeToolDriver()
+    view = DriverView(step=1)
+
+    def ask(each: Driver, seen: DriverView) -> Actions:
+        return each.on_results(seen)
+
+    return best_calls(rounds, calls, lambda: protocol.decide(ask, view), lambda: ask(driver, view))

@@ -1,0 +1,227 @@
+"""What a protocol has done in a turn beside model and tool calls: cells of code, frames, and keeping what code leaves.
+
+Rules:
+1. A cell is a live call, durable before it runs. Calls of tools within it go through the same gate and hooks as those
+   of a model. Its end is one step: the result, and the message that tells the model.
+2. A frame is opened with the message that hands over to it, in one step, so a crash finds either both or neither.
+3. What an executor has is written with the end of the turn, in one step with it, and only if there is anything new.
+   When the store did not take it, the executor goes on from what was kept before.
+"""
+
+from collections.abc import Iterable
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.agent.answer import clean_text
+from session_core.agent.tool_results import Reporter, bounded, result_of
+from session_core.agent.tool_runner import ToolRunner, ToolSetting
+from session_core.config.rules import PermissionRule
+from session_core.errors import StorageFailed
+from session_core.ids import CallId, MessageId, new_id
+from session_core.protocols.driver import ExecuteCode, SwitchFrame
+from session_core.protocols.execution import Cell, CellResult, Execution, KeptState, StateCapture, digest_of
+from session_core.protocols.faults import ProtocolFault, StateNotKeepable, StateRejected
+from session_core.protocols.frames import FrameKeyInvalid, GoBack, Open, Stay, decide_switch, first_frame
+from session_core.protocols.lifecycle import SessionProtocol
+from session_core.session.cells import CELL, cell_ended
+from session_core.session.desk import TurnDesk
+from session_core.tools.base import Tool
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
+from session_core.vocabulary.protocols import ExecutorState, Frame
+from session_core.vocabulary.sessions import PermissionTier
+
+
+class ProtocolWork:
+    """A protocol at work at one turn's desk."""
+
+    def __init__(self, desk: TurnDesk, protocol: SessionProtocol, setting: ToolSetting) -> None:
+        self._desk = desk
+        self._protocol = protocol
+        self._setting = setting
+        self._cells = 0
+        self._switches = 0
+
+    @property
+    def frame(self) -> Frame:
+        """The frame that the turn is in."""
+        return current_frame(self._desk)
+
+    # --- code ---------------------------------------------------------------------------------------------------------
+
+    async def run_cell(self, action: ExecuteCode, tools: dict[str, Tool]) -> CellResult:
+        """Run a cell and put what became of it into the conversation.
+
+        Raises:
+            ProtocolFault: There is no executor for it, or that has failed.
+
+        Cancellation: the cell is ended; it gets its result when the turn's work is closed.
+        """
+        desk, protocol = self._desk, self._protocol
+        await self._bring_executor()
+        self._cells += 1
+        call = ToolCallPart(
+            call_id=CallId(new_id("call")), name=CELL, arguments=JsonObject({"code": clean_text(action.code)})
+        )
+        desk.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
+        await desk.until_durable()
+        execution = Execution(
+            session_id=desk.state.session_id,
+            turn_id=desk.turn_id,
+            cwd=desk.state.settings.cwd,
+            sandbox=desk.state.settings.sandbox,
+            tools=tuple(tool.spec for tool in tools.values()),
+            call_tool=_Caller(ToolRunner(desk, tools, self._setting)).call,
+            report=Reporter(desk, call.call_id),
+            hidden=self._setting.hidden,
+            may_read=_may_read(desk.state.settings.permission_tier, self._setting.rules),
+        )
+        cell = Cell(language=action.language, code=action.code, number=self._cells)
+        result = await protocol.execute(cell, execution)
+        told = _told(result)
+        part = result_of(call, "success" if result.error is None else "error", told)
+        desk.record(ev.ToolCallFinished(result=attrs.evolve(part, images=result.images)))
+        live = next(each for each in desk.state.tools if each.call_id == call.call_id)
+        desk.record(cell_ended(desk.state, live, desk.turn_id, desk.now()))
+        return result
+
+    async def _bring_executor(self) -> None:
+        protocol, state = self._protocol, self._desk.state.executor
+        if protocol.executor is None or protocol.executor_current:
+            return
+        try:
+            await protocol.restore_executor(None if state is None else await self._kept(state))
+        except StateRejected as rejected:
+            why = f"{rejected.message}; clearing the context lets its code begin anew"
+            raise ProtocolFault(protocol.record.name, "restore", why) from rejected
+        protocol.executor_current = True
+
+    async def _kept(self, state: ExecutorState) -> KeptState:
+        found = await self._desk.load_leaves(tuple(leaf.digest for leaf in state.leaves))
+        leaves: dict[str, bytes] = {}
+        for leaf in state.leaves:
+            data = found.get(leaf.digest)
+            if data is None or digest_of(data) != leaf.digest:
+                what = "is missing" if data is None else "is not what was kept"
+                raise StateRejected(f"a part of what the executor had kept {what}: {leaf.name}")
+            leaves[leaf.name] = data
+        return KeptState(state=state, leaves=leaves)
+
+    # --- frames -------------------------------------------------------------------------------------------------------
+
+    def switch_frame(self, action: SwitchFrame) -> bool:
+        """Go on in another frame; returns whether it is another one.
+
+        Raises:
+            ProtocolFault: The key is none, or the turn has switched too often.
+        """
+        desk, name = self._desk, self._protocol.record.name
+        here = self.frame
+        try:
+            switch = decide_switch(
+                desk.state.session_id,
+                desk.state.frames,
+                here.frame_id,
+                action.key,
+                reason=action.reason,
+                now=desk.now(),
+            )
+        except FrameKeyInvalid as error:
+            raise ProtocolFault(name, "driver", str(error)) from error
+        self._switches += 1  # staying counts as well: who asks for that for ever goes round in circles
+        if self._switches > limits.MAX_FRAME_SWITCHES:
+            raise ProtocolFault(name, "driver", f"it has switched {limits.MAX_FRAME_SWITCHES} times in one turn")
+        if isinstance(switch, Stay):
+            return False
+        left = attrs.evolve(here, last_message_id=desk.state.head)
+        match switch:
+            case Open(frame=frame):
+                message = self._task(action, None)
+                opened = attrs.evolve(frame, first_message_id=message.message_id)
+                desk.record(ev.FrameOpened(frame=opened, message=message, left=left))
+            case GoBack(frame=frame):
+                message = self._task(action, frame.last_message_id)
+                desk.record(ev.FrameEntered(frame_id=frame.frame_id, message=message, left=left))
+        self._protocol.begin_anew()
+        return True
+
+    def _task(self, action: SwitchFrame, parent_id: MessageId | None) -> Message:
+        """Make the message that hands over; one that begins a frame hides what came before it, like a summary."""
+        desk = self._desk
+        return Message(
+            message_id=MessageId(new_id("msg")),
+            parent_id=desk.state.head if parent_id is None else parent_id,
+            role="summary" if parent_id is None else "user",
+            parts=(TextPart(text=clean_text(action.task[: limits.MAX_TEXT_CHARS])),),
+            created_at=desk.now(),
+            turn_id=desk.turn_id,
+            source=self._protocol.record.name,
+        )
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    async def capture(self) -> tuple[StateCapture | None, str | None]:
+        """Return what has to be kept with the end of the turn, and why it cannot be, if so."""
+        try:
+            return await self._protocol.capture(), None
+        except StateNotKeepable as reason:
+            self._protocol.executor_current = False  # it goes on from what was kept before
+            return None, f"what the code has left behind cannot be kept: {reason}"
+
+    def keep(self, capture: StateCapture | None) -> None:
+        """Hand a capture to the store, in the step that ends the turn."""
+        if capture is not None:
+            self._desk.keep_leaves(capture.new)
+            self._desk.record(ev.ExecutorStateSaved(state=capture.state))
+
+    async def settle(self, capture: StateCapture | None) -> None:
+        """Tell the executor whether the store has what it offered.
+
+        Cancellation: waits all the same; a store answers or fails.
+        """
+        if capture is None:
+            return
+        with trio.CancelScope(shield=True):
+            try:
+                await self._desk.until_durable()
+            except StorageFailed:
+                self._protocol.settle(capture, kept=False)
+                raise
+            self._protocol.settle(capture, kept=True)
+
+
+class _Caller:
+    """Runs the tool calls of a cell, one after the other: each is judged by what those before it have done."""
+
+    def __init__(self, runner: ToolRunner) -> None:
+        self._runner = runner
+        self._turn = trio.Lock()
+
+    async def call(self, name: str, arguments: JsonObject) -> ToolResultPart:
+        async with self._turn:
+            return await self._runner.run_inner(
+                ToolCallPart(call_id=CallId(new_id("call")), name=name, arguments=arguments)
+            )
+
+
+def _may_read(tier: PermissionTier, rules: Iterable[PermissionRule]) -> bool:
+    """Tell whether code may open files by itself: reading is free, and no rule is about single files."""
+    return tier != "ask_all" and not any(rule.path is not None and rule.decision != "allow" for rule in rules)
+
+
+def _told(result: CellResult) -> str:
+    """Say what became of a cell, as the model reads it."""
+    parts = [result.output] if result.output else []
+    if result.error is not None:
+        parts.append(result.error)
+    return bounded("\n".join(parts))
+
+
+def current_frame(desk: TurnDesk) -> Frame:
+    """Return the frame that a session is in."""
+    state = desk.state
+    found = next((each for each in state.frames if each.frame_id == state.frame_id), None)
+    return first_frame(state.session_id, state.created_at) if found is None else found

@@ -1,0 +1,107 @@
+"""What a cell shows: its text, cut in the middle when it is long, and its pictures. Nothing in it is trusted."""
+
+import codecs
+from base64 import b64decode
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, cast
+
+from session_core import limits
+from session_core.vocabulary.messages import ImagePart
+
+_STARTS: Final = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
+_NO_MORE: Final = "\n[further output is not shown]\n"
+
+
+class CellText:
+    """Bytes in, text out: what people are shown as it comes, and what the model is told at the end.
+
+    Args:
+        most: How many characters are kept, half of them from the beginning and half from the end.
+        report: Shows people what comes, up to as many characters.
+    """
+
+    def __init__(self, most: int, report: Callable[[str], None]) -> None:
+        self._half = most // 2
+        self._report = report
+        self._room = most
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._head: list[str] = []
+        self._head_chars = 0
+        self._tail: deque[str] = deque()
+        self._tail_chars = 0
+        self._dropped = 0
+
+    def feed(self, chunk: bytes | bytearray, *, final: bool = False) -> None:
+        """Take a piece."""
+        text = self._decoder.decode(chunk, final)
+        if not text:
+            return
+        self._show(text)
+        if (room := self._half - self._head_chars) > 0:
+            self._head.append(text[:room])
+            self._head_chars += len(text[:room])
+            text = text[room:]
+        if text:
+            self._tail.append(text)
+            self._tail_chars += len(text)
+        while self._tail and self._tail_chars - len(self._tail[0]) >= self._half:
+            gone = len(self._tail.popleft())
+            self._tail_chars -= gone
+            self._dropped += gone
+
+    def _show(self, text: str) -> None:
+        if self._room > 0:
+            self._report(text[: self._room])
+            if len(text) > self._room:
+                self._report(_NO_MORE)
+                self._room = 0
+            self._room -= len(text)
+
+    def whole(self) -> str:
+        """Return what the model is told."""
+        head, tail = "".join(self._head), "".join(self._tail)
+        cut = max(0, len(tail) - self._half)
+        if left_out := self._dropped + cut:
+            return f"{head}\n[... {left_out:,} characters left out ...]\n{tail[cut:]}"
+        return head + tail
+
+
+class CellImages:
+    """The pictures of a cell, bounded in number and size."""
+
+    def __init__(self) -> None:
+        self._images: list[ImagePart] = []
+        self._chars = 0
+        self.refused = 0
+
+    def add(self, kind: object, data: object) -> None:
+        """Take what came from the worker, if it is a picture."""
+        if isinstance(kind, str) and isinstance(data, str) and _is_image(kind, data):
+            self.add_parts([ImagePart(media_type=cast(Literal["image/png", "image/jpeg"], kind), data=data)])
+        else:
+            self.refused += 1
+
+    def add_parts(self, images: Iterable[ImagePart]) -> None:
+        """Take pictures, as far as there is room."""
+        for image in images:
+            there_is_room = len(self._images) < limits.MAX_CELL_IMAGES
+            if there_is_room and self._chars + len(image.data) <= limits.MAX_CELL_IMAGE_CHARS:
+                self._images.append(image)
+                self._chars += len(image.data)
+            else:
+                self.refused += 1
+
+    def all(self) -> tuple[ImagePart, ...]:
+        """Return those there are."""
+        return tuple(self._images)
+
+
+def _is_image(kind: str, data: str) -> bool:
+    if kind not in _STARTS or len(data) > 2 * limits.MAX_IMAGE_BYTES:
+        return False
+    try:
+        decoded = b64decode(data, validate=True)
+    except ValueError:
+        return False
+    return decoded.startswith(_STARTS[kind]) and len(decoded) <= limits.MAX_IMAGE_BYTES

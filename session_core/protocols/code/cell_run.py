@@ -1,0 +1,277 @@
+"""One cell, from its start to the moment when the service has all that came of it.
+
+1. The cell's time runs only while none of its tool calls does: a person may take long to agree to one.
+2. When it is over, the cell is interrupted and keeps what it has done; if it goes on, the process is given up.
+3. Frames of other cells are passed over: threads that a cell has left behind may still send some.
+"""
+
+import math
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.protocols.code.cell_output import CellImages, CellText
+from session_core.protocols.code.instructions import documentation, function_names
+from session_core.protocols.code.kept_parts import MOST_LOST, Kept, Part, is_part_name, problem_of
+from session_core.protocols.code.worker_process import Worker, WorkerGone
+from session_core.protocols.execution import Execution
+from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json, thaw_json
+from session_core.vocabulary.tools import ToolSpec
+
+_GRACE: Final = limits.CELL_GRACE_MS / 1000
+_KEEPING: Final = limits.CELL_KEEP_MS / 1000
+_MOST_NEWS: Final = 20
+_MOST_TEXT: Final = 10_000
+"""A traceback, or the names of variables."""
+
+How = Literal["ended", "interrupted", "gave_up"]
+
+
+@attrs.define(kw_only=True)
+class CellEnd:
+    """What came of a cell.
+
+    Attributes:
+        how: It has ended, was interrupted as its time was over, or went on nevertheless and was given up.
+        kept: The variables after it.
+        news: What it has left behind that cannot be kept, and why.
+    """
+
+    how: How = "ended"
+    error: str | None = None
+    finished: bool = False
+    value: JsonValue = None
+    kept: Kept = attrs.field(factory=Kept)
+    news: list[tuple[str, str]] = attrs.field(factory=list)
+    tool_calls: int = 0
+
+
+class NeverBegun(WorkerGone):
+    """The process was gone before it had begun with the cell, which can safely be run by another one."""
+
+
+class CellRun:
+    """Runs one cell."""
+
+    def __init__(
+        self, worker: Worker, execution: Execution, before: Kept, text: CellText, images: CellImages, *, seconds: float
+    ) -> None:
+        self._worker = worker
+        self._execution = execution
+        self._before = before
+        self._text = text
+        self._images = images
+        self._clock = _Clock(seconds)
+        self._names = function_names(execution.tools)
+        self._number: int | None = None
+        self._ran_through = False
+        self._changed: dict[str, Part] = {}
+        self._calls = trio.CapacityLimiter(limits.MAX_TOOLS_AT_ONCE)
+        self._end = CellEnd()
+
+    async def run(self, code: str) -> CellEnd:
+        """Run it.
+
+        Raises:
+            NeverBegun: The process was gone before.
+            WorkerGone: The process has ended, or does not behave.
+
+        Cancellation: the process is left as it is, at work; the caller ends it.
+        """
+        order: dict[str, Any] = {"do": "run", "code": code}
+        if self._worker.tools != tuple(self._execution.tools):  # they may be many, and seldom change
+            order["tools"] = [self._told(tool) for tool in self._execution.tools]
+            self._worker.tools = tuple(self._execution.tools)
+        problem: WorkerGone | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read_printed)
+            try:
+                await self._worker.send(order)
+                await self._until_done(nursery)
+            except WorkerGone as gone:
+                problem = gone
+            nursery.cancel_scope.cancel()
+        self._text.feed(self._worker.printed_by_now(), final=True)
+        if problem is not None:
+            raise (NeverBegun(str(problem)) if self._number is None else problem) from problem
+        return self._end
+
+    async def _until_done(self, nursery: trio.Nursery) -> None:
+        with self._clock.scope:
+            return await self._read_frames(nursery)
+        if not self._ran_through:
+            self._end.how = "interrupted"
+        await self._worker.interrupt()
+        with self._clock.again(_GRACE):
+            return await self._read_frames(nursery)
+        self._end.how = "gave_up"
+        return None
+
+    async def _read_printed(self) -> None:
+        while piece := await self._worker.receive_printed():
+            self._text.feed(piece)
+
+    # --- frames -------------------------------------------------------------------------------------------------------
+
+    async def _read_frames(self, nursery: trio.Nursery) -> None:
+        while True:
+            frame = await self._worker.receive()
+            if frame.get("say") == "began" and isinstance(frame.get("cell"), int) and self._number is None:
+                self._number = frame["cell"]
+            if self._number is None or frame.get("cell") != self._number:
+                continue
+            match frame.get("say"):
+                case "call":
+                    nursery.start_soon(self._call_tool, await self._admitted(frame))
+                case "image":
+                    self._images.add(frame.get("type"), frame.get("data"))
+                case "ran":
+                    self._ran(frame)
+                case "part":
+                    await self._take_part(frame)
+                case "done":
+                    return self._done(frame)
+                case _:
+                    pass
+
+    def _ran(self, frame: Mapping[str, Any]) -> None:
+        """Hear how the code has ended; what it leaves behind is still to come."""
+        error = frame.get("error")
+        self._end.error = error[:_MOST_TEXT] if isinstance(error, str) else None
+        if self._end.error is None and frame.get("finished") is True:
+            self._end.finished, self._end.value = True, freeze_json(frame.get("value"))
+        self._ran_through = True
+        self._clock.start_anew(_KEEPING)
+
+    async def _take_part(self, frame: Mapping[str, Any]) -> None:
+        name, data = frame.get("name"), frame.get("data")
+        if not is_part_name(name) or not isinstance(name, str) or not isinstance(data, str):
+            raise WorkerGone("it has sent something that is no variable")
+        try:
+            with trio.CancelScope(shield=True):  # or it would be lost
+                self._changed[name] = await _part(data)
+        except ValueError as error:
+            raise WorkerGone("it has sent something that is no variable") from error
+        if (problem := problem_of(self._changed)) is not None:
+            raise WorkerGone(f"it has sent {problem}")
+
+    def _done(self, frame: Mapping[str, Any]) -> None:
+        names, parts = frame.get("kept"), dict[str, Part]()
+        for name in names if isinstance(names, list) else ():
+            part = self._changed.get(name) or self._before.parts.get(name) if isinstance(name, str) else None
+            if part is None:
+                raise WorkerGone("it has named a variable that nobody knows")
+            parts[name] = part
+        if (problem := problem_of(parts)) is not None:
+            raise WorkerGone(f"it has kept {problem}")
+        lost = frame.get("lost")
+        named = [each for each in lost if isinstance(each, str)] if isinstance(lost, list) else []
+        self._end.kept = Kept(parts=parts, lost=tuple(each[:200] for each in named[:MOST_LOST]))
+        news = frame.get("news")
+        for each in news[:_MOST_NEWS] if isinstance(news, list) else ():
+            match each:
+                case [str() as name, str() as why]:
+                    self._end.news.append((name[:200], why[:300]))
+                case _:
+                    pass
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    def _told(self, tool: ToolSpec) -> dict[str, Any]:
+        function = self._names[tool.name]
+        return {
+            "name": tool.name,
+            "function": function,
+            "parameters": _positional(tool),
+            "documentation": documentation(tool, function),
+        }
+
+    async def _admitted(self, frame: dict[str, Any]) -> "_Call":
+        """Wait until the call may begin; so many run at once, and further frames are left unread."""
+        call = _Call(number=frame.get("call"), tool=frame.get("tool"), arguments=frame.get("arguments"))
+        await self._calls.acquire_on_behalf_of(call)
+        self._clock.pause()
+        return call
+
+    async def _call_tool(self, call: "_Call") -> None:
+        try:
+            ok, text, details = await self._answer(call)
+        finally:
+            self._calls.release_on_behalf_of(call)
+            self._clock.go_on()
+        answer = {"do": "answer", "call": call.number, "ok": ok, "text": text, "details": details}
+        with trio.move_on_after(_GRACE, shield=True):  # half an answer would be the end of the process
+            try:
+                await self._worker.send(answer)
+            except WorkerGone:
+                return  # whoever reads its frames hears of it too
+
+    async def _answer(self, call: "_Call") -> tuple[bool, str, Any]:
+        if self._end.tool_calls >= limits.MAX_CELL_CALLS:
+            return False, f"a cell calls at most {limits.MAX_CELL_CALLS} tools; go on in another cell", None
+        arguments = call.arguments
+        if not isinstance(call.tool, str) or call.tool not in self._names or not isinstance(arguments, dict):
+            return False, "there is no such tool", None
+        self._end.tool_calls += 1
+        result = await self._execution.call_tool(call.tool, JsonObject(arguments))
+        self._images.add_parts(result.images)
+        return result.status == "success", result.text, thaw_json(result.details)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Call:
+    """A call as the worker has asked for it."""
+
+    number: object
+    tool: object
+    arguments: object
+
+
+class _Clock:
+    """The time of a cell, which stands still while its tools are at work."""
+
+    def __init__(self, seconds: float) -> None:
+        self.scope = trio.CancelScope(deadline=trio.current_time() + seconds)
+        self._left = seconds
+        self._pauses = 0
+
+    def again(self, seconds: float) -> trio.CancelScope:
+        """Give the cell a last chance."""
+        self._left = seconds
+        self.scope = trio.CancelScope(deadline=trio.current_time() + seconds)
+        return self.scope
+
+    def pause(self) -> None:
+        self._pauses += 1
+        if self._pauses == 1:
+            self._left = self.scope.deadline - trio.current_time()
+            self.scope.deadline = math.inf
+
+    def go_on(self) -> None:
+        self._pauses -= 1
+        if not self._pauses:
+            self.scope.deadline = trio.current_time() + self._left
+
+    def start_anew(self, seconds: float) -> None:
+        """Begin the time for writing down; no call counts any more."""
+        self._left = seconds
+        self.scope.deadline = trio.current_time() + seconds
+
+
+def _positional(tool: ToolSpec) -> list[str]:
+    """The order of arguments without names: what is required comes first, as in the signature that models are shown."""
+    properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
+    if not isinstance(properties, JsonObject):
+        return []
+    needed = required if isinstance(required, tuple) else ()
+    return sorted(properties, key=lambda name: name not in needed)
+
+
+async def _part(data: str) -> Part:
+    if len(data) < 65_536:
+        return Part.of(b64decode(data, validate=True))
+    return await trio.to_thread.run_sync(lambda: Part.of(b64decode(data, validate=True)))

@@ -1,0 +1,191 @@
+"""What a cell can reach: Python itself and the session's folder, both to read, and a small folder of its own in memory.
+
+It is bubblewrap and the filter for system calls, as for commands of a model, but narrower: nothing else of the disk is
+there, there is no network whatever the session's policy says, nothing can be changed, no program can be started.
+A cell that wants any of that calls a tool, which asks whom it has to ask.
+"""
+
+import fcntl
+import functools
+import os
+import platform
+import struct
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
+from session_core.confine.contents import WorkspaceRefused
+from session_core.confine.plan import ResourceLimits, SandboxPlan, plan_sandbox, without_vanished
+from session_core.confine.seccomp import filter_program
+from session_core.confine.secrets import clean_environment, hidden_places, home_folders
+from session_core.confine.walking import is_beneath
+from session_core.protocols.code.worker_process import BOOT, WorkerLaunch
+from session_core.vocabulary.sessions import SandboxPolicy
+
+_PYTHON_FLAGS: Final = ("-S", "-s", "-P", "-B", "-X", "utf8")
+"""No packages, no folder of the user, nothing from the working folder."""
+_ENVIRONMENT: Final = {"PYTHONHASHSEED": "0"}
+"""Or a set of texts would be written down differently by each process."""
+_PASSED_ON: Final = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
+_SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+_SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives")
+_WHOLE_DISK: Final = ("--ro-bind", "/", "/")
+_PROCESSES: Final = 256
+_NO_FOLDER: Final = "/usr"
+"""Stands for the session's folder where that must not be seen: it is there anyway."""
+_OWN_FOLDER: Final = "/tmp"  # noqa: S108 - in memory, and its own
+
+
+class CannotRunCells(Exception):
+    """There is no safe way to run cells here; the message says why, and what to do."""
+
+
+async def worker_launch(
+    cwd: str, sandbox: SandboxPolicy, hidden: Sequence[str], *, may_read: bool = True
+) -> WorkerLaunch:
+    """Find out how to start the process of a session that works in this folder; looks, and changes nothing.
+
+    Where its files are to be asked for (`may_read`), the folder is not there, and the process begins in its own one.
+
+    Raises:
+        CannotRunCells: The policy wants a sandbox, and none can be made.
+    """
+    environment = _environment()
+    command = (_python(), *_PYTHON_FLAGS, "-c", BOOT)
+    if sandbox.mode == "full_access":
+        return WorkerLaunch(argv=command, cwd=cwd, env=environment)
+    found = await find_bubblewrap()
+    if isinstance(found, NoBubblewrap):
+        raise CannotRunCells(
+            f"code cannot be confined here: {found.reason}. Install bubblewrap, or set the sandbox of the session to "
+            "full_access"
+        )
+    try:
+        folder = cwd if may_read else _NO_FOLDER
+        argv = await trio.to_thread.run_sync(confined_argv, command, folder, hidden, environment, found)
+    except WorkspaceRefused as error:
+        raise CannotRunCells(f"code cannot be confined here: {error}") from error
+    return WorkerLaunch(argv=tuple(argv), cwd=cwd, env=environment, bubblewrap=found.path)
+
+
+def confined_argv(
+    command: Sequence[str], cwd: str, hidden: Sequence[str], environment: dict[str, str], bubblewrap: Bubblewrap
+) -> list[str]:
+    """Return the command line that runs a program in the sandbox of cells; raises `WorkspaceRefused`."""
+    system = tuple(dict.fromkeys((*_SYSTEM, sys.base_prefix, sys.base_exec_prefix)))
+    plan = plan_sandbox(
+        cwd,
+        user_home=str(Path.home()),
+        environment={},
+        readable_roots=system,
+        hidden=(*hidden, *hidden_places()),
+        read_only=True,
+        homes=home_folders(),
+        limits=ResourceLimits(
+            processes=_PROCESSES, file_bytes=limits.CELL_FILE_BYTES, private_bytes=limits.CELL_FILE_BYTES
+        ),
+        filter_file=_filter(os.getpid()),
+    )
+    plan = without_vanished(_narrowed(plan, environment))
+    argv = sandbox_argv(command, plan, bubblewrap)
+    place = next(at for at in range(len(argv)) if tuple(argv[at : at + 3]) == _WHOLE_DISK)
+    argv[place : place + 3] = _root()
+    end = argv.index("--chdir")
+    if cwd == _NO_FOLDER:
+        argv[end + 1] = _OWN_FOLDER
+    argv[end:end] = ["--remount-ro", "/dev", "--remount-ro", "/"]
+    return argv
+
+
+def _narrowed(plan: SandboxPlan, environment: dict[str, str]) -> SandboxPlan:
+    """Leave out what need not be hidden, for it is not there."""
+    shown = plan.visible
+    return attrs.evolve(
+        plan,
+        private=(_OWN_FOLDER,),
+        hidden_folders=tuple(path for path in plan.hidden_folders if is_beneath(path, shown)),
+        hidden_files=tuple(path for path in plan.hidden_files if is_beneath(path, shown)),
+        environment=tuple(sorted(environment.items())),
+    )
+
+
+def _root() -> list[str]:
+    """An empty root, with what every program needs."""
+    words: list[str] = []
+    for path in _SYSTEM:
+        if Path(path).is_symlink():
+            words += ["--symlink", str(Path(path).readlink()), path]
+    for path in _SYSTEM_FILES:
+        words += ["--ro-bind-try", path, path]
+    return words
+
+
+def _python() -> str:
+    """The interpreter outside of any virtual environment."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+def _environment() -> dict[str, str]:
+    ours = clean_environment(os.environ)
+    kept = {name: ours[name] for name in _PASSED_ON if name in ours}
+    return {**kept, **_ENVIRONMENT, "HOME": _OWN_FOLDER, "PATH": "/usr/bin:/bin", "TMPDIR": _OWN_FOLDER}
+
+
+# --- no programs, no sockets ------------------------------------------------------------------------------------------
+
+_CALLS: Final = {"x86_64": (0xC000003E, 56, (41, 57, 58)), "aarch64": (0xC00000B7, 220, (198,))}
+"""The architecture, the number of `clone`, and those of `socket`, `fork` and `vfork`."""
+_CLONE3: Final = 435
+_CLONE_THREAD: Final = 0x00010000
+_REFUSED: Final = 0x00050001
+"""The call fails with EPERM."""
+_UNKNOWN: Final = 0x00050026
+"""The call fails with ENOSYS: libraries then use `clone`, whose flags can be looked at."""
+
+
+def cell_filter(machine: str) -> bytes | None:
+    """Return the filter of system calls for cells: that of all confined programs, and no processes and no sockets.
+
+    Threads can be made, and pairs of sockets. Without processes there is no bomb of them, and nobody who outlives a
+    cell. Without sockets nobody reaches one that another program has opened in the folder.
+    """
+    common = filter_program(machine)
+    if common is None or machine not in _CALLS:
+        return common
+    architecture, clone, refused = _CALLS[machine]
+    checks = [_step(0x20, 0)]  # load the number of the call
+    for number in refused:
+        checks += [_step(0x15, number, 0, 1), _step(0x06, _REFUSED)]
+    checks += [_step(0x15, _CLONE3, 0, 1), _step(0x06, _UNKNOWN)]
+    checks += [
+        _step(0x15, clone, 0, 3),
+        _step(0x20, 16),  # load the flags
+        _step(0x45, _CLONE_THREAD, 1, 0),
+        _step(0x06, _REFUSED),
+    ]
+    # For another architecture, all of it is passed over; the common part refuses that.
+    before = [_step(0x20, 4), _step(0x15, architecture, 0, len(checks))]
+    return b"".join((*before, *checks, common))
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, value)
+
+
+@functools.cache
+def _filter(process: int) -> str | None:
+    """Have the filter in a sealed file in memory, and return a path by which children open it."""
+    program = cell_filter(platform.machine())
+    if program is None:
+        return None
+    descriptor = os.memfd_create("cells", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(descriptor, program)
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    return f"/proc/{process}/fd/{descriptor}"

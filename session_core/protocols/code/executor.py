@@ -1,0 +1,271 @@
+"""Runs the cells of a session in a confined Python process of its own, whose variables live on from cell to cell.
+
+1. After each cell the process writes down which variables have changed, and the service holds that. So a process that
+   was killed, or has died, is replaced by one that has the variables as they were after the last cell that ended.
+2. A cell whose time is over is interrupted and keeps what it has done. If it goes on all the same its process is
+   killed, and what the cell has changed is lost.
+3. Cancellation kills the process: the variables are then what they were before the cell.
+4. What cannot be written down lives as long as the process does. The model is told which variables those are, and when
+   they are gone.
+5. What was written down is read by the process alone, never here.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.protocols.code.cell_output import CellImages, CellText
+from session_core.protocols.code.cell_run import CellEnd, CellRun, NeverBegun
+from session_core.protocols.code.confinement import CannotRunCells, worker_launch
+from session_core.protocols.code.kept_parts import ENGINE, Kept, from_state, to_capture
+from session_core.protocols.code.worker_loading import bring_back
+from session_core.protocols.code.worker_process import ENDING_SECONDS, Worker, WorkerGone, start_worker
+from session_core.protocols.execution import Cell, CellResult, CodeExecutor, Execution, KeptState, StateCapture
+from session_core.protocols.faults import ProtocolFault
+
+_PLUGIN: Final = "code"
+_BOUNDS: Final = {
+    "state": limits.MAX_CELL_STATE_BYTES,
+    "variable": limits.MAX_CELL_VARIABLE_BYTES,
+    "variables": limits.MAX_CELL_VARIABLES,
+    "image": limits.MAX_IMAGE_BYTES,
+    "images": limits.MAX_CELL_IMAGES,
+    "memory": limits.CELL_MEMORY_BYTES,
+    "file": limits.CELL_FILE_BYTES,
+}
+_AGAIN: Final = "The Python process was started anew"
+
+
+@attrs.frozen(kw_only=True)
+class _Place:
+    """What a process is bound to; when it changes, another one is needed."""
+
+    cwd: str
+    mode: str
+    hidden: tuple[str, ...]
+    may_read: bool
+
+
+class PythonExecutor(CodeExecutor):
+    """Runs Python.
+
+    Args:
+        cell_seconds: How long a cell may run, the time its tools take not counted.
+        output_chars: How many characters of its output are kept.
+    """
+
+    engine = ENGINE
+    language = "python"
+
+    def __init__(self, *, cell_seconds: float, output_chars: int) -> None:
+        self._cell_seconds = cell_seconds
+        self._output_chars = output_chars
+        self._lock = trio.Lock()
+        self._worker: Worker | None = None
+        self._place: _Place | None = None
+        self._kept = Kept()
+        self._stored: tuple[object, ...] = self._kept.print
+        """What the store has, see `Kept.print`."""
+        self._leaves: frozenset[str] = frozenset()
+        """The digests of the leaves that it has."""
+        self._offered: dict[int, tuple[StateCapture, tuple[object, ...]]] = {}
+        self._closed = False
+        self._restart: str | None = None
+        """What to say when the next process is there; None if there is nothing to say."""
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process at work, if there is one."""
+        return self._worker.pid if self._worker is not None and self._worker.usable else None
+
+    # --- cells --------------------------------------------------------------------------------------------------------
+
+    async def execute(self, cell: Cell, execution: Execution) -> CellResult:
+        """Run a cell; a second caller waits for the first.
+
+        Raises:
+            ProtocolFault: There is no way to run cells here.
+
+        Cancellation: the process is killed, and the next cell finds the variables as they were before this one.
+        """
+        async with self._lock:
+            self._refuse_if_closed()
+            began = trio.current_time()
+            try:
+                result = await self._execute(cell, execution)
+            except BaseException:
+                with trio.move_on_after(ENDING_SECONDS, shield=True):
+                    await self._end_worker(f"{_AGAIN}, as the last cell was stopped; what that changed is lost.")
+                raise
+            return attrs.evolve(result, duration_ms=round((trio.current_time() - began) * 1000))
+
+    async def _execute(self, cell: Cell, execution: Execution) -> CellResult:
+        remarks: list[str] = []
+        text, images = CellText(self._output_chars, execution.report), CellImages()
+        end = await self._run(cell, execution, text, images, remarks)
+        if end.how == "gave_up":
+            seconds = f"{self._cell_seconds:g} seconds"
+            await self._end_worker(None)
+            end.error = self._undone(
+                f"The cell ran for more than {seconds} and could not be interrupted: it was killed."
+            )
+        elif self._worker is not None:
+            self._kept = end.kept
+        return self._result(end, text, images, remarks)
+
+    async def _run(
+        self, cell: Cell, execution: Execution, text: CellText, images: CellImages, remarks: list[str]
+    ) -> CellEnd:
+        ended = CellEnd()
+        for another_try in (True, False):
+            worker = await self._ready(execution, remarks)
+            run = CellRun(worker, execution, self._kept, text, images, seconds=self._cell_seconds)
+            try:
+                return await run.run(cell.code)
+            except NeverBegun as gone:
+                problem = gone
+            except WorkerGone as gone:
+                ended = CellEnd(error=self._undone(f"The Python process has ended: {gone}."))
+                break
+            await self._end_worker(f"{_AGAIN}, as it had ended since the last cell: {problem}.")
+            if not another_try:
+                raise self._fault(f"the Python process does not work: {problem}") from problem
+        await self._end_worker(None)
+        return ended
+
+    def _undone(self, what: str) -> str:
+        """Say what is lost with a process that has died in the middle of a cell."""
+        lost = self._kept.lost
+        self._kept = attrs.evolve(self._kept, lost=())
+        too = f" Lost as well, as they cannot be kept: {_names(lost)}." if lost else ""
+        return f"{what} Variables are as they were before this cell: what it changed is lost.{too}"
+
+    def _fault(self, reason: str) -> ProtocolFault:
+        return ProtocolFault(_PLUGIN, "execute", reason)
+
+    def _result(self, end: CellEnd, text: CellText, images: CellImages, remarks: list[str]) -> CellResult:
+        if end.news:
+            named = "; ".join(f"{name} ({why})" for name, why in end.news)
+            remarks.append(f"Not kept once this Python process ends: {named}.")
+        if images.refused:
+            remarks.append(f"{images.refused} pictures are not shown: they are too many, too large, or none.")
+        if end.how == "interrupted" and end.error is not None:
+            end.error = (
+                f"{end.error}\nThe cell was interrupted after {self._cell_seconds:g} seconds, the longest it may "
+                "take. What it had done by then is kept."
+            )
+        said = text.whole()
+        lines = "\n".join(f"[{remark}]" for remark in remarks)
+        return CellResult(
+            output=f"{said}{'' if not said or said.endswith(chr(10)) or not lines else chr(10)}{lines}".rstrip("\n"),
+            images=images.all(),
+            error=end.error,
+            finished=end.finished,
+            value=end.value,
+            tool_calls=end.tool_calls,
+        )
+
+    # --- the process --------------------------------------------------------------------------------------------------
+
+    async def _ready(self, execution: Execution, remarks: list[str]) -> Worker:
+        """Return a process that has the variables, and say what is worth saying about that."""
+        place = _Place(
+            cwd=execution.cwd, mode=execution.sandbox.mode, hidden=execution.hidden, may_read=execution.may_read
+        )
+        if self._worker is not None and not self._worker.usable:
+            await self._end_worker(f"{_AGAIN}, as it had ended since the last cell.")
+        if self._worker is not None and place != self._place:
+            await self._end_worker(f"{_AGAIN}, as the folder or the sandbox of the session has changed.")
+        if self._worker is not None:
+            return self._worker
+        try:
+            launch = await worker_launch(
+                execution.cwd, execution.sandbox, execution.hidden, may_read=execution.may_read
+            )
+            loaded = await bring_back(lambda: start_worker(launch, _BOUNDS), self._kept)
+        except CannotRunCells as error:
+            raise self._fault(str(error)) from error
+        except WorkerGone as gone:
+            raise self._fault(f"the Python process cannot be started: {gone}") from gone
+        self._worker, self._place = loaded.worker, place
+        self._refuse_if_closed()
+        if self._restart is not None or self._kept.lost or loaded.lost:
+            remarks.append(self._restart or f"{_AGAIN}.")
+        if self._kept.lost:
+            remarks.append(f"Gone, as they cannot be kept: {_names(self._kept.lost)}.")
+        if loaded.lost:
+            named = "; ".join(f"{name.partition(':')[2]} ({why})" for name, why in loaded.lost)
+            remarks.append(f"Gone, as they could not be brought back: {named}.")
+        self._kept = attrs.evolve(loaded.kept, lost=())
+        self._restart = None
+        return loaded.worker
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise self._fault("the session has been closed")
+
+    async def _end_worker(self, restart: str | None) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self._restart = restart
+            await worker.end()  # which cannot be cancelled
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the variables differ from what the store has."""
+        return self._lock.locked() or self._kept.print != self._stored
+
+    async def probe(self) -> None:
+        """Find nothing wrong: what cannot be kept is left out, and the model was told."""
+        await trio.lowlevel.checkpoint()
+
+    async def capture(self) -> StateCapture:
+        """Say what the variables were after the last cell; the process is not asked."""
+        async with self._lock:
+            kept, known = self._kept, self._leaves
+            capture = await trio.to_thread.run_sync(to_capture, kept, known)
+            self._offered = {id(capture): (capture, kept.print)}  # an earlier one was for a turn that is over
+            return capture
+
+    def acknowledge(self, capture: StateCapture) -> None:
+        """Hear that the store has it; leaves that it does not name are not there any more."""
+        offered = self._offered.pop(id(capture), None)
+        if offered is not None:
+            self._stored = offered[1]
+            self._leaves = frozenset(leaf.digest for leaf in capture.state.leaves)
+
+    def abort(self, capture: StateCapture) -> None:
+        """Hear that the store does not have it."""
+        self._offered.pop(id(capture), None)
+
+    async def restore(self, kept: KeptState | None) -> None:
+        """Become what was kept, in a new process that is started with the next cell.
+
+        Raises:
+            StateRejected: It is not a state of this executor, or not whole.
+        """
+        async with self._lock:
+            await self._end_worker(None)
+            self._restart = None
+            self._offered = {}
+            read = Kept() if kept is None else await trio.to_thread.run_sync(from_state, kept)
+            self._kept = read
+            self._stored = read.print
+            self._leaves = frozenset() if kept is None else frozenset(leaf.digest for leaf in kept.state.leaves)
+
+    async def aclose(self) -> None:
+        """End the process, and start none again; a cell that it is at work on ends with an error."""
+        self._closed = True
+        if self._worker is not None:
+            self._worker.kill()  # whoever reads from it hears of it, and gives up
+        async with self._lock:
+            await self._end_worker(None)
+
+
+def _names(names: Sequence[Any]) -> str:
+    return ", ".join(map(str, names))

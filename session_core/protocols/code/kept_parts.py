@@ -1,0 +1,164 @@
+"""What cells leave behind, as the service holds it: parts by name, whose bytes only ever the worker reads.
+
+A part is a variable: `value:x`, `source:f` (the definition of a function or class) or `module:np` (an imported one). In
+the state of a session the small ones stand in the root and the others are leaves, see `execution.split`.
+"""
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from session_core import limits
+from session_core.protocols.execution import KeptState, StateCapture, digest_of, split
+from session_core.protocols.faults import StateRejected
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.protocols import ExecutorState
+
+ENGINE: Final = "python"
+VERSION: Final = 1
+"""In which form the root is written. Raise it together with a step in `UPGRADES`."""
+MOST_LOST: Final = 50
+"""Names of what is not kept that are remembered, so that they can be told later."""
+_ORDER, _PARTS, _LOST = "order", "parts", "lost"
+_PART_NAME: Final = re.compile(r"(?:value|source|module):(?!\d)\w{1,200}")
+
+Upgrade = Callable[[JsonObject], JsonObject]
+UPGRADES: Final[dict[int, Upgrade]] = {}
+"""Makes the root of the next version of one of this version; raises `ValueError` if there is no way."""
+
+
+@attrs.frozen(kw_only=True)
+class Part:
+    """A variable, written down."""
+
+    data: bytes = attrs.field(repr=False)
+    digest: str
+
+    @classmethod
+    def of(cls, data: bytes) -> "Part":
+        """Make a part of its bytes."""
+        return cls(data=data, digest=digest_of(data))
+
+
+@attrs.frozen(kw_only=True)
+class Kept:
+    """All variables, in the order in which they came to be; `lost` names those that could not be written down."""
+
+    parts: Mapping[str, Part] = attrs.field(factory=dict)
+    lost: tuple[str, ...] = ()
+
+    @property
+    def print(self) -> tuple[object, ...]:
+        """Stands for all of it: two with the same are the same."""
+        return (*((name, part.digest) for name, part in self.parts.items()), self.lost)
+
+    def without(self, name: str) -> "Kept":
+        """Leave a part out that cannot be brought back."""
+        rest = {each: part for each, part in self.parts.items() if each != name}
+        return attrs.evolve(self, parts=rest)
+
+
+def is_part_name(name: object) -> bool:
+    """Tell whether this can be the name of a part."""
+    return isinstance(name, str) and _PART_NAME.fullmatch(name) is not None
+
+
+def problem_of(parts: Mapping[str, Part]) -> str | None:
+    """Say which bound parts go beyond, if any."""
+    if len(parts) > limits.MAX_CELL_VARIABLES:
+        return f"more than {limits.MAX_CELL_VARIABLES} variables"
+    if any(len(part.data) > limits.MAX_CELL_VARIABLE_BYTES for part in parts.values()):
+        return f"a variable of more than {limits.MAX_CELL_VARIABLE_BYTES:,} bytes"
+    if sum(len(part.data) for part in parts.values()) > limits.MAX_CELL_STATE_BYTES:
+        return f"variables of more than {limits.MAX_CELL_STATE_BYTES:,} bytes together"
+    return None
+
+
+def to_capture(kept: Kept, known: frozenset[str]) -> StateCapture:
+    """Write it down for the store, which has the leaves of these digests."""
+    small, leaves, new = split({name: part.data for name, part in kept.parts.items()}, known)
+    root = JsonObject(
+        {
+            _ORDER: tuple(kept.parts),
+            _PARTS: JsonObject({name: b64encode(data).decode() for name, data in small.items()}),
+            _LOST: kept.lost,
+        }
+    )
+    return StateCapture(state=ExecutorState(engine=ENGINE, version=VERSION, root=root, leaves=leaves), new=new)
+
+
+def from_state(kept: KeptState, upgrades: Mapping[int, Upgrade] = UPGRADES, version: int = VERSION) -> Kept:
+    """Read what the store has.
+
+    Raises:
+        StateRejected: It is not ours, newer than we are, or not whole; the message names what is wrong.
+    """
+    state = kept.state
+    if state.engine != ENGINE:
+        raise StateRejected(f"this is the state of the engine {state.engine!r}, not of {ENGINE!r}")
+    if state.version > version:
+        raise StateRejected(f"the state is of version {state.version}, and only versions up to {version} are known")
+    parts = _leaves(kept)
+    order, small, lost = _read_root(_upgraded(state, upgrades, version))
+    for name, text in small.items():
+        try:
+            parts[name] = Part.of(b64decode(text, validate=True))
+        except ValueError as error:
+            raise StateRejected(f"a part of the state cannot be decoded: {name}") from error
+    if len(set(order)) != len(order) or set(order) != parts.keys():
+        names = sorted(set(order) ^ parts.keys()) or sorted(order)
+        raise StateRejected(f"the state does not name its parts as they are: {', '.join(names[:5])}")
+    for name in order:
+        if not is_part_name(name):
+            raise StateRejected(f"this is no part of a state: {name[:100]!r}")
+    if (problem := problem_of(parts)) is not None:
+        raise StateRejected(f"the state holds {problem}")
+    return Kept(parts={name: parts[name] for name in order}, lost=lost)
+
+
+def _leaves(kept: KeptState) -> dict[str, Part]:
+    parts: dict[str, Part] = {}
+    for leaf in kept.state.leaves:
+        if leaf.name in parts:
+            raise StateRejected(f"a part of the state is there twice: {leaf.name}")
+        data = kept.leaves.get(leaf.name)
+        if data is None:
+            raise StateRejected(f"a part of the state is missing: {leaf.name}")
+        part = Part.of(data)
+        if part.digest != leaf.digest or len(data) != leaf.size:
+            raise StateRejected(f"a part of the state is not what was kept: {leaf.name}")
+        parts[leaf.name] = part
+    if extra := kept.leaves.keys() - parts.keys():
+        raise StateRejected(f"there is a part that the state does not name: {min(extra)}")
+    return parts
+
+
+def _upgraded(state: ExecutorState, upgrades: Mapping[int, Upgrade], version: int) -> JsonObject:
+    root = state.root
+    for step in range(state.version, version):
+        if step not in upgrades:
+            raise StateRejected(f"the state is of version {step}, which is not understood any more")
+        try:
+            root = upgrades[step](root)
+        except ValueError as error:
+            raise StateRejected(f"the state of version {step} cannot be brought into the present form") from error
+    return root
+
+
+def _read_root(root: JsonObject) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
+    order, small, lost = root.get(_ORDER), root.get(_PARTS), root.get(_LOST)
+    if root.keys() != {_ORDER, _PARTS, _LOST} or not isinstance(small, JsonObject):
+        raise StateRejected("the root of the state has another form")
+    return list(_texts(order)), dict(zip(small, _texts(tuple(small.values())), strict=True)), _texts(lost)
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, tuple):
+        raise StateRejected("the root of the state has another form")
+    texts = tuple(each for each in values if isinstance(each, str))
+    if len(texts) != len(values):
+        raise StateRejected("the root of the state has another form")
+    return texts

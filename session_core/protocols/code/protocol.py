@@ -1,0 +1,79 @@
+"""The protocol `code`, put together: its options, and what a session gets."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import attrs
+
+from session_core.errors import InvalidInput
+from session_core.protocols.api import ProtocolBundle, ProtocolFactory
+from session_core.protocols.code.driver import NO_PROGRESS, CellDriver
+from session_core.protocols.code.instructions import instructions
+from session_core.protocols.code.prose import CellProjector
+from session_core.protocols.contexts import BuildContext
+from session_core.protocols.execution import CodeExecutor
+from session_core.protocols.options import option, read_options
+
+CODE: Final = "code"
+"""The id of the protocol."""
+
+_ALLOWED: Final = {"no_progress": (1, 100), "cell_seconds": (1, 3_600), "output_chars": (100, 100_000)}
+
+
+@attrs.frozen(kw_only=True)
+class CodeOptions:
+    """The options of the protocol `code`.
+
+    Attributes:
+        finish_required: Whether only `finish(value)` ends a turn. By default prose does too, in sessions that work for
+            others as well: what is passed on of those is the text of their last answer.
+        no_progress: Steps in a row without a cell that ran well, after which a turn has failed.
+        cell_seconds: How long a cell may run.
+        output_chars: How much of a cell's output the model is shown.
+    """
+
+    finish_required: bool = option(default=False)
+    no_progress: int = option(default=NO_PROGRESS, kind="host")
+    cell_seconds: int = option(default=120, kind="host")
+    output_chars: int = option(default=20_000, kind="host")
+
+    def __attrs_post_init__(self) -> None:
+        for name, (least, most) in _ALLOWED.items():
+            if not least <= getattr(self, name) <= most:
+                raise InvalidInput(f"{name} must be from {least} to {most}", field=name)
+
+
+MakeExecutor = Callable[[CodeOptions], CodeExecutor]
+
+
+class CodeProtocol(ProtocolFactory):
+    """Models act by writing cells of Python, which live on in one process per session.
+
+    Args:
+        make_executor: Makes what runs the cells of a session; left out, a confined Python.
+    """
+
+    id = CODE
+    version = 1
+    options = CodeOptions
+
+    def __init__(self, make_executor: MakeExecutor | None = None) -> None:
+        self._make_executor = make_executor or _python
+
+    def build(self, context: BuildContext) -> ProtocolBundle:
+        """Put the parts together; the executor starts nothing before its first cell."""
+        chosen = read_options(self.id, CodeOptions, context.options)
+        return ProtocolBundle(
+            driver=CellDriver(finish_required=chosen.finish_required, no_progress=chosen.no_progress),
+            executor=self._make_executor(chosen),
+            prose=CellProjector(),
+            instructions=partial(instructions, finish_required=chosen.finish_required),
+            native_tools=False,
+        )
+
+
+def _python(options: CodeOptions) -> CodeExecutor:
+    from session_core.protocols.code.executor import PythonExecutor  # an executor of one's own needs none of it
+
+    return PythonExecutor(cell_seconds=options.cell_seconds, output_chars=options.output_chars)

@@ -1,0 +1,316 @@
+"""The process that runs cells, seen from the service: started, spoken to in JSON lines, interrupted, and ended.
+
+1. Nothing of ours runs beside it: it is read and written only while somebody waits for it, so it can live on between
+   two turns. The thread that has started it lives as long as it does, see `tools.process`.
+2. What comes from it is not trusted: lines are bounded and read by the strict parser, and the end of its pipe or a line
+   that is no frame is the end of it (`WorkerGone`).
+3. A frame that could not be sent whole is the end of it too.
+"""
+
+import importlib.resources
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from typing import Any, Final
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.errors import ProtocolError
+from session_core.tools.namespace import Namespace
+from session_core.tools.process import ChildProcess, RunningGroup, end_group
+from session_core.vocabulary.tools import ToolSpec
+from session_core.wire.strict_json import parse
+
+PROGRAMS: Final = ("worker_state", "worker_wire", "worker")
+"""What runs in the child, in the order in which it is put together."""
+BOOT: Final = """\
+import json, os, sys, types
+text = b""
+while not text.endswith(b"\\n"):
+    piece = os.read(0, 1000000)
+    if not piece:
+        os._exit(0)
+    text += piece
+start = json.loads(text)
+for name, source in start["programs"]:
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(source, "<" + name + ">", "exec"), module.__dict__)
+module.main(start["bounds"])
+"""
+_HERE: Final = "session_core.protocols.code"
+_MOST_LINE: Final = 2 * limits.MAX_CELL_VARIABLE_BYTES
+"""A variable or a picture in base64, with what is around it."""
+_LONG_LINE: Final = 64 * 1024
+"""What is longer is read in a thread: nobody else should wait for it."""
+_CHUNK: Final = 65_536
+_START_SECONDS: Final = 20
+ENDING_SECONDS: Final = 5 * limits.KILL_GRACE_MS / 1000
+"""The end of a group of processes, and of a sandbox, takes less."""
+_MOST_LEFT: Final = 16
+"""Chunks that are read after the end of a cell: more than a pipe holds."""
+
+
+@attrs.frozen(kw_only=True)
+class WorkerLaunch:
+    """How to start the process; `bubblewrap` is the word in `argv` that opens the sandbox, if there is one."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    bubblewrap: str | None = None
+
+
+class WorkerGone(Exception):
+    """Nothing more comes from the process; the message says why, as the end of a sentence."""
+
+
+class Worker:
+    """A running process; made by `start_worker`.
+
+    Attributes:
+        tools: Those that it knows as functions.
+    """
+
+    def __init__(self, child: ChildProcess, orders: trio.lowlevel.FdStream, namespace: Namespace | None) -> None:
+        assert child.stderr is not None
+        self._child = child
+        self._orders = orders
+        self._frames = child.stdout
+        self._printed = child.stderr
+        self._namespace = namespace
+        self._group = RunningGroup(child, confined=namespace is not None)
+        self._sending = trio.Lock()
+        self._buffer = bytearray()
+        self._looked = 0
+        self._torn = False
+        self._ended = False
+        self.tools: tuple[ToolSpec, ...] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The number of its first process, which is bubblewrap's if there is a sandbox."""
+        return self._child.pid
+
+    @property
+    def usable(self) -> bool:
+        """Whether it runs, as far as is known, and nothing was left half said."""
+        return not (self._torn or self._ended) and self._child.exit_code is None
+
+    async def begin(self, bounds: Mapping[str, int]) -> None:
+        """Hand it its program, and wait until it is ready; raises `WorkerGone`."""
+        if self._namespace is not None:
+            await self._namespace.learn()
+        await self.send({"programs": await trio.to_thread.run_sync(_programs), "bounds": dict(bounds)})
+        await self.receive()
+
+    async def send(self, frame: Mapping[str, Any]) -> None:
+        """Send a frame.
+
+        Raises:
+            WorkerGone: It does not listen any more.
+
+        Cancellation: half a frame may have been sent, so it cannot be used any more.
+        """
+        data = json.dumps(frame).encode() + b"\n"
+        async with self._sending:
+            self._torn = True
+            try:
+                await self._orders.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise WorkerGone(await self.how_it_ended()) from error
+            self._torn = False
+
+    async def receive(self) -> dict[str, Any]:
+        """Return the next frame.
+
+        Raises:
+            WorkerGone: There is none, or it is none.
+
+        Cancellation: nothing is lost.
+        """
+        while (end := self._buffer.find(b"\n", self._looked)) < 0:
+            self._looked = len(self._buffer)
+            if self._looked > _MOST_LINE:
+                raise WorkerGone("it has sent more than it may")
+            try:
+                piece = await self._frames.receive_some(_CHUNK)
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise WorkerGone("it was ended") from error
+            if not piece:
+                raise WorkerGone(await self.how_it_ended())
+            self._buffer += piece
+        line = bytes(self._buffer[:end])
+        try:
+            frame = parse(line) if len(line) <= _LONG_LINE else await _parse_apart(line)
+        except ProtocolError as error:
+            raise WorkerGone("it has sent something that nobody understands") from error
+        del self._buffer[: end + 1]
+        self._looked = 0
+        if not isinstance(frame, dict):
+            raise WorkerGone("it has sent something that nobody understands")
+        return frame
+
+    async def receive_printed(self) -> bytes | bytearray:
+        """Return a piece of what cells print; nothing at the end of it.
+
+        Cancellation: nothing is lost.
+        """
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            return await self._printed.receive_some(_CHUNK)
+        return b""
+
+    def printed_by_now(self) -> bytes:
+        """Return what was printed and not read yet, without waiting."""
+        found: list[bytes] = []
+        with suppress(OSError):
+            for _ in range(_MOST_LEFT):
+                if not (piece := os.read(self._printed.fileno(), _CHUNK)):
+                    break
+                found.append(piece)
+        return b"".join(found)
+
+    async def interrupt(self) -> None:
+        """Have the cell meet a `KeyboardInterrupt`."""
+        await self._group.signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Kill it, now; it is not gone yet when this returns, and `end` has still to be called."""
+        if self._child.exit_code is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+
+    async def how_it_ended(self) -> str:
+        """Say why nothing comes any more."""
+        with trio.move_on_after(limits.KILL_GRACE_MS / 1000):
+            code = await self._child.wait()
+            number = -code if code < 0 else code - 128
+            with suppress(ValueError):
+                return f"it was ended by {signal.Signals(number).name}"
+            return f"it exited with status {code}"
+        return "it has closed its pipes"
+
+    async def end(self) -> None:
+        """Leave nothing of it alive.
+
+        Cancellation: goes on until that is done, for two seconds at the most.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        with trio.CancelScope(shield=True):
+            await self._orders.aclose()
+            with trio.move_on_after(ENDING_SECONDS - 0.1):
+                await end_group(self._child, self._namespace)
+            await self._frames.aclose()
+            await self._printed.aclose()
+        if self._namespace is not None:
+            self._namespace.close()
+
+
+async def start_worker(launch: WorkerLaunch, bounds: Mapping[str, int]) -> Worker:
+    """Start a process that waits for its first cell.
+
+    Raises:
+        WorkerGone: It could not be started; what it said last is part of the message.
+
+    Cancellation: nothing is left of it.
+    """
+    worker = await _started(launch)
+    try:
+        with trio.move_on_after(_START_SECONDS):
+            await worker.begin(bounds)
+            return worker
+        raise WorkerGone(f"it did not start within {_START_SECONDS} seconds")
+    except WorkerGone as gone:
+        said = worker.printed_by_now().decode("utf-8", "replace").strip()[-500:]
+        with trio.move_on_after(ENDING_SECONDS, shield=True):
+            await worker.end()
+        raise WorkerGone(f"{gone} ({said})" if said else str(gone)) from gone
+    except BaseException:
+        with trio.move_on_after(ENDING_SECONDS, shield=True):
+            await worker.end()
+        raise
+
+
+async def _started(launch: WorkerLaunch) -> Worker:
+    await trio.lowlevel.checkpoint_if_cancelled()
+    token = trio.lowlevel.current_trio_token()
+    known = trio.Event()
+    child: ChildProcess | None = None
+    failure: Exception | None = None
+    with ExitStack() as ours, ExitStack() as theirs:  # the child has copies of theirs soon, or never will
+        their_orders, our_orders = _pipe(theirs, ours)
+        our_frames, their_frames = _pipe(ours, theirs)
+        our_printed, their_printed = _pipe(ours, theirs)
+        argv, namespace, passed = list(launch.argv), None, list[int]()
+        if launch.bubblewrap is not None:
+            namespace = Namespace()
+            ours.callback(namespace.close)
+            place = argv.index(launch.bubblewrap) + 1
+            argv[place:place] = ["--info-fd", str(namespace.told)]
+            passed.append(namespace.told)
+
+        def has_started(pid: int) -> None:
+            nonlocal child
+            child = ChildProcess(pid, trio.lowlevel.FdStream(our_frames), trio.lowlevel.FdStream(our_printed))
+            known.set()
+
+        def has_failed(error: Exception) -> None:
+            nonlocal failure
+            failure = error
+            known.set()
+
+        def has_ended(code: int) -> None:
+            assert child is not None
+            child.ended(code)
+
+        def live() -> None:
+            try:
+                program = subprocess.Popen(  # noqa: TID251 - in a thread of its own, which has to outlive the child
+                    argv,
+                    cwd=launch.cwd,
+                    env=launch.env,
+                    stdin=their_orders,
+                    stdout=their_frames,
+                    stderr=their_printed,
+                    start_new_session=True,
+                    pass_fds=passed,
+                )
+            except Exception as error:  # noqa: BLE001 - handed to the task that waits for it
+                token.run_sync_soon(has_failed, error)
+                return
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(has_started, program.pid)
+                code = program.wait()
+                token.run_sync_soon(has_ended, code)
+
+        trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name="runs cells")
+        with trio.CancelScope(shield=True):  # or nobody would end what is being started
+            await known.wait()
+        if child is None:
+            raise WorkerGone(f"it cannot be started: {failure}") from failure
+        ours.pop_all()
+        if namespace is not None:
+            namespace.started()
+    return Worker(child, trio.lowlevel.FdStream(our_orders), namespace)
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    reader.callback(os.close, reading)
+    writer.callback(os.close, writing)
+    return reading, writing
+
+
+def _programs() -> list[tuple[str, str]]:
+    folder = importlib.resources.files(_HERE)
+    return [(f"{_HERE}.{name}", folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in PROGRAMS]
+
+
+async def _parse_apart(line: bytes) -> Any:
+    return await trio.to_thread.run_sync(lambda: parse(line, max_bytes=_MOST_LINE))

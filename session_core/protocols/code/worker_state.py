@@ -1,0 +1,291 @@
+"""What outlives a cell: the variables of cells, each written down by itself. This runs in the worker, and only there.
+
+It needs nothing but the standard library. Values are pickled. Functions and classes are kept as the source of their
+definitions, imported modules as their names. Values whose names begin with an underscore are not kept, definitions are.
+What cannot be written down is named, with the reason.
+"""
+
+import ast
+import hashlib
+import importlib
+import linecache
+import pickle
+import sys
+import types
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+_ATOMS = (bool, int, float, complex, str, bytes, type(None))
+"""Values that never change, so the same object need not be written down again."""
+_MOST_WRAPPERS = 16
+_MOST_CANDIDATES = 7
+"""Earlier definitions of a name that are remembered."""
+_LINES_OF_CELLS = 200
+"""Cells whose lines can still be shown in a traceback."""
+
+
+class NotKept(Exception):
+    """Something cannot be written down; the message says why."""
+
+
+class Source:
+    """The text of a definition, and where it stood."""
+
+    def __init__(self, text: str, filename: str, first: int, last: int) -> None:
+        self.text = text
+        self.filename = filename
+        self.first = first
+        self.last = last
+
+    def made(self, value: Any) -> bool:
+        """Tell whether this is where a function or class comes from; of a class without methods nobody can tell."""
+        if isinstance(value, type):
+            value = next((each for each in vars(value).values() if isinstance(each, types.FunctionType)), None)
+        for _ in range(_MOST_WRAPPERS):
+            inner = getattr(value, "__wrapped__", None)
+            if inner is None:
+                break
+            value = inner
+        code = getattr(value, "__code__", None)
+        if not isinstance(code, types.CodeType):
+            return True
+        return code.co_filename == self.filename and self.first <= code.co_firstlineno <= self.last
+
+
+class Looked:
+    """What the variables are now: the names of all parts, those that have changed, and what is not kept and why."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.changed: dict[str, bytes] = {}
+        self.not_kept: dict[str, str] = {}
+
+
+class Keeper:
+    """Writes the variables of cells down, and brings them back.
+
+    Args:
+        namespace: The variables.
+        guarded: Calls a function so that an interrupt reaches it, and nothing else.
+        most_bytes, most_bytes_of_one, most: The bounds.
+    """
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        guarded: Callable[[Callable[[], Any]], Any],
+        *,
+        most_bytes: int,
+        most_bytes_of_one: int,
+        most: int,
+    ) -> None:
+        self._namespace = namespace
+        self._guarded = guarded
+        self._most_bytes = most_bytes
+        self._most_bytes_of_one = most_bytes_of_one
+        self._most = most
+        self._sources: dict[str, list[Source]] = {}
+        self._known: dict[str, tuple[str, int]] = {}
+        """The digest and size of each part as the other side has it."""
+        self._atoms: dict[str, Any] = {}
+        self._cells: list[str] = []
+
+    def learn(self, tree: ast.Module, code: str, filename: str) -> None:
+        """Remember the lines of a cell, and the definitions in it."""
+        lines = code.splitlines(keepends=True)
+        linecache.cache[filename] = (len(code), None, lines, filename)
+        self._cells.append(filename)
+        if len(self._cells) > _LINES_OF_CELLS:
+            linecache.cache.pop(self._cells.pop(0), None)
+        for name, node in _definitions(tree.body):
+            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+            last = node.end_lineno or first
+            text = "".join(lines[first - 1 : last])
+            if isinstance(node, ast.Assign):  # which may share its line with others
+                text = ast.get_source_segment(code, node) or text
+            elif node.col_offset:  # it stands in a block; another one takes its place
+                text = "if True:\n" + text
+            # The cell may fail before it gets there, and then an earlier one still holds.
+            earlier = self._sources.get(name, [])[-_MOST_CANDIDATES:]
+            self._sources[name] = [*earlier, Source(text, filename, first, last)]
+
+    # --- writing down -------------------------------------------------------------------------------------------------
+
+    def look(self) -> Looked:
+        """Write down what has changed since the last time."""
+        looked = Looked()
+        sizes: dict[str, int] = {}
+        digests: dict[str, str] = {}
+        self._sources = {name: each for name, each in self._sources.items() if name in self._namespace}
+        defined = {name for name, value in list(self._namespace.items()) if self._source_of(name, value) is not None}
+        for name, value in list(self._namespace.items()):
+            if name.startswith("__") or (name.startswith("_") and name not in defined):
+                continue
+            if len(sizes) >= self._most:
+                looked.not_kept[name] = f"there are more than {self._most} variables"
+                continue
+            try:
+                part, data = self._part(name, value, defined)
+            except NotKept as reason:
+                looked.not_kept[name] = str(reason)
+                continue
+            if data is None:
+                digests[part], sizes[part] = self._known[part]
+                continue
+            digest = hashlib.sha256(data).hexdigest()
+            digests[part], sizes[part] = digest, len(data)
+            if self._known.get(part, ("", 0))[0] != digest:
+                looked.changed[part] = data
+        total = sum(sizes.values())
+        for part in sorted(sizes, key=lambda part: -sizes[part]):
+            if total <= self._most_bytes:
+                break
+            total -= sizes.pop(part)
+            looked.changed.pop(part, None)
+            looked.not_kept[part.partition(":")[2]] = "all variables together are too large"
+        known = [part for part in self._known if part in sizes]
+        looked.names = list(dict.fromkeys((*known, *sizes)))  # always in the same order, in whichever process
+        self._known = {part: (digests[part], sizes[part]) for part in looked.names}
+        self._atoms = {
+            part: value
+            for part in sizes
+            if type(value := self._namespace.get(part.partition(":")[2])) in _ATOMS and part.startswith("value:")
+        }
+        return looked
+
+    def _part(self, name: str, value: Any, defined: set[str]) -> tuple[str, bytes | None]:
+        """Return a part and its bytes; None for one that the other side has."""
+        if isinstance(value, types.ModuleType):
+            if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
+                raise NotKept("it is no module that can be imported")
+            return f"module:{name}", value.__name__.encode()
+        source = self._source_of(name, value)
+        if source is not None:
+            return f"source:{name}", source.text.encode()
+        part = f"value:{name}"
+        if type(value) in _ATOMS and self._atoms.get(part, _ATOMS) is value and part in self._known:
+            return part, None
+        written = _Bounded(self._most_bytes_of_one)
+
+        def write() -> None:
+            _Pickler(written, defined).dump(value)
+
+        try:
+            self._guarded(write)
+        except KeyboardInterrupt:
+            raise NotKept("it takes too long to write down") from None
+        except BaseException as error:  # noqa: BLE001 - the code of cells may raise anything here
+            raise NotKept(_reason(error, value)) from None  # noqa: ASYNC104 - there is no trio here
+        return part, bytes(written.data)
+
+    def _source_of(self, name: str, value: Any) -> Source | None:
+        candidates = self._sources.get(name)
+        if not candidates:
+            return None
+        try:
+            if value.__module__ != "__main__" or value.__qualname__ not in {name, "<lambda>"}:
+                return None
+            return next((each for each in reversed(candidates) if each.made(value)), None)
+        except Exception:  # noqa: BLE001 - an object of a cell, which may do as it likes
+            return None
+
+    # --- bringing back ------------------------------------------------------------------------------------------------
+
+    def bring_back(self, parts: dict[str, bytes], begin: Callable[[str], None]) -> dict[str, str]:
+        """Become what was kept; `begin` hears of each part first. Returns what could not be brought back, and why.
+
+        A part may need others, so what fails is tried again for as long as that helps.
+        """
+        self._known = {name: (hashlib.sha256(data).hexdigest(), len(data)) for name, data in parts.items()}
+        waiting = sorted(parts, key=lambda part: ("module", "source", "value").index(part.partition(":")[0]))
+        given_up: dict[str, str] = {}
+        failed: dict[str, str] = {}
+        while waiting:
+            failed = {}
+            for part in waiting:
+                begin(part)
+                try:
+                    self._guarded(partial(self._bring, part, parts[part]))
+                except KeyboardInterrupt:
+                    given_up[part] = "it takes too long to bring back"
+                except BaseException as error:  # noqa: BLE001, ASYNC103 - the code of cells may raise anything here
+                    failed[part] = _reason(error, None)
+            if len(failed) == len(waiting):
+                break
+            waiting = list(failed)
+        lost = given_up | failed
+        for part in lost:
+            self._known.pop(part)
+        return lost
+
+    def _bring(self, part: str, data: bytes) -> None:
+        kind, _, name = part.partition(":")
+        if kind == "module":
+            self._namespace[name] = importlib.import_module(data.decode())
+        elif kind == "value":
+            self._namespace[name] = pickle.loads(data)  # noqa: S301 - only ever here, where cells run
+        else:
+            text, filename = data.decode(), f"<kept {name}>"
+            lines = text.splitlines(keepends=True)
+            linecache.cache[filename] = (len(text), None, lines, filename)
+            exec(compile(text, filename, "exec", dont_inherit=True), self._namespace)  # noqa: S102 - the same
+            self._sources[name] = [Source(text, filename, 1, len(lines))]
+
+
+class _Bounded:
+    """Holds what is pickled, up to a bound."""
+
+    def __init__(self, most: int) -> None:
+        self.data = bytearray()
+        self._most = most
+
+    def write(self, piece: Any) -> int:
+        with memoryview(piece) as view:
+            if len(self.data) + view.nbytes > self._most:
+                raise NotKept(f"it is larger than {self._most:,} bytes")
+            self.data += view
+            return view.nbytes
+
+
+class _Pickler(pickle.Pickler):
+    """Refuses to point at functions and classes of cells that are not kept themselves."""
+
+    def __init__(self, file: _Bounded, defined: set[str]) -> None:
+        super().__init__(file, 5)
+        self._defined = defined
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type | types.FunctionType) and obj.__module__ == "__main__":
+            if obj.__qualname__.partition(".")[0] not in self._defined:
+                raise NotKept(f"it needs {obj.__qualname__}, whose definition is not kept")
+        return NotImplemented
+
+
+_Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[tuple[str, _Node]]:
+    """Find the definitions of a cell, also within its `if`, `try`, `with` and loops."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node
+        elif isinstance(node, ast.Assign):
+            if isinstance(node.value, ast.Lambda) and isinstance(target := node.targets[0], ast.Name):
+                yield target.id, node
+        else:
+            for field in ("body", "orelse", "finalbody"):
+                yield from _definitions([each for each in getattr(node, field, []) if isinstance(each, ast.stmt)])
+            for handler in getattr(node, "handlers", []):
+                yield from _definitions(handler.body)
+
+
+def _reason(error: BaseException, value: Any) -> str:
+    if isinstance(error, NotKept):
+        return str(error)
+    if value is not None and isinstance(error, pickle.PicklingError | TypeError | AttributeError):
+        return f"a {type(value).__name__} cannot be written down"
+    try:
+        return f"{type(error).__name__}: {error}"[:200]
+    except Exception:  # noqa: BLE001 - an exception of a cell, which may do as it likes
+        return type(error).__name__

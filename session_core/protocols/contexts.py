@@ -1,0 +1,260 @@
+"""What plugins are given: narrow, frozen, and of use only as long as the callback runs that they were given to.
+
+A context holds no way back to the service: each thing a plugin may do is a function in it, guarded by a lease. When the
+callback has ended the lease is over, and every later use raises `ContextExpired`, from whatever task it comes.
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import attrs
+
+from session_core.ids import SessionId, TurnId
+from session_core.protocols.faults import ContextExpired
+from session_core.providers.base import ModelRequest, ThinkingEffort
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import Message, Usage
+from session_core.vocabulary.protocols import Frame
+from session_core.vocabulary.sessions import SandboxPolicy
+from session_core.vocabulary.tools import ToolSpec
+
+
+@attrs.define(eq=False)
+class Lease:
+    """Whether a context may still be used."""
+
+    over: bool = False
+
+    def check(self) -> None:
+        """Refuse what comes too late."""
+        if self.over:
+            raise ContextExpired("this context belonged to a callback that has ended")
+
+
+@contextmanager
+def leased() -> Generator[Lease]:
+    """Open a lease for the length of the block."""
+    lease = Lease()
+    try:
+        yield lease
+    finally:
+        lease.over = True
+
+
+@attrs.frozen(kw_only=True)
+class BuildContext:
+    """What a factory builds from; there is nothing to do with it but to read."""
+
+    session_id: SessionId
+    options: JsonObject
+    is_root: bool
+
+
+@attrs.frozen(kw_only=True)
+class SessionContext:
+    """A session, to a callback outside of a model call."""
+
+    session_id: SessionId
+    frame: Frame
+    _lease: Lease = attrs.field(alias="lease")
+
+    def check(self) -> None:
+        """Raise `ContextExpired` once the callback is over."""
+        self._lease.check()
+
+
+@attrs.frozen(kw_only=True)
+class DirectRequest:
+    """A question to a model beside the conversation."""
+
+    messages: tuple[Message, ...]
+    system: str = ""
+    model: str | None = None
+    """Which model; left out, the session's own."""
+    thinking: ThinkingEffort = "off"
+    max_output_tokens: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class DirectAnswer:
+    """What the model said, and what that has used."""
+
+    text: str
+    model: str
+    usage: Usage
+
+
+Complete = Callable[[DirectRequest, str, str], Awaitable[DirectAnswer]]
+"""Asks a model: the request, whose usage it is, and the key of the question."""
+
+
+@attrs.frozen(kw_only=True)
+class ProcessInfo:
+    """A program that a protocol has started in this turn."""
+
+    process_id: str
+    argv: tuple[str, ...]
+    running: bool
+    exit_code: int | None = None
+    output: str = ""
+    """What it has said so far, or the end of it."""
+
+
+class Processes(Protocol):
+    """Programs of a turn: confined like commands of the model, and ended with the turn."""
+
+    async def start(self, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
+        """Start a program and return its id.
+
+        Raises:
+            ToolFailed: It cannot be started, or too many run.
+        """
+        ...
+
+    def list(self) -> tuple[ProcessInfo, ...]:
+        """Return all programs of the turn, also those that have ended."""
+        ...
+
+    async def wait(self, process_id: str) -> ProcessInfo:
+        """Wait until a program has ended; raises `KeyError` if there is none of this id."""
+        ...
+
+    def signal(self, process_id: str, number: int) -> None:
+        """Send a signal to a program and all it has started."""
+        ...
+
+    async def cancel(self, process_id: str) -> ProcessInfo:
+        """End a program and all it has started, and wait for that."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class BeforeCallContext:
+    """A turn, right before a model is asked.
+
+    Attributes:
+        step: How many model calls the turn has had.
+        usage: What the turn has used so far.
+        context_tokens: How full the model's context was at its last answer.
+    """
+
+    session_id: SessionId
+    turn_id: TurnId
+    frame: Frame
+    step: int
+    usage: Usage
+    context_tokens: int
+    cwd: str
+    sandbox: SandboxPolicy
+    tools: tuple[ToolSpec, ...]
+    _lease: Lease = attrs.field(alias="lease")
+    _complete: Complete = attrs.field(alias="complete")
+    _processes: Processes = attrs.field(alias="processes")
+
+    async def complete(self, request: DirectRequest, *, source: str, key: str) -> DirectAnswer:
+        """Ask a model beside the conversation.
+
+        What it uses is counted for `source`. The same key with the same request is answered once per turn, and paid
+        once; with another request it is refused.
+
+        Raises:
+            ContextExpired: The callback has ended.
+            Conflict: The key belongs to another request of this turn, or is being asked right now.
+            DirectFailed: The model could not be asked.
+        """
+        self._lease.check()
+        return await self._complete(request, source, key)
+
+    @property
+    def processes(self) -> Processes:
+        """Programs of this turn; they go on when the callback has ended, and the next one finds them again."""
+        self._lease.check()
+        return _LeasedProcesses(self._processes, self._lease)
+
+
+@attrs.frozen
+class _LeasedProcesses:
+    """Programs of a turn, out of reach for whoever keeps this longer than the callback lasts."""
+
+    _processes: Processes
+    _lease: Lease
+
+    async def start(self, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
+        self._lease.check()
+        return await self._processes.start(argv, cwd=cwd, env=env)
+
+    def list(self) -> tuple[ProcessInfo, ...]:
+        self._lease.check()
+        return self._processes.list()
+
+    async def wait(self, process_id: str) -> ProcessInfo:
+        self._lease.check()
+        return await self._processes.wait(process_id)
+
+    def signal(self, process_id: str, number: int) -> None:
+        self._lease.check()
+        self._processes.signal(process_id, number)
+
+    async def cancel(self, process_id: str) -> ProcessInfo:
+        self._lease.check()
+        return await self._processes.cancel(process_id)
+
+
+class DirectFailed(Exception):
+    """A model could not be asked beside the conversation; the message says why."""
+
+
+# --- what a plugin decides before a model is asked --------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class ReplaceRequest:
+    """Ask something else instead; the model, its tools and its limits stay within what the session allows."""
+
+    request: ModelRequest
+
+
+@attrs.frozen(kw_only=True)
+class SwitchTo:
+    """Do not ask: go on in another frame, with a task to begin with."""
+
+    key: str
+    task: str
+    reason: str = "switch"
+
+
+@attrs.frozen(kw_only=True)
+class FinishNow:
+    """Do not ask: the turn is done, and this is its answer."""
+
+    text: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class RefuseTurn:
+    """Do not ask: the turn fails, for this reason."""
+
+    reason: str
+
+
+BeforeCall = ReplaceRequest | SwitchTo | FinishNow | RefuseTurn | None
+"""None means: go on."""
+
+
+def is_before_call(decided: object) -> bool:
+    """Tell whether a plugin has decided anything that can be done; plugins are not always checked by a type checker."""
+    match decided:
+        case None:
+            return True
+        case ReplaceRequest(request=request):
+            return isinstance(request, ModelRequest)
+        case SwitchTo():
+            given: tuple[object, ...] = (decided.key, decided.task, decided.reason)
+            return all(isinstance(each, str) and bool(each.strip()) for each in given)
+        case FinishNow(text=text):
+            return isinstance(text, str)
+        case RefuseTurn(reason=reason):
+            return isinstance(reason, str)
+        case _:
+            return False

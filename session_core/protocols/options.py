@@ -1,0 +1,199 @@
+"""Options of protocols: how they are stated, resolved once, and recorded with the opening itself.
+
+A protocol describes its options by an attrs class whose fields are made by `option`. Each is one of two kinds. A
+*pinned* one is decided when a session comes into being, recorded, and never changes: stating it differently later is a
+conflict that shows both values. A *host* one is supplied anew at each opening and otherwise keeps its last value.
+
+`resolve_options` is pure and total: what is recorded, what is stated and how the session comes into being decide, and
+nothing else. It runs before anything of a plugin is built.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeVar, cast
+
+import attrs
+
+from session_core import limits
+from session_core.errors import ProtocolError
+from session_core.ids import SessionId
+from session_core.protocols.faults import OptionConflict, OptionsInvalid
+from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json, thaw_json
+from session_core.wire.catalogue import tag_of
+from session_core.wire.codec import from_json, to_json
+
+T = TypeVar("T")
+
+Opening = Literal["create", "resume", "child", "fork"]
+OptionKind = Literal["pinned", "host"]
+
+_METADATA: Final = "session_core.option"
+_NOT_GIVEN: Final = object()
+
+
+@attrs.frozen(kw_only=True)
+class Materialization:
+    """How a session comes into memory.
+
+    Attributes:
+        parent: The options of the session it comes from: the parent of a child, the origin of a fork.
+    """
+
+    opening: Opening
+    session_id: SessionId
+    parent_id: SessionId | None = None
+    parent: JsonObject | None = None
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it works for nobody else; a fork does not."""
+        return self.opening != "child" and self.parent_id is None
+
+
+@attrs.frozen(kw_only=True)
+class OptionField:
+    """How one option is decided when nobody states it."""
+
+    kind: OptionKind
+    root: Any
+    child: Any
+    inherit: bool
+
+
+def option(*, default: Any, child_default: Any = _NOT_GIVEN, kind: OptionKind = "pinned", inherit: bool = True) -> Any:
+    """Make a field of an options class.
+
+    Args:
+        default: What it is when nobody states it; in child sessions, if they inherit nothing, `child_default`.
+        child_default: The same in child sessions; left out, as everywhere.
+        kind: Whether it is fixed when a session comes into being, or supplied at each opening.
+        inherit: Whether children take it over from the session they work for; forks go on with everything.
+    """
+    child = default if child_default is _NOT_GIVEN else child_default
+    described = OptionField(kind=kind, root=default, child=child, inherit=inherit)
+    return attrs.field(default=default, kw_only=True, metadata={_METADATA: described})
+
+
+@attrs.frozen(kw_only=True)
+class NoOptions:
+    """A protocol without options."""
+
+
+@attrs.frozen
+class PluginOptions:
+    """Options as they are stated, by the id of the protocol they are meant for."""
+
+    plugins: Mapping[str, JsonObject] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, plugin: str, options: object) -> "PluginOptions":
+        """State options of one protocol, given as a value of its class or as JSON."""
+        return cls({plugin: _as_json(options)})
+
+    def with_(self, plugin: str, options: object) -> "PluginOptions":
+        """Return a copy in which these take the place of what was stated for that protocol."""
+        return PluginOptions({**self.plugins, plugin: _as_json(options)})
+
+    def get(self, plugin: str, cls: type[T]) -> T | None:
+        """Return what is stated for a protocol; None when nothing is.
+
+        Raises:
+            OptionsInvalid: It is stated, and wrong.
+        """
+        stated = self.plugins.get(plugin)
+        return None if stated is None else read_options(plugin, cls, stated)
+
+
+def plugin_options(stated: JsonObject | None) -> PluginOptions:
+    """Read what a command states.
+
+    Raises:
+        OptionsInvalid: It is not an object of objects.
+    """
+    for plugin, options in (stated or {}).items():
+        if not isinstance(options, JsonObject):
+            raise OptionsInvalid(f"the options of {plugin!r} must be an object", field=f"options.{plugin}")
+    return PluginOptions(dict(stated or {}))  # type: ignore[arg-type]
+
+
+def resolve_options(
+    plugin: str, cls: type[T], recorded: JsonObject | None, stated: JsonObject | None, opening: Materialization
+) -> JsonObject:
+    """Decide every option of a session; the result is what is recorded.
+
+    Raises:
+        OptionsInvalid: What is stated, or recorded, has the wrong shape.
+        OptionConflict: A pinned option is stated differently from what is recorded.
+    """
+    read_options(plugin, cls, stated or JsonObject())  # the shape as a whole, before anything is taken from it
+    known, inherited = recorded or JsonObject(), opening.parent or JsonObject()
+    resolved: dict[str, JsonValue] = {}
+    for field in attrs.fields(cls):  # type: ignore[arg-type]
+        described: OptionField = field.metadata[_METADATA]
+        name = field.name
+        if stated is not None and name in stated:
+            asked = _normal(plugin, cls, name, stated[name])
+            if described.kind == "pinned" and name in known and known[name] != asked:
+                raise OptionConflict(plugin, name, recorded=known[name], requested=asked)
+            resolved[name] = asked
+        elif name in known:
+            resolved[name] = known[name]
+        elif name in inherited and (described.inherit or opening.opening == "fork"):
+            resolved[name] = inherited[name]
+        else:
+            resolved[name] = freeze_json(to_json(described.root if opening.is_root else described.child))
+    found = JsonObject(resolved)
+    read_options(plugin, cls, found)
+    return found
+
+
+def host_supplied(
+    cls: type[Any], stated: JsonObject | None, decided: Callable[[str, OptionField], bool] = lambda _name, _field: True
+) -> JsonObject | None:
+    """Return what is left of what a service states for all sessions: pinned options that are `decided` are not its own.
+
+    When a session comes back, all of them are.
+    """
+    if stated is None:
+        return None
+    fields = {field.name: field.metadata[_METADATA] for field in attrs.fields(cls)}
+    own = {name for name, field in fields.items() if field.kind == "pinned" and decided(name, field)}
+    return JsonObject({name: value for name, value in stated.items() if name not in own})
+
+
+def describes_options(cls: object) -> bool:
+    """Tell whether a class can describe options: an attrs class, every field of which is made by `option`."""
+    return isinstance(cls, type) and attrs.has(cls) and all(_METADATA in field.metadata for field in attrs.fields(cls))
+
+
+def read_options(plugin: str, cls: type[T], payload: JsonObject) -> T:
+    """Make the options of a protocol from their JSON.
+
+    Raises:
+        OptionsInvalid: They have the wrong shape; unknown names are wrong too.
+    """
+    try:
+        return from_json({"type": tag_of(cast(type, cls)), **thaw_json(payload)}, cls)
+    except ProtocolError as error:
+        path = (error.field or "$").removeprefix("$").removeprefix(".")
+        where = f"options.{plugin}.{path}" if path else f"options.{plugin}"
+        raise OptionsInvalid(f"invalid options of the protocol {plugin}: {error.reason}", field=where) from error
+
+
+def _normal(plugin: str, cls: type[Any], name: str, value: JsonValue) -> JsonValue:
+    """Return a value as it is recorded, whatever spelling it was stated in."""
+    options = read_options(plugin, cls, JsonObject({name: value}))
+    return freeze_json(to_json(getattr(options, name)))
+
+
+def _as_json(options: object) -> JsonObject:
+    plain = to_json(options)
+    if attrs.has(type(options)):
+        del plain["type"]
+    found = freeze_json(plain)
+    if not isinstance(found, JsonObject):
+        raise TypeError("options are an object")
+    return found
+
+
+MAX_OPTIONS_CHARS: Final = limits.MAX_ENTRY_BYTES
+"""All options of a session; they are part of every snapshot."""

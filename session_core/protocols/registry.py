@@ -1,0 +1,127 @@
+"""Which protocols there are: those that come along, those that are installed, and those a program registers itself.
+
+Installed ones are entry points in the group `session_core.protocols`. Only their names are read; the code of one is
+loaded when a session selects it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+import trio
+
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.protocols.api import ProtocolFactory
+from session_core.protocols.faults import DuplicatePlugin, ProtocolFault, UnknownPlugin
+from session_core.protocols.options import describes_options
+
+log = logging.getLogger(__name__)
+
+GROUP: Final = "session_core.protocols"
+
+_BUILT_IN: Final = {
+    "standard": "session_core.protocols.standard:StandardProtocol",
+    "code": "session_core.protocols.code.protocol:CodeProtocol",
+}
+
+
+class ProtocolRegistry:
+    """The protocols of a service.
+
+    Args:
+        factories: Those that a program brings itself.
+        installed: The entry points to offer; by default all that are installed.
+
+    Raises:
+        DuplicatePlugin: Two of them have one id.
+    """
+
+    def __init__(
+        self, factories: Iterable[ProtocolFactory] = (), *, installed: Iterable[EntryPoint] | None = None
+    ) -> None:
+        self._loaders: dict[str, tuple[str, Callable[[], object]]] = {}
+        self._loaded: dict[str, ProtocolFactory] = {}
+        for name, path in _BUILT_IN.items():
+            self._offer(name, f"session-core ({path})", lambda path=path: _load_path(path))  # type: ignore[misc]
+        for entry in entry_points(group=GROUP) if installed is None else installed:
+            self._offer(entry.name, f"{_package_of(entry)} ({entry.value})", entry.load)
+        for factory in factories:
+            self.register(factory)
+
+    def register(self, factory: ProtocolFactory) -> None:
+        """Offer one more protocol."""
+        self._offer(factory.id, f"{type(factory).__module__}.{type(factory).__qualname__}", lambda: factory)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the ids of all protocols; loads none of them."""
+        return tuple(self._loaders)
+
+    def get(self, name: str) -> ProtocolFactory:
+        """Return a protocol, loading its code on first use.
+
+        Raises:
+            UnknownPlugin: There is none of this id.
+            ProtocolFault: Its code cannot be loaded, or is no protocol of this id.
+        """
+        if name in self._loaded:
+            return self._loaded[name]
+        known = self._loaders.get(name)
+        if known is None:
+            there = ", ".join(self._loaders)
+            raise UnknownPlugin(f"there is no protocol called {name!r}; known are: {there}", field="protocol")
+        factory = self._load(name, *known)
+        self._loaded[name] = factory
+        return factory
+
+    async def aclose(self) -> None:
+        """Let every protocol that was used let go of what it holds, side by side.
+
+        A fault of one keeps no other from it, and is logged.
+        """
+        async with trio.open_nursery() as nursery:
+            for factory in self._loaded.values():
+                nursery.start_soon(self._close, factory)
+
+    @staticmethod
+    async def _close(factory: ProtocolFactory) -> None:
+        try:
+            await factory.aclose()
+        except FOREIGN_FAULTS as fault:
+            if passes_through(fault):
+                raise
+            log.exception("the protocol %s could not be closed", factory.id)
+
+    def _offer(self, name: str, origin: str, load: Callable[[], object]) -> None:
+        if name in self._loaders:
+            raise DuplicatePlugin(
+                f"two protocols are called {name!r}: {self._loaders[name][0]} and {origin}", field="protocol"
+            )
+        self._loaders[name] = (origin, load)
+
+    @staticmethod
+    def _load(name: str, origin: str, load: Callable[[], object]) -> ProtocolFactory:
+        try:
+            found = load()
+            factory = found() if isinstance(found, type) else found
+        except FOREIGN_FAULTS as error:
+            if passes_through(error):
+                raise
+            raise ProtocolFault(name, "build", f"{origin} cannot be loaded: {type(error).__name__}: {error}") from error
+        if not isinstance(factory, ProtocolFactory):
+            raise ProtocolFault(name, "build", f"{origin} is not a ProtocolFactory")
+        if factory.id != name:
+            raise ProtocolFault(name, "build", f"{origin} calls itself {factory.id!r}")
+        if not describes_options(factory.options):
+            raise ProtocolFault(name, "build", f"{origin} has options that are not all made by `option`")
+        return factory
+
+
+def _load_path(path: str) -> object:
+    module, _, attribute = path.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _package_of(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "an installed package"

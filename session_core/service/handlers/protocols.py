@@ -1,0 +1,215 @@
+"""Protocols: list them, give one something, and put messages into a conversation between two turns."""
+
+import hashlib
+
+import attrs
+
+from session_core import limits
+from session_core.errors import Conflict, InvalidInput
+from session_core.ids import MessageId, SessionId
+from session_core.protocols.faults import ExtensionRejected, ProtocolFault
+from session_core.protocols.frames import first_frame
+from session_core.protocols.lifecycle import SessionProtocol
+from session_core.service.content import checked_text, text_parts
+from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.protocols import ProtocolUnusable
+from session_core.session.session import Session
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.messages import Message
+from session_core.vocabulary.protocols import Frame
+
+
+def list_protocols(core: ServiceCore, _command: c.ListProtocols, _: Caller) -> r.ListProtocolsReply:
+    return r.ListProtocolsReply(
+        protocols=core.protocols.registry.names(), default=core.config.protocol, cursor=core.stream.cursor
+    )
+
+
+# --- messages between two turns ---------------------------------------------------------------------------------------
+
+
+def append(core: ServiceCore, command: c.AppendMessages, caller: Caller) -> r.AppendReply | Later:
+    messages = _new_messages(command)
+    session = core.session_at_rest(command.session_id, "append messages")
+    if not session.state.earlier or session.state.message(messages[0].message_id) is not None:
+        return _appended(core, command, messages, caller)
+
+    async def after_a_look() -> r.AppendReply:
+        """The messages may be there already, and have left memory."""
+        if await core.store.load_path(command.session_id, messages[0].message_id, max_chars=1):
+            await _refuse_unless_all_same(core, command, messages)
+            return _replayed(session, messages)
+        older = await _leads_here_from_afar(core, session, command.after)
+        await core.residents.bring(command.session_id)
+        core.refuse_if_unsaved()
+        return await _settled(_appended(core, command, messages, caller, older=older))
+
+    return Later(after_a_look)
+
+
+async def _refuse_unless_all_same(core: ServiceCore, command: c.AppendMessages, messages: tuple[Message, ...]) -> None:
+    """Compare with what an earlier operation of this id has left in the store, a step at a time."""
+    session_id = command.session_id
+    beyond = _derived_id(session_id, command.operation_id, len(messages))
+    if await core.store.load_path(session_id, beyond, max_chars=1):
+        raise _used_for_others()
+    for each in messages:
+        path = await core.store.load_path(session_id, each.message_id, max_chars=1)
+        _refuse_unless_same(path[-1] if path else None, each)
+
+
+async def _leads_here_from_afar(core: ServiceCore, session: Session, after: MessageId | None) -> MessageId | None:
+    """Return `after` if it has left memory, and is on the way to what has not."""
+    way = session.state.transcript
+    if after is None or session.state.message(after) is not None:
+        return None
+    before = way[0].parent_id if way else session.state.head
+    while before is not None:
+        path = await core.store.load_path(session.state.session_id, before, max_chars=limits.WINDOW_CHARS // 2)
+        if any(message.message_id == after for message in path):
+            return after
+        before = path[0].parent_id if path else None
+    return None
+
+
+async def _settled(reply: r.AppendReply | Later) -> r.AppendReply:
+    if isinstance(reply, r.AppendReply):
+        return reply
+    waited = await reply.wait()
+    assert isinstance(waited, r.AppendReply)
+    return waited
+
+
+def _new_messages(command: c.AppendMessages) -> tuple[Message, ...]:
+    if not command.operation_id.strip() or len(command.operation_id) > limits.MAX_NAME_CHARS:
+        raise InvalidInput(
+            f"operation_id must have 1 to {limits.MAX_NAME_CHARS} characters that are not all blank",
+            field="operation_id",
+        )
+    if not 1 <= len(command.messages) <= limits.MAX_PAGE:
+        raise InvalidInput(f"there must be 1 to {limits.MAX_PAGE} messages", field="messages")
+    return tuple(
+        Message(
+            message_id=_derived_id(command.session_id, command.operation_id, number),
+            parent_id=None,
+            role=each.role,
+            parts=text_parts(checked_text(each.text, f"messages[{number}].text")),
+            created_at=0,
+        )
+        for number, each in enumerate(command.messages)
+    )
+
+
+def _derived_id(session_id: SessionId, operation_id: str, number: int) -> MessageId:
+    """Return an id that the same operation gives again, so that it finds what it has done before."""
+    return MessageId("msg_" + hashlib.sha256(f"{session_id}\n{number}\n{operation_id}".encode()).hexdigest()[:26])
+
+
+def _appended(
+    core: ServiceCore,
+    command: c.AppendMessages,
+    messages: tuple[Message, ...],
+    caller: Caller,
+    *,
+    older: MessageId | None = None,
+) -> r.AppendReply | Later:
+    session = core.session_at_rest(command.session_id, "append messages")
+    state = session.state
+    known = [(state.message(each.message_id), each) for each in messages]
+    if any(before is not None for before, _ in known):
+        if state.message(_derived_id(command.session_id, command.operation_id, len(messages))) is not None:
+            raise _used_for_others()  # it had more of them
+        for before, each in known:
+            _refuse_unless_same(before, each)
+        return _replayed(session, messages)
+    on_the_way = {older, *(message.message_id for message in state.transcript)}
+    if command.after is not None and command.after not in on_the_way:
+        return r.AppendReply(outcome="stale_branch", message_ids=(), cursor=session.cursor)
+    added: list[Message] = []
+    for each in messages:
+        message = attrs.evolve(each, parent_id=state.head, created_at=session.now())
+        session.record(ev.MessageAdded(message=message), caller.client_id)
+        added.append(message)
+    protocol = core.protocols.known(command.session_id)
+    reply = r.AppendReply(
+        outcome="appended", message_ids=tuple(each.message_id for each in added), cursor=session.cursor
+    )
+    if protocol is None:
+        return reply  # it is restored from the whole conversation before its first use
+
+    async def told() -> r.AppendReply:
+        await _tell(core, session, protocol, command.operation_id, tuple(added))
+        return reply
+
+    return Later(told)
+
+
+def _refuse_unless_same(before: Message | None, each: Message) -> None:
+    if before is None or (before.role, before.parts) != (each.role, each.parts):
+        raise _used_for_others()
+
+
+def _used_for_others() -> Conflict:
+    return Conflict("this operation_id was used for other messages", field="operation_id")
+
+
+def _replayed(session: Session, messages: tuple[Message, ...]) -> r.AppendReply:
+    return r.AppendReply(
+        outcome="replayed", message_ids=tuple(each.message_id for each in messages), cursor=session.cursor
+    )
+
+
+async def _tell(
+    core: ServiceCore, session: Session, protocol: SessionProtocol, operation_id: str, messages: tuple[Message, ...]
+) -> None:
+    """Tell a protocol of messages once they are durable; if it fails they stand, and it is restored before it is used.
+
+    Cancellation: it was perhaps not told, and is restored as well.
+    """
+    told = False
+    try:
+        await session.until_durable()
+        await protocol.appended(frame_of(session), operation_id, messages)
+        told = True
+    except ProtocolFault as fault:
+        if core.sessions.get(session.state.session_id) is session:  # it may have been deleted meanwhile
+            session.record(ev.ProtocolFailed(protocol=fault.plugin, callback=fault.callback, reason=fault.reason))
+    finally:
+        if not told:
+            protocol.invalidate()
+
+
+def frame_of(session: Session) -> Frame:
+    """Return the frame that a session is in."""
+    state = session.state
+    found = next((each for each in state.frames if each.frame_id == state.frame_id), None)
+    return first_frame(state.session_id, state.created_at) if found is None else found
+
+
+# --- things beside the conversation -----------------------------------------------------------------------------------
+
+
+def apply_extension(core: ServiceCore, command: c.ApplyExtension, _: Caller) -> Later:
+    session = core.session_at_rest(command.session_id, "give the protocol something")
+    protocol = core.protocols.of(session)
+
+    async def applied() -> r.Acknowledged:
+        try:
+            await protocol.ready(frame_of(session), session.conversation)
+            await protocol.apply_extension(frame_of(session), command.extension)
+        except ExtensionRejected as rejected:
+            raise InvalidInput(str(rejected) or "the protocol does not take this", field="extension") from rejected
+        except ProtocolFault as fault:
+            raise ProtocolUnusable(str(fault), field="session_id") from fault
+        return r.Acknowledged(cursor=session.cursor)
+
+    return Later(applied)
+
+
+HANDLERS: Handlers = {
+    c.ListProtocols: list_protocols,
+    c.AppendMessages: append,
+    c.ApplyExtension: apply_extension,
+}

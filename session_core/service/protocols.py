@@ -1,0 +1,215 @@
+"""The protocols of sessions: decided when a session comes into being, built when it is in memory, closed when it goes.
+
+Rules:
+1. Options are resolved and the bundle is built before anything is recorded, so that a session which could not work is
+   refused and never made. What was decided is part of `SessionCreated`.
+2. A session that comes back into memory keeps its pinned options. What the service supplies is resolved anew, and
+   recorded if it has changed, before the session's next use.
+3. A protocol that is missing here, or older than what the session was written by, refuses turns and writes nothing.
+"""
+
+import logging
+
+import attrs
+import trio
+
+from session_core.errors import InvalidInput, SessionCoreError
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.ids import SessionId, new_session_id
+from session_core.protocols.api import ProtocolFactory
+from session_core.protocols.faults import OptionsInvalid, ProtocolFault, ProtocolTooNew, UnknownPlugin
+from session_core.protocols.lifecycle import SessionProtocol
+from session_core.protocols.options import Materialization, PluginOptions, host_supplied, resolve_options
+from session_core.protocols.registry import ProtocolRegistry
+from session_core.session.session import Session
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.protocols import ProtocolRecord
+
+log = logging.getLogger(__name__)
+
+_CLOSING_S = 5.0
+
+
+class ProtocolUnusable(SessionCoreError):
+    """A session's protocol cannot be used here; the message says why."""
+
+    code = "protocol_unusable"
+
+
+class SessionProtocols:
+    """The protocols at work, by session.
+
+    Args:
+        registry: Those there are.
+        default: The one of sessions that name none.
+        supplied: What the service states for all of its sessions.
+        nursery: Where executors are closed.
+
+    Raises:
+        UnknownPlugin: The default is none of those there are, or something is stated for one that there is not.
+    """
+
+    def __init__(
+        self, registry: ProtocolRegistry, default: str, supplied: PluginOptions, nursery: trio.Nursery
+    ) -> None:
+        self.registry = registry
+        self._default = default
+        self._supplied = supplied
+        self._nursery = nursery
+        self._live: dict[SessionId, SessionProtocol] = {}
+        there = registry.names()
+        for plugin, field in ((default, "protocol"), *((each, "protocol_options") for each in supplied.plugins)):
+            if plugin not in there:
+                raise UnknownPlugin(
+                    f"there is no protocol called {plugin!r}; known are: {', '.join(there)}", field=field
+                )
+
+    def decide(
+        self, opening: Materialization, *, name: str | None, stated: PluginOptions, like: ProtocolRecord | None = None
+    ) -> SessionProtocol:
+        """Decide the protocol of a new session, and build it; `like` is that of the session it comes from.
+
+        Raises:
+            UnknownPlugin: There is no such protocol, or options are stated for one that there is not.
+            OptionsInvalid, OptionConflict: The options are wrong.
+            ProtocolUnusable: The plugin failed.
+        """
+        if name is None:
+            name = like.name if like is not None else self._default
+        self._refuse_unknown(stated, name)
+        factory = self._factory(name)
+        inherited = JsonObject()
+        if like is not None and like.name == name:
+            inherited = self._upgraded(factory, like).options
+            opening = attrs.evolve(opening, parent=inherited)
+        supplied = host_supplied(
+            factory.options,
+            self._supplied.plugins.get(name),
+            lambda option, field: option in inherited and (field.inherit or opening.opening == "fork"),
+        )
+        given = JsonObject({**(supplied or {}), **stated.plugins.get(name, {})})
+        options = resolve_options(name, factory.options, None, given, opening)
+        return self._built(factory, ProtocolRecord(name=name, version=factory.version, options=options), opening)
+
+    def decide_for_child(self, parent: Session) -> SessionProtocol:
+        """Decide the protocol of a session that works for another one: the same."""
+        opening = Materialization(opening="child", session_id=new_session_id(), parent_id=parent.state.session_id)
+        return self.decide(opening, name=None, stated=PluginOptions(), like=parent.state.protocol)
+
+    def adopt(self, protocol: SessionProtocol) -> None:
+        """Let a protocol belong to its session, which has come into being with it."""
+        self._live[protocol.session_id] = protocol
+
+    def of(self, session: Session) -> SessionProtocol:
+        """Return the protocol of a session in memory; one that came back is built on first use.
+
+        Raises:
+            ProtocolUnusable: It cannot be used here; nothing has been recorded.
+        """
+        session_id = session.state.session_id
+        live = self._live.get(session_id)
+        if live is None:
+            live = self._live[session_id] = self._resumed(session)
+        return live
+
+    def can_go_on(self, session: Session) -> bool:
+        """Tell whether a turn can start in a session; where it cannot, and nobody waits to be told, the log is."""
+        try:
+            self.of(session)
+        except ProtocolUnusable as problem:
+            log.warning("session %s: %s", session.state.session_id, problem.message)
+            return False
+        return True
+
+    def known(self, session_id: SessionId) -> SessionProtocol | None:
+        """Return the protocol of a session if it has been used."""
+        return self._live.get(session_id)
+
+    def forget(self, session_id: SessionId) -> None:
+        """Close the protocol of a session that leaves memory, or is gone."""
+        live = self._live.pop(session_id, None)
+        if live is not None and live.executor is not None:
+            self._nursery.start_soon(live.aclose)
+
+    async def aclose(self) -> None:
+        """Close all of them, at the end of the service."""
+        with trio.move_on_after(_CLOSING_S, shield=True):
+            async with trio.open_nursery() as closing:
+                for live in self._live.values():
+                    closing.start_soon(live.aclose)
+        self._live.clear()
+        with trio.move_on_after(_CLOSING_S, shield=True):
+            await self.registry.aclose()
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def _resumed(self, session: Session) -> SessionProtocol:
+        state = session.state
+        record = state.protocol
+        opening = Materialization(opening="resume", session_id=state.session_id, parent_id=state.parent_id)
+        try:
+            factory = self._factory(record.name)
+            known = self._upgraded(factory, record)
+            stated = host_supplied(factory.options, self._supplied.plugins.get(record.name))
+            options = resolve_options(record.name, factory.options, known.options, stated, opening)
+        except (UnknownPlugin, OptionsInvalid, ProtocolTooNew) as error:
+            raise ProtocolUnusable(f"this session cannot go on here: {error.message}", field="session_id") from error
+        now = attrs.evolve(known, options=options)
+        live = self._built(factory, now, opening)
+        if now != record:
+            session.record(ev.ProtocolConfigured(protocol=now))
+        return live
+
+    def _factory(self, name: str) -> ProtocolFactory:
+        try:
+            return self.registry.get(name)
+        except ProtocolFault as fault:
+            raise ProtocolUnusable(str(fault), field="protocol") from fault
+
+    @staticmethod
+    def _upgraded(factory: ProtocolFactory, record: ProtocolRecord) -> ProtocolRecord:
+        if record.version > factory.version:
+            raise ProtocolTooNew(
+                f"the protocol {record.name} is of version {factory.version} here, and the session was written by "
+                f"version {record.version}",
+                field="protocol",
+            )
+        if record.version == factory.version:
+            return record
+        try:
+            options = factory.upgrade(record.version, record.options)
+        except ValueError as error:
+            raise OptionsInvalid(f"options of the protocol {record.name}: {error}", field="protocol") from error
+        except FOREIGN_FAULTS as error:
+            if passes_through(error):
+                raise
+            fault = ProtocolFault(record.name, "upgrade", f"{type(error).__name__}: {error}")
+            raise ProtocolUnusable(str(fault), field="protocol") from error
+        if not isinstance(options, JsonObject):
+            raise OptionsInvalid(
+                f"options of the protocol {record.name}: upgraded, they are no object", field="protocol"
+            )
+        return attrs.evolve(record, version=factory.version, options=options)
+
+    @staticmethod
+    def _built(factory: ProtocolFactory, record: ProtocolRecord, opening: Materialization) -> SessionProtocol:
+        try:
+            return SessionProtocol(factory, record, opening)
+        except ProtocolFault as fault:
+            raise ProtocolUnusable(str(fault), field="protocol") from fault
+
+    def _refuse_unknown(self, stated: PluginOptions, name: str) -> None:
+        """Refuse options that would have no effect."""
+        known = self.registry.names()
+        for plugin in stated.plugins:
+            if plugin not in known:
+                raise UnknownPlugin(
+                    f"options are stated for {plugin!r}, and there is no such protocol; known are: {', '.join(known)}",
+                    field=f"options.{plugin}",
+                )
+            if plugin != name:
+                raise InvalidInput(
+                    f"options are stated for {plugin!r}, but the session has the protocol {name!r}",
+                    field=f"options.{plugin}",
+                )

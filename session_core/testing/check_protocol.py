@@ -1,0 +1,140 @@
+"""The conformance suite of protocols: what every `ProtocolFactory` must do, whatever it makes of a turn.
+
+    async def test_it_is_a_protocol() -> None:
+        await check_protocol(PlanFirst, script=(text("1. look\\n2. tell"), text("There are 4.")))
+
+    @pytest.mark.parametrize("name", [name for name, _ in PROTOCOL_CHECKS])
+    async def test_one_by_one(name: str) -> None:
+        await dict(PROTOCOL_CHECKS)[name](ProtocolSubject(make=PlanFirst))
+
+The protocol is played by the real service, on a store in memory and with a scripted model. `script` is what a model
+says in a turn that shows what the protocol is for; a model that says plain text is always tried. A protocol with an
+executor needs a few lines of code in its language, unless that is Python (`CellSamples`).
+
+A check that fails raises `AssertionError` with a sentence that says what was promised. One that has nothing to look at,
+as the protocol has no such part, says so in the report.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from tempfile import TemporaryDirectory
+
+import attrs
+import trio
+
+from session_core.errors import SessionCoreError
+from session_core.protocols.api import ProtocolFactory
+from session_core.testing import check_protocol_code as code
+from session_core.testing import check_protocol_turns as turns
+from session_core.testing import check_protocol_values as values
+from session_core.testing.check_protocol_world import PLAIN
+from session_core.testing.check_protocol_world import CellSamples as CellSamples
+from session_core.testing.check_protocol_world import ProtocolSubject as ProtocolSubject
+from session_core.testing.scripted import Answer
+from session_core.vocabulary.frozen import JsonObject
+
+ProtocolCheck = Callable[[ProtocolSubject], Awaitable[str | None]]
+"""Raises `AssertionError`, or returns why there was nothing to look at, or None."""
+
+PATIENCE_S = 120.0
+"""How long one check may take; a callback has ten seconds, a cell as long as its executor gives it."""
+
+_CHECKS: tuple[Callable[[ProtocolSubject], Awaitable[object]], ...] = (
+    values.building_touches_nothing,
+    values.building_again_gives_the_same,
+    values.options_are_decided_at_every_opening,
+    values.stating_options_again_changes_nothing,
+    values.the_driver_keeps_its_rules,
+    values.the_driver_decides_by_its_view_alone,
+    values.what_people_see_does_not_depend_on_chunks,
+    turns.plain_text_ends_a_turn,
+    turns.its_own_script_ends_a_turn,
+    turns.sessions_know_nothing_of_each_other,
+    turns.a_stopped_session_goes_on,
+    turns.appended_messages_are_survived,
+    turns.children_and_forks_work,
+    turns.reopening_changes_nothing,
+    turns.a_crash_in_a_turn_is_survived,
+    turns.restoring_is_a_reset,
+    turns.contexts_are_given_back,
+    code.what_code_leaves_behind_is_kept,
+    code.an_aborted_capture_is_offered_again,
+    code.a_wrong_state_is_rejected,
+    code.a_cancelled_cell_leaves_the_executor_usable,
+)
+
+
+def _named(check: Callable[[ProtocolSubject], Awaitable[object]]) -> tuple[str, ProtocolCheck]:
+    async def run(subject: ProtocolSubject) -> str | None:
+        try:
+            with trio.move_on_after(PATIENCE_S):
+                skipped = await check(subject)
+                return skipped if isinstance(skipped, str) else None
+        except SessionCoreError as refused:
+            raise AssertionError(f"no session is refused what those of other protocols get: {refused}") from refused
+        raise AssertionError(f"nothing takes longer than {PATIENCE_S:g} seconds")
+
+    return getattr(check, "__name__", ""), run
+
+
+PROTOCOL_CHECKS: tuple[tuple[str, ProtocolCheck], ...] = tuple(_named(check) for check in _CHECKS)
+"""Every check with its name, for test runners that take them one by one."""
+
+
+@attrs.frozen(kw_only=True)
+class ProtocolReport:
+    """What was checked.
+
+    Attributes:
+        protocol: The id of the protocol.
+        passed: The names of the checks that it has passed.
+        skipped: Those that had nothing to look at, with the reason.
+    """
+
+    protocol: str
+    passed: tuple[str, ...]
+    skipped: Mapping[str, str]
+
+
+async def check_protocol(
+    factory: ProtocolFactory | Callable[[], ProtocolFactory],
+    *,
+    script: Sequence[Answer] = (PLAIN,),
+    options: JsonObject | None = None,
+    cells: CellSamples | None = None,
+    seed: int = 0,
+) -> ProtocolReport:
+    """Play all checks.
+
+    Args:
+        factory: The protocol. A class, or a function that makes one, is asked anew for each service, as a program does
+            that starts again: then nothing can hide in the factory.
+        script: What a model says in one turn that shows what the protocol is for; the turn must be completed.
+        options: Options that sessions are created with.
+        cells: Code to try the executor with; Python has samples of its own.
+        seed: Begins the random views that the driver is shown.
+
+    Raises:
+        AssertionError: A promise was broken; a note names the check.
+    """
+    make = _always(factory) if isinstance(factory, ProtocolFactory) else factory
+    passed: list[str] = []
+    skipped: dict[str, str] = {}
+    with TemporaryDirectory() as place:
+        subject = ProtocolSubject(
+            make=make, script=tuple(script), options=options or JsonObject(), cells=cells, cwd=place, seed=seed
+        )
+        for name, check in PROTOCOL_CHECKS:
+            try:
+                reason = await check(subject)
+            except Exception as error:
+                error.add_note(f"in the check {name}")
+                raise
+            if reason is None:
+                passed.append(name)
+            else:
+                skipped[name] = reason
+    return ProtocolReport(protocol=make().id, passed=tuple(passed), skipped=skipped)
+
+
+def _always(factory: ProtocolFactory) -> Callable[[], ProtocolFactory]:
+    return lambda: factory

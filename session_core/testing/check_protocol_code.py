@@ -1,0 +1,205 @@
+"""Checks of what runs the code of a protocol: what lives on between cells, and how it is written down and read back."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from session_core.ids import TurnId, new_session_id
+from session_core.protocols.execution import (
+    Cell,
+    CellResult,
+    CodeExecutor,
+    Execution,
+    KeptState,
+    StateCapture,
+    digest_of,
+)
+from session_core.protocols.faults import StateRejected
+from session_core.testing.check_protocol_world import PYTHON_CELLS, TOOL, CellSamples, ProtocolSubject
+from session_core.tools.base import ToolFailed
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import ToolResultPart
+from session_core.vocabulary.sessions import SandboxPolicy
+
+NO_EXECUTOR = "it has no executor"
+NO_SAMPLES = "there are no samples of the code that its executor runs"
+_CELL_SECONDS = 30.0
+_LET_IT_RUN_SECONDS = 0.3
+
+
+class Runner:
+    """An executor, and the way to run code in it."""
+
+    def __init__(self, executor: CodeExecutor, cwd: str) -> None:
+        self.executor = executor
+        self._cwd = cwd
+        self._number = 0
+
+    def is_dirty(self) -> bool:
+        """Tell whether there is anything to keep."""
+        return self.executor.dirty
+
+    async def run(self, code: str) -> CellResult:
+        """Run a cell."""
+        self._number += 1
+        execution = Execution(
+            session_id=new_session_id(),
+            turn_id=TurnId("turn_check"),
+            cwd=self._cwd,
+            sandbox=SandboxPolicy(),
+            tools=(TOOL.spec,),
+            call_tool=_no_tools,
+            report=lambda _text: None,
+        )
+        cell = Cell(language=self.executor.language, code=code, number=self._number)
+        with trio.move_on_after(_CELL_SECONDS):
+            return await self.executor.execute(cell, execution)
+        raise AssertionError(f"a cell comes to an end: {code!r}")
+
+    async def run_well(self, code: str) -> CellResult:
+        """Run a cell that has nothing wrong with it."""
+        result = await self.run(code)
+        assert result.error is None, f"a cell of the samples runs without an error: {code!r} led to {result.error}"
+        return result
+
+    async def captured(self) -> KeptState:
+        """Capture what there is, and let the store have it."""
+        executor = self.executor
+        await executor.probe()
+        capture = await executor.capture()
+        kept = kept_by(capture, {})
+        executor.acknowledge(capture)
+        return kept
+
+
+async def _no_tools(name: str, _arguments: JsonObject) -> ToolResultPart:
+    raise ToolFailed(f"{name} cannot be called here")
+
+
+def kept_by(capture: StateCapture, known: dict[str, bytes]) -> KeptState:
+    """Keep a capture as a store does, which has these leaves already."""
+    for digest, data in capture.new.items():
+        assert digest_of(data) == digest, "a leaf is named by the SHA-256 of what it holds"
+    there = {**known, **capture.new}
+    missing = [leaf.name for leaf in capture.state.leaves if leaf.digest not in there]
+    assert not missing, f"every leaf that the store does not have is offered; missing are {', '.join(missing)}"
+    return KeptState(state=capture.state, leaves={leaf.name: there[leaf.digest] for leaf in capture.state.leaves})
+
+
+@asynccontextmanager
+async def _running(subject: ProtocolSubject, count: int = 1) -> AsyncGenerator[tuple[Runner, ...]]:
+    """Give executors of so many sessions, each empty."""
+    executors = [subject.build().executor for _ in range(count)]
+    runners = tuple(Runner(each, subject.cwd) for each in executors if each is not None)
+    try:
+        for runner in runners:
+            await runner.executor.restore(None)
+        yield runners
+    finally:
+        with trio.CancelScope(shield=True):
+            for runner in runners:
+                await runner.executor.aclose()
+
+
+def _samples(subject: ProtocolSubject) -> CellSamples | str:
+    """Return the code to try, or why there is none."""
+    executor = subject.build().executor
+    if executor is None:
+        return NO_EXECUTOR
+    if subject.cells is not None:
+        return subject.cells
+    return PYTHON_CELLS if executor.language == "python" else NO_SAMPLES
+
+
+async def what_code_leaves_behind_is_kept(subject: ProtocolSubject) -> str | None:
+    """What a cell leaves behind is there for the next one, and in an executor that was restored from what was kept."""
+    if isinstance(samples := _samples(subject), str):
+        return samples
+    async with _running(subject, 2) as (first, second):
+        assert not first.is_dirty(), "an executor that has run nothing has nothing to keep"
+        nothing = await second.run(samples.shows)
+        await first.run_well(samples.keeps)
+        shown = (await first.run_well(samples.shows)).output
+        assert nothing.error is not None or shown not in nothing.output, "executors of two sessions share nothing"
+        assert first.is_dirty(), "an executor is dirty when a cell has left something behind"
+        kept = await first.captured()
+        assert not first.is_dirty(), "an executor is clean when the store has what it offered"
+        for _ in range(2):
+            await second.executor.restore(kept)
+            assert not second.is_dirty(), "what was restored is in the store already"
+            assert shown in (await second.run_well(samples.shows)).output, "a restored executor has what was kept"
+        await second.executor.restore(None)
+        after = await second.run(samples.shows)
+        assert after.error is not None or shown not in after.output, "an executor that is restored to nothing is empty"
+    return None
+
+
+async def an_aborted_capture_is_offered_again(subject: ProtocolSubject) -> str | None:
+    """What the store did not take is offered again, whole; what it has taken is not."""
+    if isinstance(samples := _samples(subject), str):
+        return samples
+    async with _running(subject) as (runner,):
+        executor = runner.executor
+        await runner.run_well(samples.keeps)
+        capture = await executor.capture()
+        executor.abort(capture)
+        assert runner.is_dirty(), "an executor is dirty when the store did not take what it offered"
+        again = await executor.capture()
+        kept = kept_by(again, {})
+        assert again.state == capture.state, "what is offered again is the same state"
+        executor.acknowledge(again)
+        await runner.run_well(samples.shows)
+        if runner.is_dirty():
+            known = {leaf.digest: kept.leaves[leaf.name] for leaf in again.state.leaves}
+            third = await executor.capture()
+            kept_by(third, known)
+            executor.acknowledge(third)
+            twice = set(third.new) & set(known)
+            assert not twice, "leaves that the store has are not offered again"
+        assert not runner.is_dirty(), "an executor is clean when the store has what it offered"
+    return None
+
+
+async def a_wrong_state_is_rejected(subject: ProtocolSubject) -> str | None:
+    """A state of another engine, or with a part missing or too many, is refused, and the executor stays usable."""
+    if isinstance(samples := _samples(subject), str):
+        return samples
+    async with _running(subject) as (runner,):
+        await runner.run_well(samples.keeps)
+        shown = (await runner.run_well(samples.shows)).output
+        kept = await runner.captured()
+        foreign = attrs.evolve(kept, state=attrs.evolve(kept.state, engine="another engine"))
+        later = attrs.evolve(kept, state=attrs.evolve(kept.state, version=kept.state.version + 1_000))
+        extra = attrs.evolve(kept, leaves={**kept.leaves, "nobody knows this": b"x" * 600})
+        wrong = {"of another engine": foreign, "of a later version": later, "with a part too many": extra}
+        if kept.leaves:
+            wrong["without its leaves"] = attrs.evolve(kept, leaves={})
+        for what, state in wrong.items():
+            try:
+                await runner.executor.restore(state)
+            except StateRejected:
+                continue
+            raise AssertionError(f"a state {what} is rejected")
+        await runner.executor.restore(kept)
+        assert shown in (await runner.run_well(samples.shows)).output, "after a rejected state a good one is restored"
+    return None
+
+
+async def a_cancelled_cell_leaves_the_executor_usable(subject: ProtocolSubject) -> str | None:
+    """A cell that is cancelled is ended, and what was there before it still is."""
+    if isinstance(samples := _samples(subject), str):
+        return samples
+    if samples.endless is None:
+        return "there is no sample of code that does not end"
+    async with _running(subject) as (runner,):
+        await runner.run_well(samples.keeps)
+        shown = (await runner.run_well(samples.shows)).output
+        with trio.move_on_after(_LET_IT_RUN_SECONDS) as scope:
+            await runner.run(samples.endless)
+        assert scope.cancelled_caught, "a cell that does not end by itself ends when it is cancelled, and not before"
+        assert shown in (await runner.run_well(samples.shows)).output, "a cancelled cell takes nothing away"
+        if runner.is_dirty():
+            await runner.captured()
+    return None

@@ -1,0 +1,212 @@
+"""What the checks of a protocol stand on: the protocol in question, services around it, and a crash that can be played.
+
+Protocols are played by the real service, on a store in memory, with a model that says what a script says. What is
+compared is what the model is asked, as that is all that a protocol can do to the outside.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+
+import attrs
+import trio
+
+from session_core.ids import SessionId, new_session_id
+from session_core.protocols.api import ProtocolBundle, ProtocolFactory
+from session_core.protocols.contexts import BuildContext, Lease
+from session_core.protocols.faults import OptionsInvalid, ProtocolFault
+from session_core.protocols.lifecycle import SessionProtocol
+from session_core.protocols.options import Materialization, resolve_options
+from session_core.providers.base import ModelRequest
+from session_core.service.config import ServiceConfig
+from session_core.service.service import SessionService, open_session_service
+from session_core.storage.memory import MemoryStore
+from session_core.testing.scripted import Answer, ScriptedProvider, ScriptedTool, text
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import Message, Part, Role
+from session_core.vocabulary.protocols import ProtocolRecord
+from session_core.vocabulary.sessions import TurnLimits, TurnOutcome
+
+MOST_STEPS = 64
+"""Model calls of one turn after which it is taken to have no end."""
+TOOL = ScriptedTool("look")
+"""What it looks like that the models of checked sessions have as a tool."""
+PLAIN = text("Done.")
+
+
+@attrs.frozen(kw_only=True)
+class CellSamples:
+    """Code for an executor, in its own language.
+
+    Attributes:
+        keeps: Leaves something behind.
+        shows: Prints what `keeps` has left behind; where that is missing it fails, or prints something else.
+        endless: Does not end by itself, and changes nothing; None leaves out what is about that.
+    """
+
+    keeps: str
+    shows: str
+    endless: str | None = None
+
+
+PYTHON_CELLS = CellSamples(keeps="kept = list(range(1000))", shows="print(sum(kept))", endless="while True:\n    pass")
+
+
+@attrs.frozen(kw_only=True)
+class ProtocolSubject:
+    """A protocol to check.
+
+    Attributes:
+        make: Makes its factory, anew for each service, as a program does that starts again.
+        script: What a model says in one turn that shows what the protocol is for.
+        options: Options that the sessions are created with.
+        cells: Code to try its executor with, if it has one; Python has samples of its own.
+        cwd: Where that code runs.
+        seed: Begins the random views that its driver is shown.
+    """
+
+    make: Callable[[], ProtocolFactory]
+    script: tuple[Answer, ...] = (PLAIN,)
+    options: JsonObject = attrs.field(factory=JsonObject)
+    cells: CellSamples | None = None
+    cwd: str = "/"
+    seed: int = 0
+
+    def build(self) -> ProtocolBundle:
+        """Build what one session gets, by the same way as the service."""
+        factory = self.make()
+        opening = Materialization(opening="create", session_id=new_session_id())
+        try:
+            options = resolve_options(factory.id, factory.options, None, self.options, opening)
+            record = ProtocolRecord(name=factory.id, version=factory.version, options=options)
+            return SessionProtocol(factory, record, opening).bundle
+        except (OptionsInvalid, ProtocolFault) as fault:
+            raise AssertionError(f"a session with this protocol can be made: {fault}") from fault
+
+
+class UnderCheck(ProtocolFactory):
+    """The protocol in question by another name, so that one that comes along can be checked beside itself."""
+
+    def __init__(self, inner: ProtocolFactory) -> None:
+        self._inner = inner
+        self.id = f"{inner.id}-under-check"
+        self.version = inner.version
+        self.options = inner.options
+
+    def build(self, context: BuildContext) -> ProtocolBundle:
+        """Hand on."""
+        return self._inner.build(context)
+
+    def upgrade(self, version: int, recorded: JsonObject) -> JsonObject:
+        """Hand on."""
+        return self._inner.upgrade(version, recorded)
+
+    async def aclose(self) -> None:
+        """Hand on."""
+        await self._inner.aclose()
+
+
+@attrs.frozen(eq=False)
+class World:
+    """A service with the protocol in question, its model, and its store."""
+
+    service: SessionService
+    model: ScriptedProvider
+    store: MemoryStore
+    subject: ProtocolSubject
+    protocol: str
+
+    async def new_session(self, parent_id: SessionId | None = None) -> SessionId:
+        """Make a session; a child takes its options over from its parent."""
+        options = JsonObject({self.protocol: self.subject.options}) if parent_id is None else None
+        return (await self.service.create_session(parent_id=parent_id, options=options)).session_id
+
+    async def turn(self, session_id: SessionId, said: str = "Go.") -> TurnOutcome:
+        """Play a turn; the protocol must not fail in it."""
+        sent = await self.service.send_user_message(session_id, said)
+        outcome = (await self.service.wait_for_turn(session_id, sent.turn_id)).outcome
+        self.check_faultless(session_id, outcome)
+        return outcome
+
+    def check_faultless(self, session_id: SessionId, outcome: TurnOutcome) -> None:
+        """Fail if the protocol has failed in this turn, or beside it."""
+        mark = f"the protocol {self.protocol} failed in"
+        assert mark not in (outcome.error or ""), f"the protocol does not fail in a turn: {outcome.error}"
+        for each in self.store.events_of(session_id):
+            if isinstance(each.event, ev.ProtocolFailed):
+                told = f"{each.event.callback}: {each.event.reason}"
+                raise AssertionError(f"the protocol does not fail beside a turn: {told}")
+
+    def asked(self, since: int) -> list["Asked"]:
+        """Return what the model was asked from a request on."""
+        return [as_asked(request) for request in self.model.requests[since:]]
+
+
+@attrs.frozen
+class Asked:
+    """A request without what differs by chance: the ids and times of its messages."""
+
+    system: str
+    tools: tuple[str, ...]
+    output_schema: JsonObject | None
+    messages: tuple[tuple[Role, tuple[Part, ...]], ...]
+
+
+def as_asked(request: ModelRequest) -> Asked:
+    """Reduce a request to what it says."""
+    messages = tuple(_said(message) for message in request.messages)
+    return Asked(request.system, tuple(tool.name for tool in request.tools), request.output_schema, messages)
+
+
+def _said(message: Message) -> tuple[Role, tuple[Part, ...]]:
+    return message.role, message.parts
+
+
+@asynccontextmanager
+async def playing(
+    subject: ProtocolSubject, *answers: Answer, store: MemoryStore | None = None
+) -> AsyncGenerator[World]:
+    """Run a service with the protocol; its model says these answers and then, for a while, that it is done."""
+    protocol = UnderCheck(subject.make())
+    model = ScriptedProvider(*answers, *[PLAIN] * (4 * MOST_STEPS))
+    store = store or MemoryStore()
+    config = ServiceConfig(
+        models={"m": model},
+        tools=(ScriptedTool(TOOL.spec.name),),
+        protocols=(protocol,),
+        protocol=protocol.id,
+        store=store,
+        cwd=subject.cwd,
+        system_prompt="You are being checked.",
+        turn_limits=TurnLimits(steps=MOST_STEPS),
+    )
+    async with open_session_service(config) as service:
+        yield World(service, model, store, subject, protocol.id)
+
+
+def copy_of(store: MemoryStore) -> MemoryStore:
+    """Return what a crash would leave at this moment, as a store to go on from."""
+    twin = MemoryStore()
+    twin._events = {key: list(events) for key, events in store._events.items()}  # noqa: SLF001 - a test may look inside
+    twin._unfinished = {key: list(events) for key, events in store._unfinished.items()}  # noqa: SLF001
+    twin._leaves = {key: dict(leaves) for key, leaves in store._leaves.items()}  # noqa: SLF001
+    twin._summaries = {each.session_id: each for each in store._list()}  # noqa: SLF001
+    return twin
+
+
+@contextmanager
+def late_uses() -> Generator[list[str]]:
+    """Note every use of a context after its callback, from wherever it comes."""
+    late: list[str] = []
+    check = Lease.check
+
+    def noting(lease: Lease) -> None:
+        if lease.over:
+            late.append(trio.lowlevel.current_task().name)
+        check(lease)
+
+    Lease.check = noting  # type: ignore[method-assign, assignment]
+    try:
+        yield late
+    finally:
+        Lease.check = check  # type: ignore[method-assign]

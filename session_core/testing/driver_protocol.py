@@ -1,0 +1,28 @@
+"""A protocol that is nothing but a driver, for tests of drivers."""
+
+from typing import Any, Final
+
+from session_core.protocols.api import ProtocolBundle, ProtocolFactory
+from session_core.protocols.contexts import BuildContext
+from session_core.protocols.driver import Driver
+
+TRIED: Final = "tried"
+"""The id of the protocol below."""
+
+
+def driven_by(driver: Driver) -> dict[str, Any]:
+    """Return the settings of a service whose sessions have this driver: `ServiceConfig(**driven_by(driver))`."""
+    return {"protocols": (DriverProtocol(driver),), "protocol": TRIED}
+
+
+class DriverProtocol(ProtocolFactory):
+    """Gives every session the same driver."""
+
+    id = TRIED
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def build(self, context: BuildContext) -> ProtocolBundle:
+        """Hand the driver out."""
+        return ProtocolBundle(driver=self._driver)

@@ -1,0 +1,161 @@
+"""Contexts of plugins: of use as long as their callback runs, and no longer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+
+from session_core.ids import SessionId, TurnId
+from session_core.protocols.contexts import (
+    BeforeCallContext,
+    DirectAnswer,
+    DirectRequest,
+    FinishNow,
+    Lease,
+    Processes,
+    ProcessInfo,
+    RefuseTurn,
+    ReplaceRequest,
+    SwitchTo,
+    is_before_call,
+    leased,
+)
+from session_core.protocols.faults import ContextExpired
+from session_core.protocols.frames import first_frame
+from session_core.providers.base import ModelRequest
+from session_core.vocabulary.messages import Usage
+from session_core.vocabulary.sessions import SandboxPolicy
+
+ANSWER = DirectAnswer(text="yes", model="m", usage=Usage())
+ENDED = ProcessInfo(process_id="p", argv=("true",), running=False, exit_code=0)
+
+
+class Programs:
+    """Programs of a turn, as a test has them."""
+
+    def __init__(self) -> None:
+        self.signals: list[tuple[str, int]] = []
+
+    async def start(self, argv: Any, *, cwd: str | None = None, env: Any = None) -> str:
+        await trio.lowlevel.checkpoint()
+        return f"{argv} {cwd} {env}"
+
+    def list(self) -> tuple[ProcessInfo, ...]:
+        return (ENDED,)
+
+    async def wait(self, process_id: str) -> ProcessInfo:
+        await trio.lowlevel.checkpoint()
+        return ENDED
+
+    def signal(self, process_id: str, number: int) -> None:
+        self.signals.append((process_id, number))
+
+    async def cancel(self, process_id: str) -> ProcessInfo:
+        await trio.lowlevel.checkpoint()
+        return ENDED
+
+
+def context_of(lease: Lease, programs: Processes) -> BeforeCallContext:
+    """Make a context."""
+
+    async def complete(request: DirectRequest, source: str, key: str) -> DirectAnswer:
+        await trio.lowlevel.checkpoint()
+        return ANSWER
+
+    return BeforeCallContext(
+        session_id=SessionId("s"),
+        turn_id=TurnId("t"),
+        frame=first_frame(SessionId("s"), 0),
+        step=0,
+        usage=Usage(),
+        context_tokens=0,
+        cwd="/",
+        sandbox=SandboxPolicy(),
+        tools=(),
+        lease=lease,
+        complete=complete,
+        processes=programs,
+    )
+
+
+async def everything(context: BeforeCallContext, processes: Processes) -> list[object]:
+    """Use all that a context offers; returns what came of each."""
+    found: list[object] = []
+    uses: tuple[Callable[[], Any], ...] = (
+        lambda: context.complete(DirectRequest(messages=()), source="s", key="k"),
+        lambda: processes.start(["true"], cwd="/x", env={"A": "b"}),
+        lambda: processes.wait("p"),
+        lambda: processes.cancel("p"),
+    )
+    for use in uses:
+        try:
+            found.append(await use())
+        except ContextExpired as late:
+            found.append(late)
+    for now in (processes.list, lambda: processes.signal("p", 15), lambda: context.processes):
+        try:
+            found.append(now())
+        except ContextExpired as late:
+            found.append(late)
+    return found
+
+
+async def test_a_context_ends_with_its_callback() -> None:
+    """Within the callback everything works; afterwards each use raises, also of what was taken out of the context."""
+    programs = Programs()
+    with leased() as lease:
+        context = context_of(lease, programs)
+        kept = context.processes
+        within = await everything(context, kept)
+    assert within[:6] == [ANSWER, "['true'] /x {'A': 'b'}", ENDED, ENDED, (ENDED,), None]
+    assert programs.signals == [("p", 15)]
+    assert [type(each) for each in await everything(context, kept)] == [ContextExpired] * 7
+    assert programs.signals == [("p", 15)]
+
+
+async def test_a_task_that_outlives_its_callback() -> None:
+    """A task that goes on after the callback cannot use its context, whenever it tries."""
+    async with trio.open_nursery() as nursery:
+        gone, found = trio.Event(), []
+
+        async def outlive(context: BeforeCallContext) -> None:
+            await gone.wait()
+            found.extend(await everything(context, Programs()))
+
+        async def callback() -> None:
+            with leased() as lease:
+                nursery.start_soon(outlive, context_of(lease, Programs()))
+                await trio.lowlevel.checkpoint()
+
+        await callback()
+        gone.set()
+    assert [type(found[0]), type(found[-1])] == [ContextExpired, ContextExpired]
+
+
+def test_a_lease_ends_with_a_failure_too() -> None:
+    """However a callback ends, its lease is over."""
+    with pytest.raises(ZeroDivisionError), leased() as lease:
+        raise ZeroDivisionError
+    with pytest.raises(ContextExpired, match="has ended"):
+        lease.check()
+
+
+REQUEST = ModelRequest(model="m", messages=())
+GOOD = (None, ReplaceRequest(request=REQUEST), SwitchTo(key="k", task="t"), FinishNow(), RefuseTurn(reason=""))
+BAD: tuple[Any, ...] = (
+    "no",
+    REQUEST,
+    ReplaceRequest(request=None),  # type: ignore[arg-type]
+    SwitchTo(key=" ", task="t"),
+    SwitchTo(key="k", task=""),
+    SwitchTo(key="k", task=3),  # type: ignore[arg-type]
+    FinishNow(text=None),  # type: ignore[arg-type]
+    RefuseTurn(reason=4),  # type: ignore[arg-type]
+)
+
+
+def test_what_can_be_decided() -> None:
+    """What a plugin decides before a call is one of the few things there are, and says what it must."""
+    assert [is_before_call(each) for each in GOOD] == [True] * len(GOOD)
+    assert [is_before_call(each) for each in BAD] == [False] * len(BAD)
