@@ -44,7 +44,7 @@ class BeforeCalls:
             return BeforeCallContext(
                 session_id=state.session_id,
                 turn_id=turn.turn_id,
-                frame=current_frame(self.desk),
+                frame=current_frame(state),
                 step=turn.steps,
                 usage=turn.usage,
                 context_tokens=state.context_tokens,

@@ -5,7 +5,7 @@ Rules:
    of a model. Its end is one step: the result, and the message that tells the model.
 2. A frame is opened with the message that hands over to it, in one step, so a crash finds either both or neither.
 3. What an executor has is written with the end of the turn, in one step with it, and only if there is anything new.
-   When the store did not take it, the executor goes on from what was kept before.
+   When the store did not take it, the executor offers it again; what cannot be written down at all is gone.
 """
 
 from collections.abc import Iterable
@@ -27,6 +27,7 @@ from session_core.protocols.frames import FrameKeyInvalid, GoBack, Open, Stay, d
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.session.cells import CELL, cell_ended
 from session_core.session.desk import TurnDesk
+from session_core.session.state import SessionState
 from session_core.tools.base import Tool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
@@ -48,7 +49,7 @@ class ProtocolWork:
     @property
     def frame(self) -> Frame:
         """The frame that the turn is in."""
-        return current_frame(self._desk)
+        return current_frame(self._desk.state)
 
     # --- code ---------------------------------------------------------------------------------------------------------
 
@@ -220,8 +221,7 @@ def _told(result: CellResult) -> str:
     return bounded("\n".join(parts))
 
 
-def current_frame(desk: TurnDesk) -> Frame:
+def current_frame(state: SessionState) -> Frame:
     """Return the frame that a session is in."""
-    state = desk.state
     found = next((each for each in state.frames if each.frame_id == state.frame_id), None)
     return first_frame(state.session_id, state.created_at) if found is None else found

@@ -107,9 +107,12 @@ def filter_in_memory() -> str | None:
 @functools.cache
 def _in_memory(process: int) -> str | None:
     program = filter_program(platform.machine())
-    if program is None:
-        return None
-    descriptor = os.memfd_create("seccomp", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    return None if program is None else sealed_in_memory("seccomp", program, process)
+
+
+def sealed_in_memory(name: str, program: bytes, process: int) -> str:
+    """Have a filter in a file in memory that nobody can change, and return a path by which children open it."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(descriptor, program)
     seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)

@@ -5,7 +5,6 @@ there, there is no network whatever the session's policy says, nothing can be ch
 A cell that wants any of that calls a tool, which asks whom it has to ask.
 """
 
-import fcntl
 import functools
 import os
 import platform
@@ -22,7 +21,7 @@ from session_core import limits
 from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.confine.contents import WorkspaceRefused
 from session_core.confine.plan import ResourceLimits, SandboxPlan, plan_sandbox, without_vanished
-from session_core.confine.seccomp import filter_program
+from session_core.confine.seccomp import filter_program, sealed_in_memory
 from session_core.confine.secrets import clean_environment, hidden_places, home_folders
 from session_core.confine.walking import is_beneath
 from session_core.protocols.code.worker_process import BOOT, WorkerLaunch
@@ -180,12 +179,6 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 @functools.cache
 def _filter(process: int) -> str | None:
-    """Have the filter in a sealed file in memory, and return a path by which children open it."""
+    """Return a path by which children of this process open the filter."""
     program = cell_filter(platform.machine())
-    if program is None:
-        return None
-    descriptor = os.memfd_create("cells", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(descriptor, program)
-    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-    return f"/proc/{process}/fd/{descriptor}"
+    return None if program is None else sealed_in_memory("cells", program, process)

@@ -5,10 +5,10 @@ import hashlib
 import attrs
 
 from session_core import limits
+from session_core.agent.protocol_work import current_frame
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import MessageId, SessionId
 from session_core.protocols.faults import ExtensionRejected, ProtocolFault
-from session_core.protocols.frames import first_frame
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.service.content import checked_text, text_parts
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
@@ -18,7 +18,6 @@ from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.messages import Message
-from session_core.vocabulary.protocols import Frame
 
 
 def list_protocols(core: ServiceCore, _command: c.ListProtocols, _: Caller) -> r.ListProtocolsReply:
@@ -171,7 +170,7 @@ async def _tell(
     told = False
     try:
         await session.until_durable()
-        await protocol.appended(frame_of(session), operation_id, messages)
+        await protocol.appended(current_frame(session.state), operation_id, messages)
         told = True
     except ProtocolFault as fault:
         if core.sessions.get(session.state.session_id) is session:  # it may have been deleted meanwhile
@@ -179,13 +178,6 @@ async def _tell(
     finally:
         if not told:
             protocol.invalidate()
-
-
-def frame_of(session: Session) -> Frame:
-    """Return the frame that a session is in."""
-    state = session.state
-    found = next((each for each in state.frames if each.frame_id == state.frame_id), None)
-    return first_frame(state.session_id, state.created_at) if found is None else found
 
 
 # --- things beside the conversation -----------------------------------------------------------------------------------
@@ -197,8 +189,8 @@ def apply_extension(core: ServiceCore, command: c.ApplyExtension, _: Caller) -> 
 
     async def applied() -> r.Acknowledged:
         try:
-            await protocol.ready(frame_of(session), session.conversation)
-            await protocol.apply_extension(frame_of(session), command.extension)
+            await protocol.ready(current_frame(session.state), session.conversation)
+            await protocol.apply_extension(current_frame(session.state), command.extension)
         except ExtensionRejected as rejected:
             raise InvalidInput(str(rejected) or "the protocol does not take this", field="extension") from rejected
         except ProtocolFault as fault:
