@@ -72,17 +72,15 @@ def estimated_tokens(chars: int) -> int:
     return -(-chars // CHARS_PER_TOKEN)
 
 
-def estimated_usage(request: ModelRequest, answer_chars: int) -> Usage:
+def estimated_usage(needs: CallNeeds, answer_chars: int) -> Usage:
     """Guess what a call has used of which the provider told nothing."""
-    return Usage(
-        input_tokens=estimated_tokens(chars_of(request)), output_tokens=estimated_tokens(answer_chars), estimated=True
-    )
+    return Usage(input_tokens=needs.input_tokens, output_tokens=estimated_tokens(answer_chars), estimated=True)
 
 
-def used_by_unfinished(request: ModelRequest, told: Usage, answer_chars: int) -> Usage:
+def used_by_unfinished(needs: CallNeeds, told: Usage, answer_chars: int) -> Usage:
     """What a call has used that did not come to its end: what was told, or a guess if it had begun to answer."""
     untold = not told.tokens and not told.cost_micros
-    return estimated_usage(request, answer_chars) if untold and answer_chars else told
+    return estimated_usage(needs, answer_chars) if untold and answer_chars else told
 
 
 @asynccontextmanager

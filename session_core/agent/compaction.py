@@ -116,6 +116,7 @@ async def _ask(asking: _Asking, messages: tuple[Message, ...]) -> str | ModelFai
         messages=(*in_words(without_images(messages)), _instruction(messages)),
         max_output_tokens=asking.max_output_tokens,
     )
+    needs = needs_of(request, asking.models.infos.get(asking.model), whole=False)
     pieces: list[str] = []
     size, told = 0, Usage()
     try:
@@ -128,13 +129,13 @@ async def _ask(asking: _Asking, messages: tuple[Message, ...]) -> str | ModelFai
                     pieces.append(chunk.text)
                     size += len(chunk.text)
                 if isinstance(chunk, ModelFinished):
-                    told = chunk.usage if chunk.usage.tokens else estimated_usage(request, size)
+                    told = chunk.usage if chunk.usage.tokens else estimated_usage(needs, size)
                     return "".join(pieces)
                 if size > limits.MAX_ANSWER_CHARS:
                     return ModelFailed(kind="malformed", message="the summary does not end")
         return ModelFailed(kind="malformed", message="the summary ended without an end mark")
     finally:
-        asking.count(used_by_unfinished(request, told, size))
+        asking.count(used_by_unfinished(needs, told, size))
 
 
 def _checked(text: str, model: str, usage: Usage) -> Summary:

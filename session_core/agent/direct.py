@@ -15,7 +15,7 @@ import trio
 
 from session_core import limits
 from session_core.agent.answer import clean_text
-from session_core.agent.budget import LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
+from session_core.agent.budget import CallNeeds, LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
 from session_core.agent.model_call import Models, shown
 from session_core.errors import Conflict, InvalidInput
 from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
@@ -82,13 +82,15 @@ class DirectCompletions:
             thinking=request.thinking,
             max_output_tokens=request.max_output_tokens,
         )
-        async with self._one_by_one, shared(desk, needs_of(asked, self._models.infos.get(model), whole=False)) as share:
+        needs = needs_of(asked, self._models.infos.get(model), whole=False)
+        async with self._one_by_one, shared(desk, needs) as share:
             if isinstance(share, LimitReached):
                 raise DirectFailed(share.reason)
             most = [each for each in (asked.max_output_tokens, share.max_output_tokens) if each is not None]
-            return await self._stream(provider, attrs.evolve(asked, max_output_tokens=min(most, default=None)), source)
+            asked = attrs.evolve(asked, max_output_tokens=min(most, default=None))
+            return await self._stream(provider, asked, needs, source)
 
-    async def _stream(self, provider: Provider, request: ModelRequest, source: str) -> DirectAnswer:
+    async def _stream(self, provider: Provider, request: ModelRequest, needs: CallNeeds, source: str) -> DirectAnswer:
         pieces: list[str] = []
         size, told, done = 0, Usage(), False
         try:
@@ -99,7 +101,7 @@ class DirectCompletions:
                             told = chunk.usage
                             raise DirectFailed(shown(f"{chunk.kind}: {chunk.message}"))
                         case ModelFinished():
-                            used = chunk.usage if chunk.usage.tokens else estimated_usage(request, size)
+                            used = chunk.usage if chunk.usage.tokens else estimated_usage(needs, size)
                             done = True
                             return self._answered(request.model, source, "".join(pieces), used)
                         case TextChunk(text=text):
@@ -119,7 +121,7 @@ class DirectCompletions:
             raise DirectFailed(shown(f"{type(fault).__name__}: {fault}")) from fault
         finally:
             if not done:
-                self._count(request.model, source, used_by_unfinished(request, told, size))
+                self._count(request.model, source, used_by_unfinished(needs, told, size))
 
     def _answered(self, model: str, source: str, text: str, used: Usage) -> DirectAnswer:
         usage = self._models.priced(model, used)

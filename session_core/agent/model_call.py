@@ -21,7 +21,7 @@ import trio
 
 from session_core import limits
 from session_core.agent.answer import AnswerInProgress, clean_text
-from session_core.agent.budget import LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
+from session_core.agent.budget import CallNeeds, LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
 from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, without_images
 from session_core.agent.hooks import Hooks, on_context, on_request
 from session_core.ids import CallId, MessageId, new_id
@@ -157,15 +157,18 @@ async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed |
         request = decided
         provider = call.models.providers.get(request.model, provider)
         info = call.models.infos.get(request.model)
-    async with shared(desk, needs_of(request, info, whole=messages is conversation)) as share:
+    needs = needs_of(request, info, whole=messages is conversation)
+    async with shared(desk, needs) as share:
         if isinstance(share, LimitReached):
             return share
         longest = [each for each in (request.max_output_tokens, share.max_output_tokens) if each is not None]
         request = attrs.evolve(request, max_output_tokens=min(longest, default=None))
-        return await _stream(call, provider, request)
+        return await _stream(call, provider, request, needs)
 
 
-async def _stream(call: ModelCall, provider: Provider, request: ModelRequest) -> Answered | ModelFailed:
+async def _stream(
+    call: ModelCall, provider: Provider, request: ModelRequest, needs: CallNeeds
+) -> Answered | ModelFailed:
     desk, model = call.desk, request.model
     answer = AnswerInProgress(
         message_id=MessageId(new_id("msg")),
@@ -188,7 +191,7 @@ async def _stream(call: ModelCall, provider: Provider, request: ModelRequest) ->
                     finished = True
                     for event in answer.end():
                         desk.record(event)
-                    used = chunk.usage if chunk.usage.tokens else estimated_usage(request, answer.size)
+                    used = chunk.usage if chunk.usage.tokens else estimated_usage(needs, answer.size)
                     return _complete(call, answer, attrs.evolve(chunk, usage=call.models.priced(model, used)))
                 if not answer.has_room_for(chunk):
                     return ModelFailed(kind="malformed", message="the model's answer does not end")
@@ -197,7 +200,7 @@ async def _stream(call: ModelCall, provider: Provider, request: ModelRequest) ->
         return ModelFailed(kind="malformed", message="the model's answer ended without an end mark")
     finally:
         if not finished:
-            _count(call, model, used_by_unfinished(request, told, answer.size))
+            _count(call, model, used_by_unfinished(needs, told, answer.size))
 
 
 def _fitted(messages: tuple[Message, ...], info: ModelInfo | None, shortened: int, chars: int) -> tuple[Message, ...]:
