@@ -8,7 +8,7 @@ import trio
 from bench.measure import Result, best_calls, best_times
 from bench.workshop import Workshop, open_workshop
 from session_core.ids import SessionId, new_session_id
-from session_core.protocols.driver import Actions, Decided, Driver, DriverView
+from session_core.protocols.driver import Decided, DriverCallback, DriverView
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.options import Materialization
 from session_core.protocols.standard import NativeToolDriver, StandardProtocol
@@ -65,20 +65,20 @@ def go_around(protocol: SessionProtocol) -> None:
     """Have a turn ask the driver itself, and nobody else: the loop as it was without protocols."""
     driver = NativeToolDriver()
 
-    def decide(ask: Callable[[Driver, DriverView], Actions], view: DriverView) -> Decided:
-        *first, last = ask(driver, view)
-        return tuple(first), last  # type: ignore[arg-type, return-value]
+    def decide(callback: DriverCallback, view: DriverView, *given: object, **named: object) -> Decided:
+        *first, last = getattr(driver, callback)(view, *given, **named)
+        return tuple(first), last
 
     async def ready(_frame: Frame, _messages: Callable[[], Awaitable[Sequence[Message]]]) -> None:
         pass
 
-    async def nothing() -> None:
+    async def nothing(*_: object) -> None:
         pass
 
-    protocol.decide = decide  # type: ignore[method-assign, assignment]
+    protocol.decide = decide  # type: ignore[method-assign]
     protocol.ready = ready  # type: ignore[method-assign, assignment]
     protocol.probe = nothing  # type: ignore[method-assign]
-    protocol.capture = nothing  # type: ignore[method-assign]
+    protocol.capture = nothing  # type: ignore[method-assign, assignment]
 
 
 def _deciding(rounds: int, calls: int) -> list[float]:
@@ -86,7 +86,4 @@ def _deciding(rounds: int, calls: int) -> list[float]:
     protocol, driver = SessionProtocol(StandardProtocol(), ProtocolRecord(), opening), NativeToolDriver()
     view = DriverView(step=1)
 
-    def ask(each: Driver, seen: DriverView) -> Actions:
-        return each.on_results(seen)
-
-    return best_calls(rounds, calls, lambda: protocol.decide(ask, view), lambda: ask(driver, view))
+    return best_calls(rounds, calls, lambda: protocol.decide("on_results", view), lambda: driver.on_results(view))

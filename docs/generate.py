@@ -18,6 +18,7 @@ import attrs
 from docs.handler_errors import Refusal, refusals
 from docs.tables import filled
 from session_core.vocabulary import (
+    attaching,
     conversation_events,
     events,
     extension_events,
@@ -126,6 +127,7 @@ VOCABULARY = (
     ("The rest of a session", sessions),
     ("Extensions", extensions),
     ("Protocols", protocols),
+    ("Clients in other processes", attaching),
 )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from session_core.agent.hooks import Hooks as Hooks
     from session_core.agent.standing import StandingGrants as StandingGrants
     from session_core.agent.turn import ToolSource as ToolSource
+    from session_core.agent.workplace import FolderUnusable as FolderUnusable
     from session_core.checkpoints.store import CheckpointStore as CheckpointStore
     from session_core.config.load import load_config as load_config
     from session_core.config.load import project_file_of as project_file_of
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from session_core.config.values import Config as Config
     from session_core.config.watch import ConfigChange as ConfigChange
     from session_core.config.watch import ConfigWatcher as ConfigWatcher
+    from session_core.confine.bubblewrap import Bubblewrap as Bubblewrap
+    from session_core.confine.bubblewrap import NoBubblewrap as NoBubblewrap
+    from session_core.confine.bubblewrap import find_bubblewrap as find_bubblewrap
+    from session_core.confine.seccomp import filter_program as filter_program
     from session_core.confine.trust import Fingerprint as Fingerprint
     from session_core.confine.trust import TooMuchToTrust as TooMuchToTrust
     from session_core.confine.trust import TrustStore as TrustStore
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from session_core.confine.workspace import Workspace as Workspace
     from session_core.errors import Conflict as Conflict
     from session_core.errors import CursorRefused as CursorRefused
+    from session_core.errors import Disconnected as Disconnected
     from session_core.errors import ExtensionFailed as ExtensionFailed
     from session_core.errors import FilesChanged as FilesChanged
     from session_core.errors import Forbidden as Forbidden
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
     from session_core.errors import InvalidInput as InvalidInput
     from session_core.errors import Lagged as Lagged
     from session_core.errors import NoStore as NoStore
+    from session_core.errors import NotAllowed as NotAllowed
     from session_core.errors import NotFound as NotFound
     from session_core.errors import Overloaded as Overloaded
     from session_core.errors import ProtocolError as ProtocolError
@@ -66,10 +73,13 @@ if TYPE_CHECKING:
     from session_core.ids import SessionId as SessionId
     from session_core.ids import TurnId as TurnId
     from session_core.ids import WakeupId as WakeupId
+    from session_core.ids import new_id as new_id
     from session_core.ids import new_session_id as new_session_id
+    from session_core.ids import now_ms as now_ms
     from session_core.mcp.client import McpServers as McpServers
     from session_core.mcp.config import load_mcp_config as load_mcp_config
     from session_core.mcp.content import ServerStatus as ServerStatus
+    from session_core.own_errors import OwnError as OwnError
     from session_core.protocols.api import ProtocolBundle as ProtocolBundle
     from session_core.protocols.api import ProtocolFactory as ProtocolFactory
     from session_core.protocols.api import ProtocolSession as ProtocolSession
@@ -85,6 +95,7 @@ if TYPE_CHECKING:
     from session_core.protocols.contexts import ReplaceRequest as ReplaceRequest
     from session_core.protocols.contexts import SessionContext as SessionContext
     from session_core.protocols.contexts import SwitchTo as SwitchTo
+    from session_core.protocols.contexts import TooManyQuestions as TooManyQuestions
     from session_core.protocols.driver import Actions as Actions
     from session_core.protocols.driver import AskModel as AskModel
     from session_core.protocols.driver import Checkpoint as Checkpoint
@@ -118,6 +129,7 @@ if TYPE_CHECKING:
     from session_core.protocols.prose import ProseProjector as ProseProjector
     from session_core.protocols.prose import ProseStream as ProseStream
     from session_core.protocols.prose import Span as Span
+    from session_core.protocols.registry import problem_of_protocol_name as problem_of_protocol_name
     from session_core.protocols.standard import NativeToolDriver as NativeToolDriver
     from session_core.protocols.standard import StandardProtocol as StandardProtocol
     from session_core.providers.base import ModelFailed as ModelFailed
@@ -141,7 +153,26 @@ if TYPE_CHECKING:
     from session_core.providers.choose import make_provider as make_provider
     from session_core.providers.choose import probe_ollama as probe_ollama
     from session_core.providers.demo import DemoProvider as DemoProvider
+    from session_core.providers.secrets import Secret as Secret
+    from session_core.providers.secrets import redact as redact
+    from session_core.rpc.connection import RpcConnection as RpcConnection
+    from session_core.rpc.connection import open_connection as open_connection
+    from session_core.rpc.failures import PARSE_ERROR as PARSE_ERROR
+    from session_core.rpc.failures import Closed as Closed
+    from session_core.rpc.failures import RpcClosed as RpcClosed
     from session_core.rpc.failures import RpcFailed as RpcFailed
+    from session_core.rpc.failures import RpcTimedOut as RpcTimedOut
+    from session_core.rpc.failures import method_not_found as method_not_found
+    from session_core.rpc.heads import glimpse as glimpse
+    from session_core.rpc.messages import Failure as Failure
+    from session_core.rpc.messages import Notification as Notification
+    from session_core.rpc.messages import Request as Request
+    from session_core.rpc.messages import Success as Success
+    from session_core.rpc.messages import encode_failure as encode_failure
+    from session_core.rpc.peer import Refused as Refused
+    from session_core.rpc.peer import RpcPeer as RpcPeer
+    from session_core.rpc.peer import Settled as Settled
+    from session_core.rpc.peer import refusal as refusal
     from session_core.sep.conformance.report import ConformanceReport as ConformanceReport
     from session_core.sep.conformance.report import ConformanceStep as ConformanceStep
     from session_core.sep.conformance.runner import check_extension as check_extension
@@ -166,20 +197,23 @@ if TYPE_CHECKING:
     from session_core.sep.places import places_of as places_of
     from session_core.sep.scaffold.making import NewExtension as NewExtension
     from session_core.sep.scaffold.making import scaffold_extension as scaffold_extension
+    from session_core.service.clients import AttachedClient as AttachedClient
     from session_core.service.config import ServiceConfig as ServiceConfig
     from session_core.service.extensions_seam import Extensions as Extensions
     from session_core.service.extensions_seam import extension_client as extension_client
     from session_core.service.feed import Feed as Feed
+    from session_core.service.folder_files import about_trust as about_trust
+    from session_core.service.folders import Folders as Folders
     from session_core.service.late_models import extension_may_bring as extension_may_bring
     from session_core.service.late_models import refused_choice as refused_choice
     from session_core.service.place import Place as Place
     from session_core.service.place import surroundings as surroundings
     from session_core.service.reloading import follow_config as follow_config
-    from session_core.service.service import AttachedClient as AttachedClient
     from session_core.service.service import ServiceStatistics as ServiceStatistics
     from session_core.service.service import SessionService as SessionService
     from session_core.service.service import open_session_service as open_session_service
     from session_core.service.setup import Setup as Setup
+    from session_core.service.setup import open_home_setup as open_home_setup
     from session_core.service.setup import open_setup as open_setup
     from session_core.session.fleet import FleetState as FleetState
     from session_core.session.state import SessionState as SessionState
@@ -191,7 +225,10 @@ if TYPE_CHECKING:
     from session_core.storage.base import StoredSession as StoredSession
     from session_core.storage.base import StoreReader as StoreReader
     from session_core.storage.home import default_home as default_home
+    from session_core.storage.home import prepare_home as prepare_home
+    from session_core.storage.home import private_open as private_open
     from session_core.storage.home_lock import Holder as Holder
+    from session_core.storage.home_lock import HomeLock as HomeLock
     from session_core.storage.home_lock import lock_holder as lock_holder
     from session_core.storage.memory import MemoryStore as MemoryStore
     from session_core.storage.settings import Retention as Retention
@@ -231,7 +268,26 @@ if TYPE_CHECKING:
     from session_core.vocabulary import commands as commands
     from session_core.vocabulary import events as events
     from session_core.vocabulary import replies as replies
+    from session_core.vocabulary.attaching import CONTRACT as CONTRACT
+    from session_core.vocabulary.attaching import ErrorInfo as ErrorInfo
+    from session_core.vocabulary.attaching import Execute as Execute
+    from session_core.vocabulary.attaching import FeedAnswer as FeedAnswer
+    from session_core.vocabulary.attaching import FeedBatch as FeedBatch
+    from session_core.vocabulary.attaching import FeedEnd as FeedEnd
+    from session_core.vocabulary.attaching import FeedEnded as FeedEnded
+    from session_core.vocabulary.attaching import FeedPlace as FeedPlace
+    from session_core.vocabulary.attaching import Follow as Follow
+    from session_core.vocabulary.attaching import Followed as Followed
+    from session_core.vocabulary.attaching import Goodbye as Goodbye
+    from session_core.vocabulary.attaching import Heartbeat as Heartbeat
+    from session_core.vocabulary.attaching import Hello as Hello
+    from session_core.vocabulary.attaching import ResyncReason as ResyncReason
+    from session_core.vocabulary.attaching import ServiceStatus as ServiceStatus
+    from session_core.vocabulary.attaching import Unfollow as Unfollow
+    from session_core.vocabulary.attaching import Welcome as Welcome
+    from session_core.vocabulary.commands import COMMANDS as COMMANDS
     from session_core.vocabulary.commands import CommandRequest as CommandRequest
+    from session_core.vocabulary.commands import reply_type as reply_type
     from session_core.vocabulary.events import Event as Event
     from session_core.vocabulary.events import SessionEvent as SessionEvent
     from session_core.vocabulary.extensions import Completion as Completion
@@ -260,6 +316,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.messages import ToolResultPart as ToolResultPart
     from session_core.vocabulary.messages import Usage as Usage
     from session_core.vocabulary.methods import SessionMethods as SessionMethods
+    from session_core.vocabulary.protocols import ExecutorPoint as ExecutorPoint
     from session_core.vocabulary.protocols import ExecutorState as ExecutorState
     from session_core.vocabulary.protocols import Frame as Frame
     from session_core.vocabulary.protocols import NewMessage as NewMessage
@@ -270,6 +327,9 @@ if TYPE_CHECKING:
     from session_core.vocabulary.session_commands import Command as Command
     from session_core.vocabulary.sessions import Activity as Activity
     from session_core.vocabulary.sessions import Approval as Approval
+    from session_core.vocabulary.sessions import ClientKind as ClientKind
+    from session_core.vocabulary.sessions import ClientPresence as ClientPresence
+    from session_core.vocabulary.sessions import ClientRole as ClientRole
     from session_core.vocabulary.sessions import Decision as Decision
     from session_core.vocabulary.sessions import DeliverAs as DeliverAs
     from session_core.vocabulary.sessions import Dialog as Dialog
@@ -278,6 +338,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.sessions import QueueItem as QueueItem
     from session_core.vocabulary.sessions import SandboxPolicy as SandboxPolicy
     from session_core.vocabulary.sessions import Settings as Settings
+    from session_core.vocabulary.sessions import StoppedWork as StoppedWork
     from session_core.vocabulary.sessions import StopScope as StopScope
     from session_core.vocabulary.sessions import Thinking as Thinking
     from session_core.vocabulary.sessions import TurnLimits as TurnLimits
@@ -295,42 +356,50 @@ if TYPE_CHECKING:
     from session_core.vocabulary.typed import TypedMessage as TypedMessage
     from session_core.vocabulary.typed import TypedShellLine as TypedShellLine
     from session_core.vocabulary.typed import read_typed as read_typed
+    from session_core.wire.catalogue import tag_of as tag_of
     from session_core.wire.codec import decode as decode
     from session_core.wire.codec import encode as encode
     from session_core.wire.codec import encode_event as encode_event
+    from session_core.wire.codec import from_json as from_json
+    from session_core.wire.codec import to_json as to_json
+    from session_core.wire.errors import error_from as error_from
+    from session_core.wire.errors import error_info as error_info
+    from session_core.wire.schema import vocabulary_schema as vocabulary_schema
 
 _HOME = {
     "Actions": "session_core.protocols.driver",
     "Activity": "session_core.vocabulary.sessions",
-    "apply": "session_core.session.state",
     "Approval": "session_core.vocabulary.sessions",
     "AskModel": "session_core.protocols.driver",
-    "AttachedClient": "session_core.service.service",
-    "available_models": "session_core.providers.choose",
-    "backup_store": "session_core.upkeep.store_files",
+    "AttachedClient": "session_core.service.clients",
     "BackupReport": "session_core.upkeep.store_files",
     "BeforeCall": "session_core.protocols.contexts",
     "BeforeCallContext": "session_core.protocols.contexts",
     "Blocked": "session_core.agent.hooks",
     "Bookmark": "session_core.vocabulary.snapshots",
+    "Bubblewrap": "session_core.confine.bubblewrap",
     "BuildContext": "session_core.protocols.contexts",
+    "COMMANDS": "session_core.vocabulary.commands",
+    "CONSENT_FILE": "session_core.sep.consent",
+    "CONTRACT": "session_core.vocabulary.attaching",
+    "CREDENTIALS_FILE": "session_core.sep.credentials",
     "CallId": "session_core.ids",
     "CallPreview": "session_core.tools.base",
     "Cell": "session_core.protocols.execution",
     "CellResult": "session_core.protocols.execution",
-    "CheckpointStore": "session_core.checkpoints.store",
-    "check_extension": "session_core.sep.conformance.runner",
     "Checkpoint": "session_core.protocols.driver",
     "CheckpointKind": "session_core.protocols.driver",
-    "chosen_model": "session_core.providers.choose",
+    "CheckpointStore": "session_core.checkpoints.store",
     "ClientId": "session_core.ids",
+    "ClientKind": "session_core.vocabulary.sessions",
+    "ClientPresence": "session_core.vocabulary.sessions",
+    "ClientRole": "session_core.vocabulary.sessions",
+    "Closed": "session_core.rpc.failures",
     "CodeDriver": "session_core.protocols.driver",
     "CodeExecutor": "session_core.protocols.execution",
-    "coding_file_tools": "session_core.tools.files",
+    "CodePart": "session_core.vocabulary.messages",
     "Command": "session_core.vocabulary.session_commands",
     "CommandRequest": "session_core.vocabulary.commands",
-    "commands": "session_core.vocabulary",
-    "compact_store": "session_core.upkeep.store_files",
     "CompactReport": "session_core.upkeep.store_files",
     "Completion": "session_core.vocabulary.extensions",
     "Config": "session_core.config.values",
@@ -341,34 +410,32 @@ _HOME = {
     "Conflict": "session_core.errors",
     "ConformanceReport": "session_core.sep.conformance.report",
     "ConformanceStep": "session_core.sep.conformance.report",
-    "CONSENT_FILE": "session_core.sep.consent",
     "Consents": "session_core.sep.consent",
-    "cost_micros": "session_core.providers.catalogue",
+    "ContextExpired": "session_core.protocols.faults",
     "CredentialFile": "session_core.sep.credentials",
-    "CREDENTIALS_FILE": "session_core.sep.credentials",
     "Cursor": "session_core.ids",
     "CursorRefused": "session_core.errors",
     "Decision": "session_core.vocabulary.sessions",
-    "decode": "session_core.wire.codec",
-    "default_home": "session_core.storage.home",
-    "default_model": "session_core.providers.choose",
     "DeliverAs": "session_core.vocabulary.sessions",
     "DemoProvider": "session_core.providers.demo",
     "Dialog": "session_core.vocabulary.sessions",
-    "discover_in": "session_core.sep.places",
+    "DirectAnswer": "session_core.protocols.contexts",
+    "DirectFailed": "session_core.protocols.contexts",
+    "DirectRequest": "session_core.protocols.contexts",
+    "Disconnected": "session_core.errors",
     "Driver": "session_core.protocols.driver",
     "DriverView": "session_core.protocols.driver",
     "Effect": "session_core.vocabulary.tools",
-    "encode": "session_core.wire.codec",
-    "encode_event": "session_core.wire.codec",
     "Epoch": "session_core.ids",
+    "ErrorInfo": "session_core.vocabulary.attaching",
     "Event": "session_core.vocabulary.events",
-    "events": "session_core.vocabulary",
     "EventStream": "session_core.stream.event_stream",
-    "export_session": "session_core.upkeep.exchange",
+    "Execute": "session_core.vocabulary.attaching",
+    "ExecuteCode": "session_core.protocols.driver",
+    "Execution": "session_core.protocols.execution",
+    "ExecutorPoint": "session_core.vocabulary.protocols",
+    "ExecutorState": "session_core.vocabulary.protocols",
     "Extension": "session_core.sep.extension",
-    "extension_client": "session_core.service.extensions_seam",
-    "extension_may_bring": "session_core.service.late_models",
     "ExtensionCommand": "session_core.vocabulary.extensions",
     "ExtensionDisplay": "session_core.vocabulary.extensions",
     "ExtensionEntry": "session_core.vocabulary.extensions",
@@ -376,53 +443,49 @@ _HOME = {
     "ExtensionHost": "session_core.sep.host",
     "ExtensionInfo": "session_core.vocabulary.extensions",
     "ExtensionLog": "session_core.sep.extension_log",
-    "Extensions": "session_core.service.extensions_seam",
-    "Feed": "session_core.service.feed",
-    "FeedItem": "session_core.stream.follower",
-    "CodePart": "session_core.vocabulary.messages",
-    "ContextExpired": "session_core.protocols.faults",
-    "DirectAnswer": "session_core.protocols.contexts",
-    "DirectFailed": "session_core.protocols.contexts",
-    "DirectRequest": "session_core.protocols.contexts",
-    "ExecuteCode": "session_core.protocols.driver",
-    "Execution": "session_core.protocols.execution",
-    "ExecutorState": "session_core.vocabulary.protocols",
     "ExtensionRejected": "session_core.protocols.faults",
+    "Extensions": "session_core.service.extensions_seam",
+    "Failure": "session_core.rpc.messages",
+    "Feed": "session_core.service.feed",
+    "FeedAnswer": "session_core.vocabulary.attaching",
+    "FeedBatch": "session_core.vocabulary.attaching",
+    "FeedEnd": "session_core.vocabulary.attaching",
+    "FeedEnded": "session_core.vocabulary.attaching",
+    "FeedItem": "session_core.stream.follower",
+    "FeedPlace": "session_core.vocabulary.attaching",
     "FilePart": "session_core.vocabulary.messages",
     "FilesChanged": "session_core.errors",
-    "find_model": "session_core.providers.catalogue",
     "Finding": "session_core.upkeep.finding",
-    "fingerprint": "session_core.confine.trust",
     "Fingerprint": "session_core.confine.trust",
     "Finish": "session_core.protocols.driver",
     "FinishNow": "session_core.protocols.contexts",
     "FleetState": "session_core.session.fleet",
-    "fold": "session_core.session.state",
-    "follow_config": "session_core.service.reloading",
+    "FolderUnusable": "session_core.agent.workplace",
+    "Folders": "session_core.service.folders",
+    "Follow": "session_core.vocabulary.attaching",
+    "Followed": "session_core.vocabulary.attaching",
     "Follower": "session_core.stream.follower",
     "Forbidden": "session_core.errors",
     "Found": "session_core.sep.discovery",
     "Frame": "session_core.vocabulary.protocols",
-    "Holder": "session_core.storage.home_lock",
+    "Goodbye": "session_core.vocabulary.attaching",
     "HOOKS": "session_core.sep.names",
+    "Heartbeat": "session_core.vocabulary.attaching",
+    "Hello": "session_core.vocabulary.attaching",
+    "Holder": "session_core.storage.home_lock",
+    "HomeLock": "session_core.storage.home_lock",
     "Hooks": "session_core.agent.hooks",
     "ImagePart": "session_core.vocabulary.messages",
-    "import_session": "session_core.upkeep.exchange",
     "ImportReport": "session_core.upkeep.exchange",
     "InternalError": "session_core.errors",
     "InterruptedPart": "session_core.vocabulary.messages",
     "InvalidInput": "session_core.errors",
-    "is_extension_name": "session_core.sep.names",
     "JsonObject": "session_core.vocabulary.frozen",
     "JsonValue": "session_core.vocabulary.frozen",
     "KeptState": "session_core.protocols.execution",
+    "LOCAL_CLIENT": "session_core.ids",
     "Lagged": "session_core.errors",
     "LiveTool": "session_core.vocabulary.messages",
-    "load_config": "session_core.config.load",
-    "load_mcp_config": "session_core.mcp.config",
-    "LOCAL_CLIENT": "session_core.ids",
-    "lock_holder": "session_core.storage.home_lock",
-    "make_provider": "session_core.providers.choose",
     "Manifest": "session_core.sep.manifest",
     "ManifestInvalid": "session_core.sep.manifest",
     "McpServers": "session_core.mcp.client",
@@ -435,19 +498,19 @@ _HOME = {
     "ModelInfo": "session_core.providers.catalogue",
     "ModelRequest": "session_core.providers.base",
     "NativeToolDriver": "session_core.protocols.standard",
-    "new_session_id": "session_core.ids",
-    "newest_leaf": "session_core.session.tree",
     "NewExtension": "session_core.sep.scaffold.making",
     "NewMessage": "session_core.vocabulary.protocols",
+    "NoBubblewrap": "session_core.confine.bubblewrap",
     "NoStore": "session_core.errors",
+    "NotAllowed": "session_core.errors",
     "NotDigestible": "session_core.sep.folder_digest",
     "NotFound": "session_core.errors",
-    "open_session_service": "session_core.service.service",
-    "open_setup": "session_core.service.setup",
-    "option": "session_core.protocols.options",
+    "Notification": "session_core.rpc.messages",
     "OptionConflict": "session_core.protocols.faults",
     "OptionsInvalid": "session_core.protocols.faults",
     "Overloaded": "session_core.errors",
+    "OwnError": "session_core.own_errors",
+    "PARSE_ERROR": "session_core.rpc.failures",
     "Part": "session_core.vocabulary.messages",
     "PartialMessage": "session_core.vocabulary.messages",
     "PartialPart": "session_core.vocabulary.messages",
@@ -456,13 +519,9 @@ _HOME = {
     "PickedModel": "session_core.providers.choose",
     "Place": "session_core.service.place",
     "Places": "session_core.sep.places",
-    "places_of": "session_core.sep.places",
     "PlanItem": "session_core.vocabulary.sessions",
     "PluginOptions": "session_core.protocols.options",
-    "prepare_launch": "session_core.sep.launch",
     "Prices": "session_core.providers.catalogue",
-    "probe_ollama": "session_core.providers.choose",
-    "project_file_of": "session_core.config.load",
     "ProseProjector": "session_core.protocols.prose",
     "ProseStream": "session_core.protocols.prose",
     "ProtocolBundle": "session_core.protocols.api",
@@ -475,34 +534,34 @@ _HOME = {
     "ProviderEvent": "session_core.providers.base",
     "QueueItem": "session_core.vocabulary.sessions",
     "QueueItemId": "session_core.ids",
-    "read_manifest": "session_core.sep.manifest",
-    "read_options": "session_core.protocols.options",
-    "read_settings": "session_core.config.load",
-    "read_typed": "session_core.vocabulary.typed",
     "ReadOnly": "session_core.errors",
-    "rebuild_store": "session_core.upkeep.rebuild",
     "RebuildReport": "session_core.upkeep.rebuild",
-    "refused_choice": "session_core.service.late_models",
     "RefuseTurn": "session_core.protocols.contexts",
+    "Refused": "session_core.rpc.peer",
     "Remember": "session_core.protocols.driver",
     "ReplaceRequest": "session_core.protocols.contexts",
-    "replies": "session_core.vocabulary",
+    "Request": "session_core.rpc.messages",
     "RequestId": "session_core.ids",
-    "restore_store": "session_core.upkeep.store_files",
     "RestoreReport": "session_core.upkeep.store_files",
     "Resync": "session_core.stream.follower",
+    "ResyncReason": "session_core.vocabulary.attaching",
     "Retention": "session_core.storage.settings",
     "Rope": "session_core.vocabulary.frozen",
+    "RpcClosed": "session_core.rpc.failures",
+    "RpcConnection": "session_core.rpc.connection",
     "RpcFailed": "session_core.rpc.failures",
+    "RpcPeer": "session_core.rpc.peer",
+    "RpcTimedOut": "session_core.rpc.failures",
     "RunTools": "session_core.protocols.driver",
     "SandboxPolicy": "session_core.vocabulary.sessions",
-    "scaffold_extension": "session_core.sep.scaffold.making",
     "SearchHit": "session_core.vocabulary.replies",
+    "Secret": "session_core.providers.secrets",
     "ServerStatus": "session_core.mcp.content",
     "ServiceClosed": "session_core.errors",
     "ServiceConfig": "session_core.service.config",
     "ServiceSnapshot": "session_core.vocabulary.snapshots",
     "ServiceStatistics": "session_core.service.service",
+    "ServiceStatus": "session_core.vocabulary.attaching",
     "SessionContext": "session_core.protocols.contexts",
     "SessionCoreError": "session_core.errors",
     "SessionEvent": "session_core.vocabulary.events",
@@ -514,10 +573,9 @@ _HOME = {
     "SessionStore": "session_core.storage.base",
     "SessionSummary": "session_core.vocabulary.snapshots",
     "Settings": "session_core.vocabulary.sessions",
+    "Settled": "session_core.rpc.peer",
     "Setup": "session_core.service.setup",
-    "shown_settings": "session_core.config.showing",
     "ShownSetting": "session_core.config.showing",
-    "siblings": "session_core.session.tree",
     "Snapshot": "session_core.stream.follower",
     "Span": "session_core.protocols.prose",
     "SqliteReader": "session_core.storage.sqlite_reader",
@@ -530,20 +588,19 @@ _HOME = {
     "StateRejected": "session_core.protocols.faults",
     "StopOutcome": "session_core.vocabulary.replies",
     "StopScope": "session_core.vocabulary.sessions",
+    "StoppedWork": "session_core.vocabulary.sessions",
     "StorageFailed": "session_core.errors",
-    "store_statistics": "session_core.upkeep.store_files",
     "StoreDamaged": "session_core.errors",
-    "StoredSession": "session_core.storage.base",
     "StoreInUse": "session_core.errors",
     "StoreReader": "session_core.storage.base",
     "StoreStatistics": "session_core.upkeep.store_files",
     "StoreUnusable": "session_core.errors",
+    "StoredSession": "session_core.storage.base",
     "StreamStatistics": "session_core.stream.event_stream",
     "Subscription": "session_core.stream.subscription",
-    "surroundings": "session_core.service.place",
+    "Success": "session_core.rpc.messages",
     "SwitchFrame": "session_core.protocols.driver",
     "SwitchTo": "session_core.protocols.contexts",
-    "take_digest": "session_core.sep.folder_digest",
     "TaskRequest": "session_core.tools.base",
     "Tell": "session_core.protocols.driver",
     "TextChunk": "session_core.providers.base",
@@ -551,6 +608,8 @@ _HOME = {
     "Thinking": "session_core.vocabulary.sessions",
     "ThinkingChunk": "session_core.providers.base",
     "ThinkingPart": "session_core.vocabulary.messages",
+    "TooManyQuestions": "session_core.protocols.contexts",
+    "TooMuchToTrust": "session_core.confine.trust",
     "Tool": "session_core.tools.base",
     "ToolCallChunk": "session_core.providers.base",
     "ToolCallOpened": "session_core.providers.base",
@@ -563,8 +622,6 @@ _HOME = {
     "ToolResultPart": "session_core.vocabulary.messages",
     "ToolSource": "session_core.agent.turn",
     "ToolSpec": "session_core.vocabulary.tools",
-    "TooMuchToTrust": "session_core.confine.trust",
-    "trusted_project": "session_core.config.load",
     "TrustStore": "session_core.confine.trust",
     "TurnAdditions": "session_core.protocols.api",
     "TurnId": "session_core.ids",
@@ -576,24 +633,104 @@ _HOME = {
     "TypedShellLine": "session_core.vocabulary.typed",
     "UiKind": "session_core.vocabulary.extensions",
     "Unavailable": "session_core.errors",
-    "unknown_tool_names": "session_core.config.tool_names",
+    "Unfollow": "session_core.vocabulary.attaching",
     "UnknownPlugin": "session_core.protocols.faults",
     "Usage": "session_core.vocabulary.messages",
     "UsageLine": "session_core.vocabulary.sessions",
     "Vector": "session_core.vocabulary.frozen",
-    "verify_store": "session_core.upkeep.verify",
     "VerifyReport": "session_core.upkeep.finding",
     "Wakeup": "session_core.vocabulary.sessions",
     "WakeupId": "session_core.ids",
+    "Welcome": "session_core.vocabulary.attaching",
     "Workspace": "session_core.confine.workspace",
+    "about_trust": "session_core.service.folder_files",
+    "apply": "session_core.session.state",
+    "available_models": "session_core.providers.choose",
+    "backup_store": "session_core.upkeep.store_files",
+    "check_extension": "session_core.sep.conformance.runner",
+    "chosen_model": "session_core.providers.choose",
+    "coding_file_tools": "session_core.tools.files",
+    "commands": "session_core.vocabulary",
+    "compact_store": "session_core.upkeep.store_files",
+    "cost_micros": "session_core.providers.catalogue",
+    "decode": "session_core.wire.codec",
+    "default_home": "session_core.storage.home",
+    "default_model": "session_core.providers.choose",
+    "discover_in": "session_core.sep.places",
+    "encode": "session_core.wire.codec",
+    "encode_event": "session_core.wire.codec",
+    "encode_failure": "session_core.rpc.messages",
+    "error_from": "session_core.wire.errors",
+    "error_info": "session_core.wire.errors",
+    "events": "session_core.vocabulary",
+    "export_session": "session_core.upkeep.exchange",
+    "extension_client": "session_core.service.extensions_seam",
+    "extension_may_bring": "session_core.service.late_models",
+    "filter_program": "session_core.confine.seccomp",
+    "find_bubblewrap": "session_core.confine.bubblewrap",
+    "find_model": "session_core.providers.catalogue",
+    "fingerprint": "session_core.confine.trust",
+    "fold": "session_core.session.state",
+    "follow_config": "session_core.service.reloading",
+    "from_json": "session_core.wire.codec",
+    "glimpse": "session_core.rpc.heads",
+    "import_session": "session_core.upkeep.exchange",
+    "is_extension_name": "session_core.sep.names",
+    "load_config": "session_core.config.load",
+    "load_mcp_config": "session_core.mcp.config",
+    "lock_holder": "session_core.storage.home_lock",
+    "make_provider": "session_core.providers.choose",
+    "method_not_found": "session_core.rpc.failures",
+    "new_id": "session_core.ids",
+    "new_session_id": "session_core.ids",
+    "newest_leaf": "session_core.session.tree",
+    "now_ms": "session_core.ids",
+    "open_connection": "session_core.rpc.connection",
+    "open_home_setup": "session_core.service.setup",
+    "open_session_service": "session_core.service.service",
+    "open_setup": "session_core.service.setup",
+    "option": "session_core.protocols.options",
+    "places_of": "session_core.sep.places",
+    "prepare_home": "session_core.storage.home",
+    "prepare_launch": "session_core.sep.launch",
+    "private_open": "session_core.storage.home",
+    "probe_ollama": "session_core.providers.choose",
+    "problem_of_protocol_name": "session_core.protocols.registry",
+    "project_file_of": "session_core.config.load",
+    "read_manifest": "session_core.sep.manifest",
+    "read_options": "session_core.protocols.options",
+    "read_settings": "session_core.config.load",
+    "read_typed": "session_core.vocabulary.typed",
+    "rebuild_store": "session_core.upkeep.rebuild",
+    "redact": "session_core.providers.secrets",
+    "refusal": "session_core.rpc.peer",
+    "refused_choice": "session_core.service.late_models",
+    "replies": "session_core.vocabulary",
+    "reply_type": "session_core.vocabulary.commands",
+    "restore_store": "session_core.upkeep.store_files",
+    "scaffold_extension": "session_core.sep.scaffold.making",
+    "shown_settings": "session_core.config.showing",
+    "siblings": "session_core.session.tree",
+    "store_statistics": "session_core.upkeep.store_files",
+    "surroundings": "session_core.service.place",
+    "tag_of": "session_core.wire.catalogue",
+    "take_digest": "session_core.sep.folder_digest",
+    "to_json": "session_core.wire.codec",
+    "trusted_project": "session_core.config.load",
+    "unknown_tool_names": "session_core.config.tool_names",
+    "verify_store": "session_core.upkeep.verify",
+    "vocabulary_schema": "session_core.wire.schema",
 }
 _MODULES_OF = "session_core.vocabulary"  # whose modules are public as a whole: sc.commands, sc.events, sc.replies
 
 __all__ = [
+    "COMMANDS",
     "CONSENT_FILE",
+    "CONTRACT",
     "CREDENTIALS_FILE",
     "HOOKS",
     "LOCAL_CLIENT",
+    "PARSE_ERROR",
     "Actions",
     "Activity",
     "Approval",
@@ -604,6 +741,7 @@ __all__ = [
     "BeforeCallContext",
     "Blocked",
     "Bookmark",
+    "Bubblewrap",
     "BuildContext",
     "CallId",
     "CallPreview",
@@ -613,6 +751,10 @@ __all__ = [
     "CheckpointKind",
     "CheckpointStore",
     "ClientId",
+    "ClientKind",
+    "ClientPresence",
+    "ClientRole",
+    "Closed",
     "CodeDriver",
     "CodeExecutor",
     "CodePart",
@@ -640,14 +782,18 @@ __all__ = [
     "DirectAnswer",
     "DirectFailed",
     "DirectRequest",
+    "Disconnected",
     "Driver",
     "DriverView",
     "Effect",
     "Epoch",
+    "ErrorInfo",
     "Event",
     "EventStream",
+    "Execute",
     "ExecuteCode",
     "Execution",
+    "ExecutorPoint",
     "ExecutorState",
     "Extension",
     "ExtensionCommand",
@@ -659,8 +805,14 @@ __all__ = [
     "ExtensionLog",
     "ExtensionRejected",
     "Extensions",
+    "Failure",
     "Feed",
+    "FeedAnswer",
+    "FeedBatch",
+    "FeedEnd",
+    "FeedEnded",
     "FeedItem",
+    "FeedPlace",
     "FilePart",
     "FilesChanged",
     "Finding",
@@ -668,11 +820,19 @@ __all__ = [
     "Finish",
     "FinishNow",
     "FleetState",
+    "FolderUnusable",
+    "Folders",
+    "Follow",
+    "Followed",
     "Follower",
     "Forbidden",
     "Found",
     "Frame",
+    "Goodbye",
+    "Heartbeat",
+    "Hello",
     "Holder",
+    "HomeLock",
     "Hooks",
     "ImagePart",
     "ImportReport",
@@ -698,12 +858,16 @@ __all__ = [
     "NativeToolDriver",
     "NewExtension",
     "NewMessage",
+    "NoBubblewrap",
     "NoStore",
+    "NotAllowed",
     "NotDigestible",
     "NotFound",
+    "Notification",
     "OptionConflict",
     "OptionsInvalid",
     "Overloaded",
+    "OwnError",
     "Part",
     "PartialMessage",
     "PartialPart",
@@ -730,22 +894,31 @@ __all__ = [
     "ReadOnly",
     "RebuildReport",
     "RefuseTurn",
+    "Refused",
     "Remember",
     "ReplaceRequest",
+    "Request",
     "RequestId",
     "RestoreReport",
     "Resync",
+    "ResyncReason",
     "Retention",
     "Rope",
+    "RpcClosed",
+    "RpcConnection",
     "RpcFailed",
+    "RpcPeer",
+    "RpcTimedOut",
     "RunTools",
     "SandboxPolicy",
     "SearchHit",
+    "Secret",
     "ServerStatus",
     "ServiceClosed",
     "ServiceConfig",
     "ServiceSnapshot",
     "ServiceStatistics",
+    "ServiceStatus",
     "SessionContext",
     "SessionCoreError",
     "SessionEvent",
@@ -757,6 +930,7 @@ __all__ = [
     "SessionStore",
     "SessionSummary",
     "Settings",
+    "Settled",
     "Setup",
     "ShownSetting",
     "Snapshot",
@@ -771,6 +945,7 @@ __all__ = [
     "StateRejected",
     "StopOutcome",
     "StopScope",
+    "StoppedWork",
     "StorageFailed",
     "StoreDamaged",
     "StoreInUse",
@@ -780,6 +955,7 @@ __all__ = [
     "StoredSession",
     "StreamStatistics",
     "Subscription",
+    "Success",
     "SwitchFrame",
     "SwitchTo",
     "TaskRequest",
@@ -789,6 +965,7 @@ __all__ = [
     "Thinking",
     "ThinkingChunk",
     "ThinkingPart",
+    "TooManyQuestions",
     "TooMuchToTrust",
     "Tool",
     "ToolCallChunk",
@@ -813,6 +990,7 @@ __all__ = [
     "TypedShellLine",
     "UiKind",
     "Unavailable",
+    "Unfollow",
     "UnknownPlugin",
     "Usage",
     "UsageLine",
@@ -820,8 +998,10 @@ __all__ = [
     "VerifyReport",
     "Wakeup",
     "WakeupId",
+    "Welcome",
     "Workspace",
     "__version__",
+    "about_trust",
     "apply",
     "available_models",
     "backup_store",
@@ -837,46 +1017,67 @@ __all__ = [
     "discover_in",
     "encode",
     "encode_event",
+    "encode_failure",
+    "error_from",
+    "error_info",
     "events",
     "export_session",
     "extension_client",
     "extension_may_bring",
+    "filter_program",
+    "find_bubblewrap",
     "find_model",
     "fingerprint",
     "fold",
     "follow_config",
+    "from_json",
+    "glimpse",
     "import_session",
     "is_extension_name",
     "load_config",
     "load_mcp_config",
     "lock_holder",
     "make_provider",
+    "method_not_found",
+    "new_id",
     "new_session_id",
     "newest_leaf",
+    "now_ms",
+    "open_connection",
+    "open_home_setup",
     "open_session_service",
     "open_setup",
     "option",
     "places_of",
+    "prepare_home",
     "prepare_launch",
+    "private_open",
     "probe_ollama",
+    "problem_of_protocol_name",
     "project_file_of",
     "read_manifest",
     "read_options",
     "read_settings",
     "read_typed",
     "rebuild_store",
+    "redact",
+    "refusal",
     "refused_choice",
     "replies",
+    "reply_type",
     "restore_store",
     "scaffold_extension",
     "shown_settings",
     "siblings",
     "store_statistics",
     "surroundings",
+    "tag_of",
     "take_digest",
+    "to_json",
     "trusted_project",
     "unknown_tool_names",
     "verify_store",
+    "vocabulary_schema",
 ]
 
 

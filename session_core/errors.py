@@ -110,6 +110,21 @@ class ServiceClosed(SessionCoreError):
     code = "closed"
 
 
+class Disconnected(SessionCoreError):
+    """The connection to the service is lost, and it could not be found again in time.
+
+    What was asked may or may not have been done; asking again with the same idempotency key is safe.
+    """
+
+    code = "disconnected"
+
+
+class NotAllowed(SessionCoreError):
+    """The server does not let this client in, or not to this session."""
+
+    code = "not_allowed"
+
+
 class InternalError(SessionCoreError):
     """A bug inside the service failed this one command; the service goes on."""
 

@@ -2,7 +2,7 @@
 
 import trio
 
-FOREIGN_FAULTS = (Exception, SystemExit, GeneratorExit, BaseExceptionGroup)
+FOREIGN_FAULTS = (BaseException,)
 """What foreign code may raise without taking the service with it; look at `passes_through` before handling one."""
 
 

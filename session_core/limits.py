@@ -224,6 +224,16 @@ MAX_LEAF_BYTES: Final = 32 * 1024 * 1024
 REMEMBERED_SESSIONS_MS: Final = 5 * 60_000
 """How long a session at rest stays in memory after it was last used."""
 
+# Folders that one service serves.
+MAX_OPEN_FOLDERS: Final = 32
+"""Folders that are followed, with their MCP servers, while no turn runs in them; those in use come on top."""
+MAX_STATED_FOLDERS: Final = 4_096
+"""Folders whose trusted files forbid something, remembered while nobody follows them: a few hundred bytes each."""
+FOLDER_SERVERS_WAIT_MS: Final = 10_000
+"""How long the first turn in a folder waits for its MCP servers, so that its model knows their tools from the start."""
+
+MAX_PROTOCOL_OPTIONS_BYTES = 64 * 1024
+"""All options of a session's protocol; they are part of every snapshot."""
 PROTOCOL_CALLBACK_MS = 10_000
 """One callback of a protocol plugin; it has no reason to take long, and a turn waits for it."""
 PROTOCOL_BEFORE_CALL_MS = 300_000
@@ -234,6 +244,12 @@ MAX_TURN_PROCESSES = 8
 """Programs that a protocol runs at once in one turn; one that starts more has lost track of them."""
 MAX_ENDED_TURN_PROCESSES = 64
 """Ended ones whose output can still be read in the same turn; the oldest are forgotten."""
+MAX_DRIVER_ACTIONS = 32
+"""Actions in one reply of a driver; each message among them is read by the model, and kept."""
+MAX_DIRECT_COMPLETIONS = 200
+"""Questions that a protocol asks beside the conversation in one turn, as many as the turn itself may ask."""
+MAX_DIRECT_CHARS = 8_000_000
+"""Answers to them together, which are kept until the turn ends, as the same question is not paid for twice."""
 MAX_FRAME_SWITCHES = 16
 """Frames that one turn may go through; more is a protocol going round in circles."""
 MAX_FRAMES = 1_000
@@ -250,10 +266,24 @@ MAX_CELL_IMAGE_CHARS: Final = 6_000_000
 """The same in characters, all of them together; they share a message with what the cell says."""
 MAX_CELL_CALLS: Final = 256
 """Tools that one cell calls; each of them is part of the session's state until the cell has ended."""
+MAX_CELL_CALL_CHARS: Final = 8_000_000
+"""What these calls are given and give back, all together, for the same reason."""
+MAX_CELL_FRAMES: Final = 10_000
+"""Messages from the process of a cell until the cell has ended; a process that floods the service is given up."""
+MAX_EXECUTOR_ROOT_BYTES: Final = 4 * 1024 * 1024
+"""The root of an executor's state, which is part of every snapshot; what is larger belongs into leaves."""
+MAX_EXECUTOR_LEAVES: Final = 4_096
+"""Leaves of an executor's state; each is named in the root's event."""
+MAX_EXECUTOR_POINTS: Final = 8
+"""States of an executor that are kept, the newest included, for those who go back in the conversation."""
+MAX_EARLIER_STATES_BYTES: Final = 512 * 1024
+"""What the earlier ones of them add to every snapshot."""
 CELL_MEMORY_BYTES: Final = 2 * 1024**3
 """Address space of the process that runs cells."""
 CELL_FILE_BYTES: Final = 64 * 1024 * 1024
 """Size of its folder for temporary files, which is in memory too, and of each file in it."""
+CELL_FILES: Final = 256
+"""Files, pipes and pairs of sockets that it has open: what those hold is memory that nobody else counts."""
 CELL_GRACE_MS: Final = 2_000
 """How long a cell has between being interrupted and its process being killed."""
 CELL_KEEP_MS: Final = 20_000

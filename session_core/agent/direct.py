@@ -5,6 +5,7 @@ Rules:
    with another request is refused: whoever asks twice by mistake should learn of it.
 2. What a question uses counts against the limits of the turn like everything else, also when it fails. Questions are
    asked one after the other, so that no two of them use the same rest.
+3. There are so many of them in a turn, as their answers are kept until it ends.
 """
 
 import hashlib
@@ -19,8 +20,18 @@ from session_core.agent.budget import CallNeeds, LimitReached, estimated_usage, 
 from session_core.agent.model_call import Models, shown
 from session_core.errors import Conflict, InvalidInput
 from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
-from session_core.protocols.contexts import DirectAnswer, DirectFailed, DirectRequest
-from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, Provider, TextChunk
+from session_core.protocols.contexts import DirectAnswer, DirectFailed, DirectRequest, TooManyQuestions
+from session_core.protocols.frames import is_label
+from session_core.providers.base import (
+    ModelFailed,
+    ModelFinished,
+    ModelRequest,
+    Provider,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallChunk,
+    ToolCallOpened,
+)
 from session_core.session.desk import TurnDesk
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Usage
@@ -42,6 +53,8 @@ class DirectCompletions:
         self._desk = desk
         self._models = models
         self._asked: dict[str, _Asked] = {}
+        self._begun = 0
+        self._kept_chars = 0
         self._one_by_one = trio.Lock()
 
     async def complete(self, request: DirectRequest, source: str, key: str) -> DirectAnswer:
@@ -50,8 +63,8 @@ class DirectCompletions:
         Cancellation: what was used until then is counted, and the key is free again.
         """
         for name, text in (("source", source), ("key", key)):
-            if not text.strip() or len(text) > limits.MAX_NAME_CHARS:
-                raise InvalidInput(f"{name} must have 1 to {limits.MAX_NAME_CHARS} characters", field=name)
+            if not is_label(text):
+                raise InvalidInput(f"{name} must have 1 to {limits.MAX_NAME_CHARS} whole characters", field=name)
         fingerprint = _fingerprint(request, source)
         known = self._asked.get(key)
         if known is not None:
@@ -60,9 +73,15 @@ class DirectCompletions:
             if known.answer is None:
                 raise Conflict(f"the question {key!r} is being asked right now", field="key")
             return known.answer
+        if self._begun >= limits.MAX_DIRECT_COMPLETIONS:
+            raise TooManyQuestions(f"a turn asks at most {limits.MAX_DIRECT_COMPLETIONS} questions beside its own")
+        if self._kept_chars >= limits.MAX_DIRECT_CHARS:
+            raise TooManyQuestions(f"the answers of this turn have more than {limits.MAX_DIRECT_CHARS:,} characters")
+        self._begun += 1
         asked = self._asked[key] = _Asked(fingerprint)
         try:
             asked.answer = answer = await self._ask(request, source)
+            self._kept_chars += len(answer.text)
         finally:
             if asked.answer is None:
                 del self._asked[key]
@@ -106,11 +125,13 @@ class DirectCompletions:
                             return self._answered(request.model, source, "".join(pieces), used)
                         case TextChunk(text=text):
                             pieces.append(clean_text(text))
-                            size += len(text)
-                            if size > limits.MAX_ANSWER_CHARS:
-                                raise DirectFailed("the model's answer does not end")
-                        case _:
-                            pass  # thinking, and tools that it was not offered
+                            size += len(text) or 1
+                        case ThinkingChunk(text=text) | ToolCallChunk(text=text):
+                            size += len(text) or 1  # it is paid for, and not kept
+                        case ToolCallOpened():
+                            size += 1
+                    if size > limits.MAX_ANSWER_CHARS:
+                        raise DirectFailed("the model's answer does not end")
             raise DirectFailed("the model's answer ended without an end mark")
         except DirectFailed:
             raise

@@ -157,7 +157,7 @@ async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed |
         request = decided
         provider = call.models.providers.get(request.model, provider)
         info = call.models.infos.get(request.model)
-    needs = needs_of(request, info, whole=messages is conversation)
+    needs = needs_of(request, info, whole=request.messages is conversation)
     async with shared(desk, needs) as share:
         if isinstance(share, LimitReached):
             return share

@@ -5,10 +5,15 @@ Rules:
    of a model. Its end is one step: the result, and the message that tells the model.
 2. A frame is opened with the message that hands over to it, in one step, so a crash finds either both or neither.
 3. What an executor has is written with the end of the turn, in one step with it, and only if there is anything new.
-   When the store did not take it, the executor offers it again; what cannot be written down at all is gone.
+   When the store did not take it, the executor offers it again; what cannot be written down at all is gone. A turn that
+   is stopped, or fails, has an end too: what its cells have done is in the conversation.
+4. An executor has what belongs to where the conversation is. Where that is not kept any more, it begins anew, and the
+   next cell tells the model.
 """
 
+import logging
 from collections.abc import Iterable
+from typing import Final
 
 import attrs
 import trio
@@ -25,8 +30,9 @@ from session_core.protocols.execution import Cell, CellResult, Execution, KeptSt
 from session_core.protocols.faults import ProtocolFault, StateNotKeepable, StateRejected
 from session_core.protocols.frames import FrameKeyInvalid, GoBack, Open, Stay, decide_switch, first_frame
 from session_core.protocols.lifecycle import SessionProtocol
-from session_core.session.cells import CELL, cell_ended
+from session_core.session.cells import CELL, cell_ended, inner_calls
 from session_core.session.desk import TurnDesk
+from session_core.session.executor_points import saved
 from session_core.session.state import SessionState
 from session_core.tools.base import Tool
 from session_core.vocabulary import events as ev
@@ -34,6 +40,19 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
 from session_core.vocabulary.protocols import ExecutorState, Frame
 from session_core.vocabulary.sessions import PermissionTier
+
+log = logging.getLogger(__name__)
+
+_KEEPING_S: Final = 2.0
+_ALL_LOST: Final = (
+    "(The conversation has gone back to where the variables are not kept any more: whatever earlier cells have defined "
+    "or imported was gone before this cell.)"
+)
+_SOME_LOST: Final = (
+    "(The conversation has gone back into the middle of a turn: before this cell, the variables were as they had been "
+    "at the end of the turn before it.)"
+)
+_NOT_WAITED_FOR: Final = "The cell ended before this was done. It may have had some of its effects."
 
 
 class ProtocolWork:
@@ -45,6 +64,8 @@ class ProtocolWork:
         self._setting = setting
         self._cells = 0
         self._switches = 0
+        if protocol.executor_base != desk.state.executor:
+            protocol.executor_current = False
 
     @property
     def frame(self) -> Frame:
@@ -58,47 +79,61 @@ class ProtocolWork:
 
         Raises:
             ProtocolFault: There is no executor for it, or that has failed.
+            FolderUnusable: What the session's folder says is wrong.
 
         Cancellation: the cell is ended; it gets its result when the turn's work is closed.
         """
         desk, protocol = self._desk, self._protocol
-        await self._bring_executor()
+        lost = await self._bring_executor()
         self._cells += 1
         call = ToolCallPart(
             call_id=CallId(new_id("call")), name=CELL, arguments=JsonObject({"code": clean_text(action.code)})
         )
         desk.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
         await desk.until_durable()
+        settings = desk.state.settings
+        rules = await self._setting.rules_in(settings.cwd)
         execution = Execution(
             session_id=desk.state.session_id,
             turn_id=desk.turn_id,
-            cwd=desk.state.settings.cwd,
-            sandbox=desk.state.settings.sandbox,
+            cwd=settings.cwd,
+            sandbox=settings.sandbox,
             tools=tuple(tool.spec for tool in tools.values()),
             call_tool=_Caller(ToolRunner(desk, tools, self._setting)).call,
             report=Reporter(desk, call.call_id),
             hidden=self._setting.hidden,
-            may_read=_may_read(desk.state.settings.permission_tier, self._setting.rules),
+            may_read=_may_read(settings.permission_tier, rules),
         )
         cell = Cell(language=action.language, code=action.code, number=self._cells)
         result = await protocol.execute(cell, execution)
-        told = _told(result)
+        self._answer_inner_calls()
+        told = _told(result, lost)
         part = result_of(call, "success" if result.error is None else "error", told)
         desk.record(ev.ToolCallFinished(result=attrs.evolve(part, images=result.images)))
         live = next(each for each in desk.state.tools if each.call_id == call.call_id)
         desk.record(cell_ended(desk.state, live, desk.turn_id, desk.now()))
         return result
 
-    async def _bring_executor(self) -> None:
+    def _answer_inner_calls(self) -> None:
+        """Give a result to every call that the cell has not waited for, which was cancelled with it."""
+        for live in inner_calls(self._desk.state):
+            if live.result is None:
+                call = ToolCallPart(call_id=live.call_id, name=live.name, arguments=live.arguments)
+                self._desk.record(ev.ToolCallFinished(result=result_of(call, "cancelled", _NOT_WAITED_FOR)))
+
+    async def _bring_executor(self) -> str:
+        """Let the executor have what belongs here; returns what the model must be told about that."""
         protocol, state = self._protocol, self._desk.state.executor
         if protocol.executor is None or protocol.executor_current:
-            return
+            return ""
+        lost = (_ALL_LOST if state is None else _SOME_LOST) if self._desk.state.executor_lost else ""
         try:
             await protocol.restore_executor(None if state is None else await self._kept(state))
         except StateRejected as rejected:
             why = f"{rejected.message}; clearing the context lets its code begin anew"
             raise ProtocolFault(protocol.record.name, "restore", why) from rejected
-        protocol.executor_current = True
+        protocol.executor_current, protocol.executor_base = True, state
+        return lost
 
     async def _kept(self, state: ExecutorState) -> KeptState:
         found = await self._desk.load_leaves(tuple(leaf.digest for leaf in state.leaves))
@@ -167,16 +202,36 @@ class ProtocolWork:
     async def capture(self) -> tuple[StateCapture | None, str | None]:
         """Return what has to be kept with the end of the turn, and why it cannot be, if so."""
         try:
-            return await self._protocol.capture(), None
+            kept = self._desk.state.executor
+            there = frozenset(leaf.digest for leaf in kept.leaves) if kept is not None else frozenset[str]()
+            return await self._protocol.capture(there), None
         except StateNotKeepable as reason:
             self._protocol.executor_current = False  # it goes on from what was kept before
             return None, f"what the code has left behind cannot be kept: {reason}"
+
+    async def keep_after_all(self) -> None:
+        """Have the store keep what the cells of a turn have done that ends before it has come to its end.
+
+        Cancellation: it is done all the same, unless it takes longer than whoever stops the turn would wait.
+        """
+        if not self._protocol.dirty:
+            return
+        with trio.move_on_after(_KEEPING_S, shield=True):
+            try:
+                capture, problem = await self.capture()
+            except ProtocolFault as fault:
+                capture, problem = None, str(fault)
+            if problem is not None:
+                log.warning("session %s: %s", self._desk.state.session_id, problem)
+            self.keep(capture)
+            await self.settle(capture)
 
     def keep(self, capture: StateCapture | None) -> None:
         """Hand a capture to the store, in the step that ends the turn."""
         if capture is not None:
             self._desk.keep_leaves(capture.new)
-            self._desk.record(ev.ExecutorStateSaved(state=capture.state))
+            self._desk.record(saved(self._desk.state, capture.state))
+            self._protocol.executor_base = capture.state
 
     async def settle(self, capture: StateCapture | None) -> None:
         """Tell the executor whether the store has what it offered.
@@ -213,9 +268,9 @@ def _may_read(tier: PermissionTier, rules: Iterable[PermissionRule]) -> bool:
     return tier != "ask_all" and not any(rule.path is not None and rule.decision != "allow" for rule in rules)
 
 
-def _told(result: CellResult) -> str:
-    """Say what became of a cell, as the model reads it."""
-    parts = [result.output] if result.output else []
+def _told(result: CellResult, lost: str) -> str:
+    """Say what became of a cell, as the model reads it, and what it could not find any more."""
+    parts = [each for each in (lost, result.output) if each]
     if result.error is not None:
         parts.append(result.error)
     return bounded("\n".join(parts))

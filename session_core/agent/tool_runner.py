@@ -8,7 +8,8 @@ Rules:
 3. A call's start is durable before it runs, and every call gets exactly one result. Results join the conversation
    together, in the order of the calls.
 4. What a person has agreed to is what runs: if a call would now do something else, it is refused.
-5. Whatever a tool does, raise included, ends as a result; only cancellation passes through.
+5. A call is judged and run in one and the same folder: if the session goes to another meanwhile, it is refused.
+6. Whatever a tool does, raise included, ends as a result; only cancellation passes through.
 """
 
 import logging
@@ -23,6 +24,7 @@ from session_core.agent.standing import StandingGrants
 from session_core.agent.tool_calls import fingerprint_for, judge, preview_of
 from session_core.agent.tool_results import Reporter, bounded, check_output, result_of
 from session_core.agent.withholding import withholding
+from session_core.agent.workplace import FolderUnusable, Workplaces
 from session_core.config.rules import PermissionRule
 from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import CallId, MessageId, new_id
@@ -50,6 +52,8 @@ class _Ready:
     call: ToolCallPart
     tool: Tool
     effects: frozenset[str]
+    cwd: str
+    """The folder whose rules have let it through."""
     agreed: str | None = None
     """The fingerprint of what a person has agreed to."""
     approved: bool = False
@@ -74,14 +78,26 @@ class _Refused:
 
 @attrs.frozen(kw_only=True)
 class ToolSetting:
-    """What all tool calls of a service share besides the tools."""
+    """What all tool calls of a service share besides the tools; each folder may add rules of its own."""
 
     rules: Sequence[PermissionRule] = ()
+    folders: Workplaces | None = None
     hooks: Hooks = NO_HOOKS
     standing: StandingGrants = attrs.field(factory=StandingGrants)
     outputs: str | None = None
     hidden: tuple[str, ...] = ()
     make_host: MakeHost = lambda _desk, _call_id: NoHost()
+
+    async def rules_in(self, cwd: str) -> Sequence[PermissionRule]:
+        """Return the rules of this moment for calls in a folder.
+
+        Raises:
+            FolderUnusable: What the folder says is wrong, so nothing may run there.
+        """
+        if self.folders is None:
+            return self.rules
+        folder = await self.folders.ready(cwd)
+        return tuple(dict.fromkeys((*self.rules, *folder.rules)))
 
 
 class ToolRunner:
@@ -125,8 +141,7 @@ class ToolRunner:
         """
         tool = self._tools[call.name]
         try:
-            preview = await self._preview(tool, call)
-            prepared = await self._judge(tool, call, preview, by_person=True)
+            prepared = await self._judge(tool, call, by_person=True)
         except ToolFailed as failure:
             prepared = _Refused("error", str(failure) or "The tool failed.")
         if isinstance(prepared, _Refused):
@@ -165,29 +180,36 @@ class ToolRunner:
         if (fault := check_arguments(tool.spec, arguments)) is not None:
             return _Refused("error", f"The call could not be made: {fault}.")
         try:
-            preview = await self._preview(tool, call)
+            return await self._judge(tool, call)
         except ToolFailed as failure:
             return _Refused("error", str(failure) or "The tool failed.")
-        return await self._judge(tool, call, preview)
 
     async def _preview(self, tool: Tool, call: ToolCallPart) -> CallPreview:
         return await preview_of(tool, call, self._context(call))
 
-    async def _judge(
-        self, tool: Tool, call: ToolCallPart, preview: CallPreview, *, by_person: bool = False
-    ) -> _Ready | _Refused:
+    async def _rules(self, cwd: str) -> Sequence[PermissionRule]:
+        try:
+            return await self._setting.rules_in(cwd)
+        except FolderUnusable as problem:
+            raise ToolFailed(f"Nothing can run in this folder: {problem.message}") from problem
+
+    async def _judge(self, tool: Tool, call: ToolCallPart, *, by_person: bool = False) -> _Ready | _Refused:
+        cwd = self._desk.state.settings.cwd
+        rules = await self._rules(cwd)
+        preview = await self._preview(tool, call)
+        self._refuse_elsewhere(cwd)
         judged = judge(
             tool,
             call,
             preview,
             self._desk.state.settings,
-            rules=self._setting.rules,
+            rules=rules,
             grants=self._desk.grants,
             standing=self._setting.standing,
             by_person=by_person,
         )
         facts, verdict = judged.facts, judged.verdict
-        ready = _Ready(call, tool, facts.effects, paths=preview.paths)
+        ready = _Ready(call, tool, facts.effects, cwd, paths=preview.paths)
         if verdict.decision == "deny":
             return _Refused("denied", f"This call was not allowed: {verdict.reason}. Do not try it again.")
         if verdict.decision == "ask":
@@ -212,6 +234,13 @@ class ToolRunner:
         return attrs.evolve(
             ready, agreed=facts.fingerprint, approved=preview.always_ask is not None, state=preview.state
         )
+
+    def _refuse_elsewhere(self, cwd: str) -> None:
+        if self._desk.state.settings.cwd != cwd:
+            raise ToolFailed(
+                "Something has changed meanwhile: the session works in another folder now. This call was not run; look "
+                "again and make a new call."
+            )
 
     def _context(self, call: ToolCallPart, *, approved: bool = False) -> ToolContext:
         settings = self._desk.state.settings
@@ -247,13 +276,9 @@ class ToolRunner:
 
     async def _run_one(self, ready: _Ready, limiter: trio.CapacityLimiter) -> None:
         call = ready.call
-        context = attrs.evolve(
-            self._context(call, approved=ready.approved),
-            agreed=ready.state,
-            withheld=withholding(self._setting.rules, call.name, ready.paths),
-        )
         async with limiter:
             try:
+                context = await self._context_to_run(ready)
                 await self._check_agreed(ready)
                 output = await _run_kept(ready, context)
                 check_output(output)
@@ -268,6 +293,15 @@ class ToolRunner:
                 result = result_of(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
             result = await on_tool_result(self._setting.hooks, self._desk.state.session_id, call, result)
             self._desk.record(ev.ToolCallFinished(result=attrs.evolve(result, text=bounded(result.text))))
+
+    async def _context_to_run(self, ready: _Ready) -> ToolContext:
+        rules = await self._rules(ready.cwd)
+        self._refuse_elsewhere(ready.cwd)
+        return attrs.evolve(
+            self._context(ready.call, approved=ready.approved),
+            agreed=ready.state,
+            withheld=withholding(rules, ready.call.name, ready.paths),
+        )
 
     async def _check_agreed(self, ready: _Ready) -> None:
         """See that the call would still do what a person has agreed to."""

@@ -33,16 +33,16 @@ from session_core.agent.summarising import COMPACT_AT as COMPACT_AT
 from session_core.agent.summarising import Summarising
 from session_core.agent.tool_runner import ToolRunner, ToolSetting
 from session_core.agent.turn_processes import TurnProcesses
+from session_core.agent.workplace import FolderUnusable, TurnFolder, tools_in
 from session_core.ids import MessageId, SessionId, new_id
 from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
 from session_core.protocols.driver import (
-    Actions,
     AskModel,
     Checkpoint,
     CheckpointKind,
     CodeDriver,
     Decided,
-    Driver,
+    DriverCallback,
     DriverView,
     ExecuteCode,
     Finish,
@@ -54,7 +54,9 @@ from session_core.protocols.driver import (
 )
 from session_core.protocols.faults import ExtensionRejected, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
+from session_core.protocols.structured import fitting
 from session_core.session.desk import TurnDesk
+from session_core.session.prompts import newest_prompt
 from session_core.session.state import SessionState
 from session_core.tools.base import Tool
 from session_core.vocabulary import events as ev
@@ -127,6 +129,9 @@ class Agent:
         for source in self.sources:
             for tool in source.tools(state.session_id):
                 tools.setdefault(tool.spec.name, tool)
+        folder = self.setting.folders.at(state.settings.cwd) if self.setting.folders is not None else None
+        if folder is not None:
+            tools = tools_in(folder, tools)
         if state.settings.permission_tier == "read_only":
             tools = {name: tool for name, tool in tools.items() if tool.effects <= {"read"}}
         return tools
@@ -140,10 +145,12 @@ class _Turn:
         self._desk = desk
         self._protocol = protocol
         self._work = ProtocolWork(desk, protocol, agent.setting)
+        self._folder = TurnFolder(agent.setting.folders, desk)
         self._room = RoomMaker(agent.summarising, desk)
         turn = desk.state.turn
         schema = turn.output_schema if turn is not None else None
-        self._view = DriverView(output_schema=schema, frame=self._work.frame.key)
+        prompt = newest_prompt(desk.state)
+        self._view = DriverView(output_schema=schema, frame=self._work.frame.key, prompt=prompt)
         self._processes = TurnProcesses(desk, agent.setting)
         self._before = BeforeCalls(
             desk=desk,
@@ -166,23 +173,33 @@ class _Turn:
                 while decided is not None:
                     decided = await self._perform(*decided)
             except (ProtocolFault, ExtensionRejected) as fault:
+                await self._work.keep_after_all()
                 self._desk.finish_unless_more("failed", error=shown(str(fault)))
+            except FolderUnusable as problem:
+                await self._work.keep_after_all()
+                self._desk.finish_unless_more("failed", error=shown(f"nothing can run here: {problem.message}"))
             finally:
+                self._folder.release()
+                if self._desk.state.turn is not None:  # it was stopped, or has failed by a bug
+                    await self._work.keep_after_all()  # noqa: ASYNC102 - it shields itself, for a while
                 self._protocol.turn_ended(self._desk.state.head)
 
     async def _begin(self) -> None:
         """Let the protocol become what the session is, and look at what came with the message."""
         desk, protocol = self._desk, self._protocol
+        await self._folder.follow()
         await protocol.ready(self._work.frame, desk.conversation)
         extension = desk.state.turn.extension if desk.state.turn is not None else None
         if extension is not None:
             self._additions = (await protocol.check_turn_extension(self._work.frame, extension)).instructions
 
     def _start(self) -> Decided:
-        return self._decided(lambda driver, view: driver.on_start(view))
+        return self._decided("on_start")
 
-    def _decided(self, decide: Callable[[Driver, DriverView], Actions]) -> Decided:
-        return self._protocol.decide(decide, self._view)
+    def _decided(self, callback: DriverCallback, *given: object, **named: object) -> Decided:
+        if named.get("more"):
+            self._view = attrs.evolve(self._view, prompt=newest_prompt(self._desk.state))
+        return self._protocol.decide(callback, self._view, *given, **named)
 
     def _fault(self, reason: str) -> ProtocolFault:
         return ProtocolFault(self._protocol.record.name, "driver", reason)
@@ -200,7 +217,7 @@ class _Turn:
             if isinstance(action, Remember):
                 self._view = attrs.evolve(self._view, memory=action.memory)
             else:
-                self._say("user", action.text)
+                self._say("user", action.text, source=self._protocol.record.name)
         match last:
             case AskModel():
                 return await self._ask(last)
@@ -214,13 +231,13 @@ class _Turn:
                 if self._checkpoints > MOST_CHECKPOINTS:
                     raise self._fault("the driver goes round in circles")
                 more = self._desk.deliver_waiting(READ_AT[kind])
-                return self._decided(lambda driver, view: driver.on_checkpoint(view, kind, more=more))
+                return self._decided("on_checkpoint", kind, more=more)
             case Finish():
                 return await self._finish(last)
             case _:
                 assert_never(last)
 
-    def _say(self, role: Role, text: str) -> None:
+    def _say(self, role: Role, text: str, source: str | None = None) -> None:
         desk = self._desk
         message = Message(
             message_id=MessageId(new_id("msg")),
@@ -229,6 +246,7 @@ class _Turn:
             parts=(TextPart(text=clean_text(text[: limits.MAX_TEXT_CHARS])),),
             created_at=desk.now(),
             turn_id=desk.turn_id,
+            source=source,
         )
         desk.record(ev.MessageAdded(message=message))
 
@@ -240,11 +258,12 @@ class _Turn:
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
-    async def _finish(self, action: Finish) -> Decided | None:
+    async def _finish(self, action: Finish, said: str | None = None) -> Decided | None:
+        action = fitting(action, self._view, said)
         error = shown(action.error) if action.error is not None else None
         if await self._end(action.status, error=error, output=action.output):
             return None
-        return self._decided(lambda driver, view: driver.on_checkpoint(view, "before_completion", more=True))
+        return self._decided("on_checkpoint", "before_completion", more=True)
 
     async def _end(self, status: TurnStatus, *, error: str | None = None, output: JsonValue = None) -> bool:
         """End the turn, with what code has left behind, or go on with messages that have come meanwhile."""
@@ -284,11 +303,11 @@ class _Turn:
             case _:
                 if answer.kind == "context_too_long" and await self._room.make_room(forced=True):
                     return (), action
-                return self._decided(lambda driver, view: driver.on_failure(view, answer))
+                return self._decided("on_failure", answer)
 
     async def _model_call(self, action: AskModel) -> ModelCall:
         agent, bundle = self._agent, self._protocol.bundle
-        there = tuple(tool.spec for tool in self._tools().values())
+        there = tuple(tool.spec for tool in (await self._tools()).values())
         tools = there if action.with_tools and bundle.native_tools else ()
         return ModelCall(
             desk=self._desk,
@@ -312,7 +331,7 @@ class _Turn:
             stop_reason=answer.finished.stop_reason,
             unreadable=answer.unreadable,
         )
-        return self._decided(lambda driver, view: driver.on_answer(view))
+        return self._decided("on_answer")
 
     async def _divert(self, diverted: Diverted) -> Decided | None:
         """Do what the protocol wants instead of a model call."""
@@ -322,7 +341,7 @@ class _Turn:
             case FinishNow(text=text):
                 if text.strip():
                     self._say("assistant", text)
-                return await self._finish(Finish())
+                return await self._finish(Finish(), text)
             case RefuseTurn(reason=reason):
                 return await self._finish(Finish(status="failed", error=reason or "the protocol refuses this turn"))
 
@@ -339,12 +358,16 @@ class _Turn:
     async def _switch(self, action: SwitchFrame) -> Decided:
         if self._work.switch_frame(action):
             await self._protocol.ready(self._work.frame, self._desk.conversation)
-        self._view = DriverView(output_schema=self._view.output_schema, frame=self._work.frame.key)
+        was = self._view
+        self._view = DriverView(
+            output_schema=was.output_schema, memory=was.memory, prompt=was.prompt, frame=self._work.frame.key
+        )
         return self._start()
 
     # --- tools and code -----------------------------------------------------------------------------------------------
 
-    def _tools(self) -> dict[str, Tool]:
+    async def _tools(self) -> dict[str, Tool]:
+        await self._folder.follow()
         tools = self._agent.tools_for(self._desk.state)
         for tool in self._protocol.bundle.tools:
             tools.setdefault(tool.spec.name, tool)
@@ -354,18 +377,19 @@ class _Turn:
         answer = self._view.answer
         if answer is None or not answer.tool_calls or self._desk.state.head != answer.message_id:
             raise self._fault("the driver wants tools run that nobody has called")
-        tools = self._tools() if self._protocol.bundle.native_tools else {}  # what no model is shown, none can call
+        # What no model is shown, none can call.
+        tools = await self._tools() if self._protocol.bundle.native_tools else {}
         runner = ToolRunner(self._desk, tools, self._agent.setting)
         await runner.run(answer, self._view.unreadable)
         self._view = attrs.evolve(self._view, results=self._desk.state.message(self._desk.state.head))
-        return self._decided(lambda driver, view: driver.on_results(view))
+        return self._decided("on_results")
 
     async def _run_cell(self, action: ExecuteCode) -> Decided:
         driver = self._protocol.bundle.driver
         if not isinstance(driver, CodeDriver):
             raise self._fault("the driver wants code run, and has no way to hear what became of it")
-        self._view = attrs.evolve(self._view, cell=await self._work.run_cell(action, self._tools()))
-        return self._decided(lambda _driver, view: driver.on_code(view))
+        self._view = attrs.evolve(self._view, cell=await self._work.run_cell(action, await self._tools()))
+        return self._decided("on_code")
 
 
 def _over_limit(desk: TurnDesk) -> str | None:

@@ -71,12 +71,16 @@ class ConfigWatcher:
         Cancellation: nothing is lost; the change is told by the next call.
         """
         while True:
-            change = await self._look()
+            change = await self.look()
             if change is not None:
                 return change
             await trio.sleep(self._every_s)
 
-    async def _look(self) -> ConfigChange | None:
+    async def look(self) -> ConfigChange | None:
+        """Look once, and return the change there is, if any.
+
+        Cancellation: nothing is lost; the change is told by the next call.
+        """
         # The marks come first: a file that changes while it is read looks different again the next time.
         marks = await trio.to_thread.run_sync(_marks, self._files)
         if marks == self._seen:

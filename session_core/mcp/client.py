@@ -25,6 +25,7 @@ from session_core.mcp.content import (
 from session_core.mcp.results import cut, shown_content, shown_resource
 from session_core.mcp.tools import ListResources, McpTool, ReadResource, tools_of
 from session_core.mcp.transport import McpFailed
+from session_core.own_errors import OwnError
 from session_core.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -58,24 +59,16 @@ async def open_mcp_servers(
         if config.name in connections:
             raise InvalidInput(f"there are two MCP servers called {config.name!r}", field="configs")
         connections[config.name] = Connection(config, pace or Pace(), on_change or _ignore)
-    body_error: BaseException | None = None
-    try:
+    own = OwnError()
+    with own.unwrapped():
         async with trio.open_nursery() as nursery:
             for connection in connections.values():
                 nursery.start_soon(connection.run)  # noqa: ASYNC113  the caller is not to wait for them
             try:
-                yield McpServers(connections)
-            except BaseException as error:
-                body_error = error
-                raise
+                with own.noted():
+                    yield McpServers(connections)
             finally:
                 nursery.cancel_scope.cancel(reason="the MCP servers are being closed")
-    except BaseExceptionGroup as group:
-        if body_error is None or group.exceptions != (body_error,):
-            raise
-    if body_error is not None:
-        # The block's own error reaches its author as it was raised, not wrapped by our background tasks.
-        raise body_error
 
 
 def _ignore(_status: ServerStatus) -> None:

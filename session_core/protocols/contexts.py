@@ -6,30 +6,55 @@ callback has ended the lease is over, and every later use raises `ContextExpired
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import attrs
+import trio
 
-from session_core.ids import SessionId, TurnId
+from session_core.ids import MessageId, SessionId, TurnId
+from session_core.protocols.execution import Execution
 from session_core.protocols.faults import ContextExpired
+from session_core.protocols.frames import is_label
 from session_core.providers.base import ModelRequest, ThinkingEffort
+from session_core.vocabulary.checks import check_for
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import Message, Usage
+from session_core.vocabulary.messages import Message, TextPart, ToolResultPart, Usage
 from session_core.vocabulary.protocols import Frame
 from session_core.vocabulary.sessions import SandboxPolicy
 from session_core.vocabulary.tools import ToolSpec
 
+T = TypeVar("T")
+
 
 @attrs.define(eq=False)
 class Lease:
-    """Whether a context may still be used."""
+    """Whether a context may still be used; what is still being done by it when it ends is cancelled."""
 
     over: bool = False
+    _under_way: set[trio.CancelScope] = attrs.field(factory=set, init=False)
 
     def check(self) -> None:
         """Refuse what comes too late."""
         if self.over:
             raise ContextExpired("this context belonged to a callback that has ended")
+
+    async def do(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something that takes a while, as long as the context may be used."""
+        self.check()
+        with trio.CancelScope() as scope:
+            self._under_way.add(scope)
+            try:
+                return await work()
+            finally:
+                self._under_way.discard(scope)
+        self.check()
+        raise AssertionError("nobody else cancels it")
+
+    def end(self) -> None:
+        """Let nobody use the context any more."""
+        self.over = True
+        for scope in self._under_way:
+            scope.cancel(reason="the callback has ended")
 
 
 @contextmanager
@@ -39,7 +64,16 @@ def leased() -> Generator[Lease]:
     try:
         yield lease
     finally:
-        lease.over = True
+        lease.end()
+
+
+def leased_execution(execution: Execution, lease: Lease) -> Execution:
+    """Let an executor call tools only while its cell runs."""
+
+    async def call_tool(name: str, arguments: JsonObject) -> ToolResultPart:
+        return await lease.do(lambda: execution.call_tool(name, arguments))
+
+    return attrs.evolve(execution, call_tool=call_tool)
 
 
 @attrs.frozen(kw_only=True)
@@ -74,6 +108,14 @@ class DirectRequest:
     """Which model; left out, the session's own."""
     thinking: ThinkingEffort = "off"
     max_output_tokens: int | None = None
+
+    @classmethod
+    def of(cls, text: str, *, system: str = "", model: str | None = None) -> "DirectRequest":
+        """Ask one thing, in the user's place; the same text is the same question."""
+        asked = Message(
+            message_id=MessageId("msg_direct"), parent_id=None, role="user", parts=(TextPart(text=text),), created_at=0
+        )
+        return cls(messages=(asked,), system=system, model=model)
 
 
 @attrs.frozen(kw_only=True)
@@ -161,10 +203,9 @@ class BeforeCallContext:
         Raises:
             ContextExpired: The callback has ended.
             Conflict: The key belongs to another request of this turn, or is being asked right now.
-            DirectFailed: The model could not be asked.
+            DirectFailed: The model could not be asked; `TooManyQuestions`, as the turn has asked enough already.
         """
-        self._lease.check()
-        return await self._complete(request, source, key)
+        return await self._lease.do(lambda: self._complete(request, source, key))
 
     @property
     def processes(self) -> Processes:
@@ -181,28 +222,29 @@ class _LeasedProcesses:
     _lease: Lease
 
     async def start(self, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
-        self._lease.check()
-        return await self._processes.start(argv, cwd=cwd, env=env)
+        return await self._lease.do(lambda: self._processes.start(argv, cwd=cwd, env=env))
 
     def list(self) -> tuple[ProcessInfo, ...]:
         self._lease.check()
         return self._processes.list()
 
     async def wait(self, process_id: str) -> ProcessInfo:
-        self._lease.check()
-        return await self._processes.wait(process_id)
+        return await self._lease.do(lambda: self._processes.wait(process_id))
 
     def signal(self, process_id: str, number: int) -> None:
         self._lease.check()
         self._processes.signal(process_id, number)
 
     async def cancel(self, process_id: str) -> ProcessInfo:
-        self._lease.check()
-        return await self._processes.cancel(process_id)
+        return await self._lease.do(lambda: self._processes.cancel(process_id))
 
 
 class DirectFailed(Exception):
     """A model could not be asked beside the conversation; the message says why."""
+
+
+class TooManyQuestions(DirectFailed):
+    """The turn has asked as many questions beside its own as it may."""
 
 
 # --- what a plugin decides before a model is asked --------------------------------------------------------------------
@@ -242,16 +284,20 @@ BeforeCall = ReplaceRequest | SwitchTo | FinishNow | RefuseTurn | None
 """None means: go on."""
 
 
+def _is_bound(tokens: int | None) -> bool:
+    return tokens is None or tokens > 0
+
+
 def is_before_call(decided: object) -> bool:
     """Tell whether a plugin has decided anything that can be done; plugins are not always checked by a type checker."""
     match decided:
         case None:
             return True
         case ReplaceRequest(request=request):
-            return isinstance(request, ModelRequest)
+            return check_for(ModelRequest)(request) and _is_bound(request.max_output_tokens)
         case SwitchTo():
-            given: tuple[object, ...] = (decided.key, decided.task, decided.reason)
-            return all(isinstance(each, str) and bool(each.strip()) for each in given)
+            given: tuple[object, ...] = (decided.key, decided.task)
+            return is_label(decided.reason) and all(isinstance(each, str) and bool(each.strip()) for each in given)
         case FinishNow(text=text):
             return isinstance(text, str)
         case RefuseTurn(reason=reason):

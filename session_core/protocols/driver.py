@@ -2,7 +2,7 @@
 
 Rules:
 1. Pure and synchronous: the same view gives the same actions. A driver keeps nothing between two calls; what it has to
-   remember about a turn it puts into `Remember`, and finds in the next view as `memory`.
+   remember about a turn it puts into `Remember`, and finds in every later view of that turn as `memory`.
 2. The last action of a reply, and only the last, leads on: `AskModel`, `RunTools`, `ExecuteCode`, `SwitchFrame`,
    `Checkpoint` or `Finish`. The interpreter performs them in order and comes back with what became of the last one.
 3. Tool calls are answered before anything else is said: while the newest answer has calls without results, a driver
@@ -10,6 +10,7 @@ Rules:
 4. Limits, stops, retries and storage are the interpreter's business: a driver cannot get around them.
 """
 
+from inspect import iscoroutine
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 import attrs
@@ -17,12 +18,14 @@ import attrs
 from session_core import limits
 from session_core.ids import CallId
 from session_core.protocols.execution import CellResult
-from session_core.protocols.frames import INITIAL
+from session_core.protocols.frames import INITIAL, is_label
 from session_core.providers.base import ModelFailed, StopReason
-from session_core.vocabulary.frozen import JsonObject, JsonValue
+from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json
 from session_core.vocabulary.messages import Message
+from session_core.wire.codec import encode
 from session_core.wire.strict_json import find_fault
 
+DriverCallback = Literal["on_start", "on_answer", "on_failure", "on_results", "on_checkpoint", "on_code"]
 CheckpointKind = Literal["after_work", "before_completion"]
 """Between two steps messages that steer are read; before the end of the turn those that follow up, too."""
 FinishStatus = Literal["completed", "failed", "limit_reached"]
@@ -45,6 +48,7 @@ class DriverView:
         memory: What the driver has asked to remember.
         cell: What became of the newest cell of code in this turn.
         frame: The key of the frame that the turn is in.
+        prompt: The newest message of people that the turn answers; also one that has come while it runs.
     """
 
     step: int = 0
@@ -56,6 +60,7 @@ class DriverView:
     memory: JsonValue = None
     cell: CellResult | None = None
     frame: str = INITIAL
+    prompt: Message | None = None
 
 
 # --- what a driver can ask for ----------------------------------------------------------------------------------------
@@ -111,14 +116,17 @@ class Finish:
 
 @attrs.frozen(kw_only=True)
 class Tell:
-    """Add a message for the model, in the user's place, such as what was wrong with its answer."""
+    """Add a message for the model, in the user's place, such as what was wrong with its answer.
+
+    People see that the protocol says it (`Message.source`); an undo goes back to what they have said themselves.
+    """
 
     text: str
 
 
 @attrs.frozen(kw_only=True)
 class Remember:
-    """Keep something for the next view."""
+    """Keep some JSON for the later views of this turn, in whatever frame, in the place of what was kept before."""
 
     memory: JsonValue
 
@@ -171,32 +179,71 @@ class DriverFault(Exception):
 def checked_actions(actions: object) -> Decided:
     """Split a driver's reply into what is done at once and what leads on; raises `DriverFault` if it is none."""
     if not isinstance(actions, tuple) or not actions or not isinstance(actions[-1], LeadingOn):
-        raise DriverFault("the driver did not say how the turn goes on")
+        raise DriverFault(f"the driver did not say how the turn goes on: it gave back {_given(actions)}")
+    if len(actions) > limits.MAX_DRIVER_ACTIONS:
+        raise DriverFault(f"the driver asked for {len(actions)} things, and {limits.MAX_DRIVER_ACTIONS} are allowed")
     *first, last = actions
     for action in first:
         if not isinstance(action, Tell | Remember):
-            raise DriverFault("the driver asked for two things at once")
+            raise DriverFault(
+                "the driver asked for two things at once: before the last action there can be Tell and Remember, not "
+                f"{_named(action)}"
+            )
         if isinstance(action, Tell) and not _is_text(action.text):
             raise DriverFault("the driver wants the model told, and does not say what")
+        fault = find_fault(action.memory, limits.MAX_OPEN_JSON_DEPTH) if isinstance(action, Remember) else None
+        if fault is not None:
+            where = f"memory{fault.path}"
+            raise DriverFault(f"the driver wants something remembered that is not JSON: {where}: {fault.reason}")
     if isinstance(last, Checkpoint) and last.kind not in get_args(CheckpointKind):
         raise DriverFault(f"the driver named a checkpoint that there is not: {last.kind!r}")
     if isinstance(last, Finish):
-        _check_finish(last)
+        last = _checked_finish(last)
     if isinstance(last, ExecuteCode) and not (_is_text(last.code) and _is_text(last.language)):
         raise DriverFault("the driver wants code run, and gives none")
     if isinstance(last, SwitchFrame) and not (_is_text(last.key) and _is_text(last.task)):
         raise DriverFault("the driver wants another frame, and does not say which, or what for")
+    if isinstance(last, SwitchFrame) and not is_label(last.reason):
+        raise DriverFault("the driver wants another frame, and does not say why in a few words")
     return tuple(first), last
+
+
+def _given(actions: object) -> str:
+    """Describe what is no tuple of actions, and how it would be one."""
+    if iscoroutine(actions):
+        actions.close()  # nobody awaits it
+        return "a coroutine; the callbacks of a driver are plain functions, without async"
+    if isinstance(actions, tuple):
+        ends = f"a tuple that ends with {_named(actions[-1])}" if actions else "an empty tuple"
+        return f"{ends}; the last action says what comes next, such as AskModel() or Finish()"
+    if isinstance(actions, Action):
+        return f"{_named(actions)} by itself; write it as a tuple: ({_named(actions)}(...),)"
+    if isinstance(actions, list):
+        return "a list; actions are a tuple"
+    return f"{_named(actions)}; it must be a tuple of actions, such as (AskModel(),)"
+
+
+def _named(given: object) -> str:
+    if given is None:
+        return "None"
+    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
 
 
 def _is_text(given: object) -> bool:
     return isinstance(given, str) and not given.isspace() and given != ""
 
 
-def _check_finish(finish: Finish) -> None:
+def _checked_finish(finish: Finish) -> Finish:
+    """Return it with its result as it is recorded, which cannot change any more."""
     if finish.status not in get_args(FinishStatus):
         raise DriverFault(f"the driver named an end that there is not: {finish.status!r}")
     if finish.error is not None and not _is_text(finish.error):
         raise DriverFault("the driver gave an error that says nothing")
     if (fault := find_fault(finish.output, limits.MAX_OPEN_JSON_DEPTH)) is not None:
         raise DriverFault(f"the driver gave a result that nobody could be sent: {fault.reason}")
+    if finish.output is None:
+        return finish
+    output = freeze_json(finish.output)
+    if (size := len(encode(output))) > limits.MAX_MESSAGE_CHARS:
+        raise DriverFault(f"the driver gave a result of {size:,} bytes, and {limits.MAX_MESSAGE_CHARS:,} are allowed")
+    return attrs.evolve(finish, output=output)

@@ -14,6 +14,7 @@ import attrs
 from session_core import limits
 from session_core.ids import SessionId
 from session_core.vocabulary.protocols import Frame
+from session_core.wire.strict_json import is_whole
 
 INITIAL: Final = "initial"
 """The key of the frame that every session begins with."""
@@ -42,7 +43,7 @@ Switch = Stay | GoBack | Open
 
 
 class FrameKeyInvalid(ValueError):
-    """A key is blank or too long."""
+    """A key is blank, too long, or cannot be written down."""
 
 
 def frame_id(session_id: SessionId, key: str) -> str:
@@ -60,6 +61,11 @@ def first_frame(session_id: SessionId, now: int) -> Frame:
     return Frame(frame_id=frame_id(session_id, INITIAL), key=INITIAL, reason=INITIAL, opened_at=now)
 
 
+def is_label(given: object) -> bool:
+    """Tell whether this can be a key, or a reason: a short text that can be written down."""
+    return isinstance(given, str) and 0 < len(given.strip()) <= len(given) <= limits.MAX_NAME_CHARS and is_whole(given)
+
+
 def decide_switch(
     session_id: SessionId, frames: Sequence[Frame], current: str, key: str, *, reason: str, now: int
 ) -> Switch:
@@ -68,7 +74,7 @@ def decide_switch(
     Raises:
         FrameKeyInvalid: This cannot be a key.
     """
-    if not key.strip() or len(key) > limits.MAX_NAME_CHARS:
+    if not is_label(key):
         raise FrameKeyInvalid(f"the key of a frame must have 1 to {limits.MAX_NAME_CHARS} characters")
     wanted = frame_id(session_id, key)
     if wanted == current:

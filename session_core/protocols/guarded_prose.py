@@ -1,4 +1,4 @@
-"""A protocol's projector, called so that its faults are those of the protocol, and nothing it gives is lost or new."""
+"""A protocol's projector, called so that its faults are those of the protocol, and no text is lost or made up by it."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -26,18 +26,27 @@ class _GuardedStream:
     def __init__(self, stream: ProseStream, plugin: str) -> None:
         self._stream = stream
         self._plugin = plugin
+        self._held = ""
+        """What was fed and is not told yet."""
 
     def feed(self, text: str) -> tuple[Span, ...]:
+        self._held += text
         return self._checked(lambda: self._stream.feed(text))
 
     def close(self) -> tuple[Span, ...]:
-        return self._checked(lambda: self._stream.close())  # noqa: PLW0108 - there may be no such method
+        spans = self._checked(lambda: self._stream.close())  # noqa: PLW0108 - there may be no such method
+        if self._held:
+            raise ProtocolFault(self._plugin, "prose", "it has lost a part of an answer")
+        return spans
 
     def _checked(self, call: Callable[[], tuple[Span, ...]]) -> tuple[Span, ...]:
         spans: tuple[Span, ...] = _guarded(self._plugin, lambda: tuple(call()))
         for span in spans:
             if not _is_span(span):
                 raise ProtocolFault(self._plugin, "prose", "it divided an answer into something that is no text")
+            if not self._held.startswith(span[1]):
+                raise ProtocolFault(self._plugin, "prose", "it told something else than the answer said")
+            self._held = self._held[len(span[1]) :]
         return spans
 
 

@@ -8,11 +8,14 @@ Rules:
 1. Every callback has a deadline, and a context that ends with it. Those about the session come one after the other.
 2. Whatever a callback raises, or gives back that it should not, is a `ProtocolFault`, named after the plugin and the
    callback. Cancellation passes.
-3. A callback that never gives control back cannot be ended: plugins are code of this process, and trusted like it.
+3. A callback that never gives control back, or shields itself from cancellation, cannot be ended: plugins are code of
+   this process, and trusted like it.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from inspect import isawaitable
 from typing import Final, TypeVar
 
 import trio
@@ -29,17 +32,25 @@ from session_core.protocols.contexts import (
     SessionContext,
     is_before_call,
     leased,
+    leased_execution,
 )
-from session_core.protocols.driver import Actions, Decided, Driver, DriverFault, DriverView, checked_actions
+from session_core.protocols.driver import Decided, DriverCallback, DriverFault, DriverView, checked_actions
 from session_core.protocols.execution import Cell, CellResult, CodeExecutor, Execution, KeptState, StateCapture
 from session_core.protocols.faults import Callback, ExtensionRejected, ProtocolFault, StateNotKeepable, StateRejected
+from session_core.protocols.given_back import (
+    is_large,
+    problem_of_bundle,
+    problem_of_capture,
+    problem_of_result,
+    problem_of_text,
+)
 from session_core.protocols.guarded_prose import GuardedProse
 from session_core.protocols.options import Materialization
 from session_core.protocols.prose import ProseProjector
 from session_core.providers.base import ModelRequest
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message
-from session_core.vocabulary.protocols import Frame, ProtocolRecord
+from session_core.vocabulary.protocols import ExecutorState, Frame, ProtocolRecord
 from session_core.vocabulary.tools import ToolSpec
 
 log = logging.getLogger(__name__)
@@ -48,6 +59,10 @@ CALLBACK_SECONDS: Final = limits.PROTOCOL_CALLBACK_MS / 1000
 CAPTURE_SECONDS: Final = limits.PROTOCOL_CAPTURE_MS / 1000
 
 T = TypeVar("T")
+
+
+class _NotAsync(Exception):
+    """A callback was called and gave back nothing to wait for."""
 
 
 class SessionProtocol:
@@ -69,6 +84,8 @@ class SessionProtocol:
         self._one_by_one = trio.Lock()
         self.executor_current = False
         """Whether the executor has what belongs to this session and frame; if not, it is restored before it is used."""
+        self.executor_base: ExecutorState | None = None
+        """What it was restored from, or has last had kept; what it has done since comes on top."""
         self.bundle = self._build(factory, opening)
 
     def _build(self, factory: ProtocolFactory, opening: Materialization) -> ProtocolBundle:
@@ -79,12 +96,17 @@ class SessionProtocol:
             if passes_through(error):
                 raise
             raise self._fault("build", error) from error
-        if not isinstance(bundle, ProtocolBundle) or not isinstance(bundle.driver, Driver):
-            raise ProtocolFault(self._plugin, "build", "it built no bundle with a driver")
-        if not isinstance(bundle.session, ProtocolSession):
-            raise ProtocolFault(self._plugin, "build", "its session is not a ProtocolSession")
-        if not isinstance(bundle.executor, CodeExecutor | None):
-            raise ProtocolFault(self._plugin, "build", "its executor is not a CodeExecutor")
+        if not isinstance(bundle, ProtocolBundle):
+            told = f"it built no bundle with a driver, but {type(bundle).__name__}"
+            raise ProtocolFault(self._plugin, "build", told)
+        try:
+            problem = problem_of_bundle(bundle)
+        except FOREIGN_FAULTS as error:  # looking at a property is calling it
+            if passes_through(error):
+                raise
+            raise self._fault("build", error) from error
+        if problem is not None:
+            raise ProtocolFault(self._plugin, "build", problem)
         return bundle
 
     # --- the session --------------------------------------------------------------------------------------------------
@@ -164,22 +186,24 @@ class SessionProtocol:
                 lambda lease: session.check_turn_extension(self._context(frame, lease), extension),
                 expected=ExtensionRejected,
             )
-        if not isinstance(found, TurnAdditions) or not isinstance(found.instructions, str):
+        if not isinstance(found, TurnAdditions):
             raise self._broken("check_turn_extension", "it gave back no TurnAdditions")
+        if (problem := problem_of_text(found.instructions)) is not None:
+            raise self._broken("check_turn_extension", f"it gave back no TurnAdditions for a model: {problem}")
         return found
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
-    def decide(self, decide: Callable[[Driver, DriverView], Actions], view: DriverView) -> Decided:
+    def decide(self, callback: DriverCallback, view: DriverView, *given: object, **named: object) -> Decided:
         """Let the driver decide."""
         try:
-            return checked_actions(decide(self.bundle.driver, view))
+            return checked_actions(getattr(self.bundle.driver, callback)(view, *given, **named))
         except DriverFault as fault:
-            raise ProtocolFault(self._plugin, "driver", str(fault)) from fault
+            raise ProtocolFault(self._plugin, "driver", f"{fault} (in {callback})") from fault
         except FOREIGN_FAULTS as error:
             if passes_through(error):
                 raise
-            raise self._fault("driver", error) from error
+            raise self._fault("driver", error, where=f" (in {callback})") from error
 
     def instructions(self, tools: Sequence[ToolSpec]) -> str:
         """Return what models are told beside their prompt."""
@@ -191,9 +215,9 @@ class SessionProtocol:
             if passes_through(error):
                 raise
             raise self._fault("instructions", error) from error
-        if not isinstance(told, str):
-            raise self._broken("instructions", "they are not text")
-        return told
+        if (problem := problem_of_text(told)) is not None:
+            raise self._broken("instructions", problem)
+        return str(told)
 
     @property
     def prose(self) -> ProseProjector | None:
@@ -212,7 +236,11 @@ class SessionProtocol:
                 seconds=limits.PROTOCOL_BEFORE_CALL_MS / 1000,
             )
         if not is_before_call(decided):
-            raise self._broken("before_model_call", "it gave back nothing that could be done")
+            raise self._broken(
+                "before_model_call",
+                f"it gave back {type(decided).__name__}, and not None, nor a ReplaceRequest, SwitchTo, FinishNow or "
+                "RefuseTurn with fields of the right types",
+            )
         return decided
 
     # --- code ---------------------------------------------------------------------------------------------------------
@@ -227,9 +255,11 @@ class SessionProtocol:
         executor = self._executor("execute")
         if cell.language != executor.language:
             raise ProtocolFault(self._plugin, "execute", f"its executor runs {executor.language}, not {cell.language}")
-        result = await self._call("execute", lambda _lease: executor.execute(cell, execution), seconds=None)
-        if not isinstance(result, CellResult):
-            raise self._broken("execute", "it gave back no CellResult")
+        result = await self._call(
+            "execute", lambda lease: executor.execute(cell, leased_execution(execution, lease)), seconds=None
+        )
+        if (problem := problem_of_result(result)) is not None:
+            raise self._broken("execute", problem)
         return result
 
     @property
@@ -259,8 +289,10 @@ class SessionProtocol:
             return str(reason)
         return None
 
-    async def capture(self) -> StateCapture | None:
+    async def capture(self, there: Collection[str] = ()) -> StateCapture | None:
         """Return what has to be kept of the executor; None if there is nothing new.
+
+        `there` are the digests of the leaves that the store has.
 
         Raises:
             StateNotKeepable: It cannot be written down.
@@ -271,8 +303,10 @@ class SessionProtocol:
         found = await self._call(
             "capture", lambda _lease: executor.capture(), seconds=CAPTURE_SECONDS, expected=StateNotKeepable
         )
-        if not isinstance(found, StateCapture):
-            raise self._broken("capture", "it gave back no StateCapture")
+        look = partial(problem_of_capture, found, executor.engine, there)
+        problem = await trio.to_thread.run_sync(look) if is_large(found) else look()
+        if problem is not None:
+            raise self._broken("capture", problem)
         return found
 
     def settle(self, capture: StateCapture, *, kept: bool) -> None:
@@ -324,18 +358,23 @@ class SessionProtocol:
             with trio.CancelScope() as scope, leased() as lease:
                 if seconds is not None:
                     scope.deadline = trio.current_time() + seconds
-                return await call(lease)
+                waited = call(lease)
+                if not isawaitable(waited):
+                    raise _NotAsync
+                return await waited
         except expected:
             raise
+        except _NotAsync as error:
+            raise self._broken(callback, "it is a plain function and must be async: write `async def`") from error
         except FOREIGN_FAULTS as error:
             if passes_through(error):
                 raise
             raise self._fault(callback, error) from error
         raise self._broken(callback, f"it took longer than {seconds:g} s")
 
-    def _fault(self, callback: Callback, error: BaseException) -> ProtocolFault:
+    def _fault(self, callback: Callback, error: BaseException, *, where: str = "") -> ProtocolFault:
         log.error("the protocol %s failed in %s", self._plugin, callback, exc_info=error)
-        return self._broken(callback, f"{type(error).__name__}: {error}")
+        return self._broken(callback, f"{type(error).__name__}: {error}{where}")
 
     def _broken(self, callback: Callback, reason: str) -> ProtocolFault:
         """Note that the plugin may be in any state, and say why."""

@@ -15,11 +15,12 @@ import attrs
 
 from session_core import limits
 from session_core.errors import ProtocolError
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import SessionId
 from session_core.protocols.faults import OptionConflict, OptionsInvalid
 from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json, thaw_json
 from session_core.wire.catalogue import tag_of
-from session_core.wire.codec import from_json, to_json
+from session_core.wire.codec import encode, from_json, to_json
 
 T = TypeVar("T")
 
@@ -143,6 +144,12 @@ def resolve_options(
             resolved[name] = freeze_json(to_json(described.root if opening.is_root else described.child))
     found = JsonObject(resolved)
     read_options(plugin, cls, found)
+    if (size := len(encode(found))) > limits.MAX_PROTOCOL_OPTIONS_BYTES:
+        raise OptionsInvalid(
+            f"the options of the protocol {plugin} have {size:,} bytes, and {limits.MAX_PROTOCOL_OPTIONS_BYTES:,} are "
+            "allowed",
+            field=f"options.{plugin}",
+        )
     return found
 
 
@@ -171,12 +178,25 @@ def read_options(plugin: str, cls: type[T], payload: JsonObject) -> T:
     Raises:
         OptionsInvalid: They have the wrong shape; unknown names are wrong too.
     """
+    known = [field.name for field in attrs.fields(cast(Any, cls))]
+    if (unknown := next((name for name in payload if name not in known), None)) is not None:
+        there = f"is not one of its options: {', '.join(known)}" if known else "cannot be stated: it has no options"
+        raise OptionsInvalid(
+            f"invalid options of the protocol {plugin}: {unknown!r:.100} {there}", field=f"options.{plugin}.{unknown}"
+        )
     try:
         return from_json({"type": tag_of(cast(type, cls)), **thaw_json(payload)}, cls)
     except ProtocolError as error:
         path = (error.field or "$").removeprefix("$").removeprefix(".")
         where = f"options.{plugin}.{path}" if path else f"options.{plugin}"
         raise OptionsInvalid(f"invalid options of the protocol {plugin}: {error.reason}", field=where) from error
+    except FOREIGN_FAULTS as error:  # the class of a plugin looks at its values in a way of its own
+        if passes_through(error):
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise OptionsInvalid(
+            f"invalid options of the protocol {plugin}: {reason}", field=f"options.{plugin}"
+        ) from error
 
 
 def _normal(plugin: str, cls: type[Any], name: str, value: JsonValue) -> JsonValue:
@@ -193,7 +213,3 @@ def _as_json(options: object) -> JsonObject:
     if not isinstance(found, JsonObject):
         raise TypeError("options are an object")
     return found
-
-
-MAX_OPTIONS_CHARS: Final = limits.MAX_ENTRY_BYTES
-"""All options of a session; they are part of every snapshot."""

@@ -2,6 +2,9 @@
 
 Installed ones are entry points in the group `session_core.protocols`. Only their names are read; the code of one is
 loaded when a session selects it.
+
+What a program registers itself counts before an installed one of the same name, and what comes along counts before
+both. Where two packages bring one name, nobody can tell which is meant: that name cannot be used, and all others can.
 """
 
 import logging
@@ -12,9 +15,11 @@ from typing import Final
 
 import trio
 
+from session_core import limits
 from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.protocols.api import ProtocolFactory
 from session_core.protocols.faults import DuplicatePlugin, ProtocolFault, UnknownPlugin
+from session_core.protocols.frames import is_label
 from session_core.protocols.options import describes_options
 
 log = logging.getLogger(__name__)
@@ -35,7 +40,7 @@ class ProtocolRegistry:
         installed: The entry points to offer; by default all that are installed.
 
     Raises:
-        DuplicatePlugin: Two of them have one id.
+        DuplicatePlugin: Two that the program brings have one id, or one has the id of a protocol that comes along.
     """
 
     def __init__(
@@ -43,15 +48,26 @@ class ProtocolRegistry:
     ) -> None:
         self._loaders: dict[str, tuple[str, Callable[[], object]]] = {}
         self._loaded: dict[str, ProtocolFactory] = {}
+        self._twice: dict[str, list[str]] = {}
+        """Where an installed name comes from that is not the only one."""
         for name, path in _BUILT_IN.items():
             self._offer(name, f"session-core ({path})", lambda path=path: _load_path(path))  # type: ignore[misc]
         for entry in entry_points(group=GROUP) if installed is None else installed:
-            self._offer(entry.name, f"{_package_of(entry)} ({entry.value})", entry.load)
+            self._offer_installed(entry)
+        self._installed = frozenset(self._loaders) - _BUILT_IN.keys()
         for factory in factories:
             self.register(factory)
 
     def register(self, factory: ProtocolFactory) -> None:
-        """Offer one more protocol."""
+        """Offer one more protocol, in the place of an installed one of its name.
+
+        Raises:
+            DuplicatePlugin: Its id is that of another one of the program, or of one that comes along.
+        """
+        if factory.id in self._installed:
+            self._installed -= {factory.id}
+            del self._loaders[factory.id]
+            self._twice.pop(factory.id, None)
         self._offer(factory.id, f"{type(factory).__module__}.{type(factory).__qualname__}", lambda: factory)
 
     def names(self) -> tuple[str, ...]:
@@ -63,17 +79,31 @@ class ProtocolRegistry:
 
         Raises:
             UnknownPlugin: There is none of this id.
+            DuplicatePlugin: Two packages bring one of this id.
             ProtocolFault: Its code cannot be loaded, or is no protocol of this id.
         """
         if name in self._loaded:
             return self._loaded[name]
-        known = self._loaders.get(name)
-        if known is None:
-            there = ", ".join(self._loaders)
-            raise UnknownPlugin(f"there is no protocol called {name!r}; known are: {there}", field="protocol")
-        factory = self._load(name, *known)
+        self.check_name(name)
+        factory = self._load(name, *self._loaders[name])
         self._loaded[name] = factory
         return factory
+
+    def check_name(self, name: str) -> None:
+        """See whether one protocol is meant by a name; loads none.
+
+        Raises:
+            UnknownPlugin: There is none of this id.
+            DuplicatePlugin: Two packages bring one of this id.
+        """
+        if name not in self._loaders:
+            there = ", ".join(self._loaders)
+            raise UnknownPlugin(f"there is no protocol called {name!r}; known are: {there}", field="protocol")
+        if name in self._twice:
+            origins = " and ".join(self._twice[name])
+            raise DuplicatePlugin(
+                f"two protocols are called {name!r}: {origins}; uninstall one of these packages", field="protocol"
+            )
 
     async def aclose(self) -> None:
         """Let every protocol that was used let go of what it holds, side by side.
@@ -92,6 +122,16 @@ class ProtocolRegistry:
             if passes_through(fault):
                 raise
             log.exception("the protocol %s could not be closed", factory.id)
+
+    def _offer_installed(self, entry: EntryPoint) -> None:
+        name, origin = entry.name, f"{_package_of(entry)} ({entry.value})"
+        if name in _BUILT_IN:
+            log.warning("the protocol %r of %s is not offered: session-core has one of this name", name, origin)
+        elif name in self._loaders:
+            first = self._loaders[name][0]
+            self._twice.setdefault(name, [first]).append(origin)
+        else:
+            self._offer(name, origin, entry.load)
 
     def _offer(self, name: str, origin: str, load: Callable[[], object]) -> None:
         if name in self._loaders:
@@ -113,9 +153,30 @@ class ProtocolRegistry:
             raise ProtocolFault(name, "build", f"{origin} is not a ProtocolFactory")
         if factory.id != name:
             raise ProtocolFault(name, "build", f"{origin} calls itself {factory.id!r}")
-        if not describes_options(factory.options):
-            raise ProtocolFault(name, "build", f"{origin} has options that are not all made by `option`")
+        if (problem := problem_of_factory(factory)) is not None:
+            raise ProtocolFault(name, "build", f"{origin} {problem}")
         return factory
+
+
+def problem_of_factory(factory: ProtocolFactory) -> str | None:
+    """Say what is wrong with how a protocol describes itself."""
+    name, version = getattr(factory, "id", None), getattr(factory, "version", None)
+    if not is_label(name):
+        return f"has the id {name!r:.100}, which is no name: a text of 1 to {limits.MAX_NAME_CHARS} characters"
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        return f"has the version {version!r:.100}, which is no whole number from 1 on"
+    if not describes_options(getattr(factory, "options", None)):
+        return "has options that are not all made by `option`, in an attrs class"
+    return None
+
+
+def problem_of_protocol_name(name: str) -> str | None:
+    """Say why no session can have the protocol of this name, in a program that brings none itself; None if one can."""
+    try:
+        ProtocolRegistry().check_name(name)
+    except (UnknownPlugin, DuplicatePlugin) as refused:
+        return refused.message
+    return None
 
 
 def _load_path(path: str) -> object:

@@ -1,7 +1,5 @@
 """Native tool calling: the model calls tools by the means of its own interface, until it answers without one."""
 
-from session_core import limits
-from session_core.errors import ProtocolError
 from session_core.protocols.api import ProtocolBundle, ProtocolFactory
 from session_core.protocols.contexts import BuildContext
 from session_core.protocols.driver import (
@@ -15,11 +13,10 @@ from session_core.protocols.driver import (
     RunTools,
     Tell,
 )
+from session_core.protocols.structured import read_answer, wrong_shape
 from session_core.providers.base import ModelFailed
-from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json
+from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.protocols import STANDARD
-from session_core.wire.json_schema import fault_in
-from session_core.wire.strict_json import find_fault, parse
 
 MOST_REPAIRS = 2
 """How often a model may try again to give JSON of the right shape."""
@@ -80,22 +77,10 @@ def _structured(view: DriverView, schema: JsonObject) -> Actions:
 def _repair(view: DriverView, fault: str) -> Actions:
     repairs = view.memory if isinstance(view.memory, int) else 0
     if repairs >= MOST_REPAIRS:
-        return (Finish(status="failed", error=f"the answer is not JSON of the shape that was asked for: {fault}"),)
+        return (wrong_shape(fault),)
     told = f"Your answer must be JSON of the given shape and nothing else. {fault} Give the whole answer again."
     return (Remember(memory=repairs + 1), Tell(text=told), AskModel())
 
 
 def _read(view: DriverView, schema: JsonObject) -> tuple[JsonValue, str | None]:
-    """Read the answer as JSON, also out of a fenced block, in which models like to wrap it; or say what is wrong."""
-    text = view.answer.text.strip() if view.answer is not None else ""
-    if text.startswith("```") and text.endswith("```"):
-        text = text.removeprefix("```").removesuffix("```").strip()
-        text = text.removeprefix("json").strip()
-    try:
-        plain = parse(text)
-    except ProtocolError as error:
-        return None, f"It cannot be read: {error.message}."
-    if (deep := find_fault(plain, limits.MAX_OPEN_JSON_DEPTH)) is not None:
-        return None, f"It cannot be read: {deep.reason}."
-    answer = freeze_json(plain)
-    return answer, fault_in(schema, answer)
+    return read_answer(view.answer.text if view.answer is not None else "", schema)

@@ -19,6 +19,7 @@ stdout), clients of our socket. What the methods mean is the business of those.
 - `ends`: reading and writing, over file descriptors or over any stream of trio
 - `reading`: the reader, which never holds up the others for long, whatever it has to read
 - `connection`: `open_connection` and `RpcConnection`, which put these together on trio
+- `waiting`: `Waiter`, who has asked and waits for the reply
 - `deadlines`: `Deadlines`, one timer for the time limits of all requests
 - `serving`: the requests of the other side, each in a task of its own
 - `memory`: `memory_connection_pair`, two connected ends for tests

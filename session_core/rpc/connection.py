@@ -17,15 +17,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
-import attrs
-import outcome
 import trio
 
 from session_core import limits
+from session_core.own_errors import OwnError
 from session_core.rpc.deadlines import Deadlines, Patience
 from session_core.rpc.ends import FAILURES, Sink, Source, sink_from, source_from, without_blocking
 from session_core.rpc.failures import Closed, ClosedKind, RpcClosed, RpcFailed, RpcTimedOut
-from session_core.rpc.messages import Failure, Notification, Request, Success, encode_notification
+from session_core.rpc.messages import Notification, Request, Success, encode_notification
 from session_core.rpc.outbox import Outbox, OutboxOverflow, OutboxStatistics
 from session_core.rpc.peer import (
     CANCEL,
@@ -40,6 +39,7 @@ from session_core.rpc.peer import (
 )
 from session_core.rpc.reading import Reading
 from session_core.rpc.serving import RequestHandler, Serving, no_methods
+from session_core.rpc.waiting import Waiter
 
 log = logging.getLogger(__name__)
 
@@ -51,41 +51,8 @@ def ignore(_: Notification) -> None:
     """Pass a notification over."""
 
 
-@attrs.define(eq=False)
-class _Waiter:
-    """A caller on its way to sleep, asleep, or woken."""
-
-    connection: "RpcConnection"
-    task: trio.lowlevel.Task
-    id: int = 0
-    asleep: bool = False
-    result: outcome.Outcome[Any] | None = None
-
-    def resolve(self, result: outcome.Outcome[Any]) -> None:
-        if self.asleep:
-            self.asleep = False
-            trio.lowlevel.reschedule(self.task, result)
-        else:
-            self.result = result
-
-    def abort(self, _: object) -> trio.lowlevel.Abort:
-        self.asleep = False
-        self.connection._give_up(self.id)  # noqa: SLF001 - its own part
-        return trio.lowlevel.Abort.SUCCEEDED
-
-    def time_out(self, method: str, seconds: float) -> None:
-        self.connection._give_up(self.id)  # noqa: SLF001 - its own part
-        self.resolve(outcome.Error(RpcTimedOut(method, seconds)))
-
-
-def _outcome_of(reply: Success | Failure) -> outcome.Outcome[Any]:
-    if isinstance(reply, Success):
-        return outcome.Value(reply.result)
-    return outcome.Error(RpcFailed(reply.code, reply.message, reply.data))
-
-
 class RpcConnection:
-    """One end of a connection; made by `open_connection`."""
+    """One end of a connection; made by `open_connection`. `closed` says why it has ended, if it has."""
 
     def __init__(
         self,
@@ -102,12 +69,12 @@ class RpcConnection:
         self._sink = sink
         self._handle_notification = handle_notification
         self._handle_unusable = handle_unusable
-        self._peer: RpcPeer[_Waiter] = RpcPeer(max_line=max_line, handle_unusable=self._hear_unusable)
+        self._peer: RpcPeer[Waiter] = RpcPeer(max_line=max_line, handle_unusable=self._hear_unusable)
         self._reading = Reading(source, self._peer, self._take)
         self._outbox = Outbox()
         self._deadlines = Deadlines()
         self._serving = Serving(handle_request, self._send, name)
-        self._closed: Closed | None = None
+        self.closed: Closed | None = None
         self._ended = trio.Event()
         self._writable = True
         self._woken_together = 0  # callers whose replies came in the last portion: they are likely to ask again
@@ -116,16 +83,11 @@ class RpcConnection:
         self._waiting_for_room = trio.lowlevel.ParkingLot()
         self._waiting_for_flush = trio.lowlevel.ParkingLot()
 
-    @property
-    def closed(self) -> Closed | None:
-        """Why the connection has ended; nothing while it has not."""
-        return self._closed
-
     async def wait_closed(self) -> Closed:
         """Wait for the end and say why it came."""
         await self._ended.wait()
-        assert self._closed is not None
-        return self._closed
+        assert self.closed is not None
+        return self.closed
 
     def statistics(self) -> tuple[RpcStatistics, OutboxStatistics]:
         """Return the counts of this moment: what came in, and what waits to go out."""
@@ -150,14 +112,14 @@ class RpcConnection:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         patience = timeout if timeout is None or isinstance(timeout, Patience) else Patience(timeout)
-        if self._outbox.crowded or self._closed is not None or (patience is not None and patience.seconds <= 0):
+        if self._outbox.crowded or self.closed is not None or (patience is not None and patience.seconds <= 0):
             await self._wait_for_room(method, patience)
-        waiter = _Waiter(self, trio.lowlevel.current_task())
+        waiter = Waiter(self._give_up, trio.lowlevel.current_task())
         waiter.id, frame = self._peer.request(method, params, waiter)
         self._send(frame)
-        if waiter.result is not None:  # sending has failed, and ended the connection
+        if waiter.resolved:  # sending has failed, and ended the connection
             await trio.lowlevel.cancel_shielded_checkpoint()
-            return waiter.result.unwrap()
+            return waiter.unwrap()
         waiter.asleep = True
         if patience is not None:
             self._deadlines.add(waiter.id, waiter, method, patience, pending=self._peer.pending)
@@ -186,10 +148,19 @@ class RpcConnection:
 
     def send_now(self, notification: bytes) -> bool:
         """Send a notification that is written out already, or leave it out; never waits."""
-        if self._closed is not None or self._outbox.crowded:
+        if self.closed is not None or self._outbox.crowded:
             return False
         self._send(notification)
         return True
+
+    async def wait_for_room(self) -> None:
+        """Wait until the other side has read enough that more may be sent.
+
+        Raises:
+            RpcClosed: The connection has ended.
+        """
+        await trio.lowlevel.checkpoint()
+        await self._wait_for_room()
 
     def push_event(self, event: str, payload: Mapping[str, Any] | None = None, *, context: Any = None) -> int:
         """Put an event into the lane of those that may be shed; never waits. Returns its `seq`.
@@ -208,7 +179,7 @@ class RpcConnection:
     async def flush(self) -> None:
         """Wait until nothing waits to be written any more, or the connection has ended."""
         await trio.lowlevel.checkpoint()
-        while not self._outbox.empty and self._closed is None:
+        while not self._outbox.empty and self.closed is None:
             await self._waiting_for_flush.park()
 
     async def _wait_for_room(self, method: str = "", patience: Patience | None = None) -> None:
@@ -217,11 +188,11 @@ class RpcConnection:
                 await self._wait_for_room()
             if scope.cancelled_caught:
                 raise RpcTimedOut(method, patience.seconds)
-        while self._outbox.crowded and self._closed is None:
+        while self._outbox.crowded and self.closed is None:
             await self._waiting_for_room.park()
-        if self._closed is not None:
+        if self.closed is not None:
             await trio.lowlevel.checkpoint()
-            raise RpcClosed(self._closed)
+            raise RpcClosed(self.closed)
 
     def _give_up(self, id: int) -> None:
         if frame := self._peer.give_up(id):
@@ -229,7 +200,7 @@ class RpcConnection:
 
     def _send(self, frame: bytes) -> None:
         """Send a control frame, now or soon; if that is impossible the connection ends, and nothing is raised."""
-        if self._closed is not None or not self._writable:
+        if self.closed is not None or not self._writable:
             return
         alone = self._woken_together <= 1 and self._peer.pending + self._serving.running <= 1
         if alone and self._sink.direct and self._outbox.clear:
@@ -263,14 +234,17 @@ class RpcConnection:
             task_status.started()
             self._close(*await self._reading.run())
 
-    def _take(self, items: list[Incoming[_Waiter]]) -> None:
+    def _take(self, items: list[Incoming[Waiter]]) -> None:
         assert self._nursery is not None
         woken = 0
         for item in items:
             match item:
-                case Settled():
+                case Settled(waiter, reply):
                     woken += 1
-                    item.waiter.resolve(_outcome_of(item.reply))
+                    if isinstance(reply, Success):
+                        waiter.resolve(reply.result)
+                    else:
+                        waiter.resolve(None, RpcFailed(reply.code, reply.message, reply.data))
                 case Request():
                     self._serving.start(item, self._nursery)
                 case Notification(method=method, params=params) if method == CANCEL:
@@ -317,12 +291,12 @@ class RpcConnection:
         self._reading.end_with(error)
 
     def _close(self, kind: ClosedKind, error: BaseException | None = None) -> None:
-        if self._closed is not None:
+        if self.closed is not None:
             return
         detail = (error.strerror if isinstance(error, OSError) else None) or str(error or "")
-        closed = self._closed = Closed(kind=kind, detail=detail)
+        closed = self.closed = Closed(kind=kind, detail=detail)
         for waiter in self._peer.close():
-            waiter.resolve(outcome.Error(RpcClosed(closed)))
+            waiter.resolve(None, RpcClosed(closed))
         self._waiting_for_room.unpark_all()
         self._waiting_for_flush.unpark_all()
         self._ended.set()
@@ -373,22 +347,13 @@ async def open_connection(
         name=name,
         max_line=max_line,
     )
-    body_error: BaseException | None = None
-    with without_blocking(source, sink):
-        try:
-            async with trio.open_nursery() as nursery:
-                await nursery.start(connection.run)
-                try:
+    own = OwnError()
+    with own.unwrapped(), without_blocking(source, sink):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(connection.run)
+            try:
+                with own.noted():
                     yield connection
                     await connection.leave()
-                except BaseException as error:
-                    body_error = error
-                    raise
-                finally:
-                    connection.shut()
-        except BaseExceptionGroup as group:
-            if body_error is None or group.exceptions != (body_error,):
-                raise
-    if body_error is not None:
-        # The block's own error reaches its author as it was raised, not wrapped by our background tasks.
-        raise body_error
+            finally:
+                connection.shut()

@@ -5,6 +5,7 @@ cannot be used comes back as `Unusable`, with the id if it has one, so that whoe
 Writing is strict: `params` is always an object, and `result` is always there, even when it is null.
 """
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import attrs
 from session_core import limits
 from session_core.errors import InvalidInput, ProtocolError
 from session_core.rpc.heads import Kind, glimpse
-from session_core.rpc.plain import read_json, write_json, write_quickly
+from session_core.rpc.plain import DOUBTS, read_json, read_quickly, write_json, write_quickly
 from session_core.vocabulary.frozen import JsonObject
 
 RpcId = int | str
@@ -76,9 +77,17 @@ Message = Request | Notification | Success | Failure | Unusable
 _BLANK = Unusable(reason="a blank line", blank=True)
 _NO_OBJECT = Unusable(reason="not a JSON object")
 
+_USUAL_REPLY = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?([1-9]\d{0,14}), ?"result": ?(.*)\}', re.DOTALL)
+"""A result the way nearly everybody writes it; if what is found as the result is JSON, then so is the whole."""
+
 
 def parse(line: bytes) -> Message:
     """Read one line; never raises."""
+    if usual := _USUAL_REPLY.fullmatch(line):
+        try:
+            return Success(int(usual[1]), read_quickly(usual[2], limits.MAX_JSON_DEPTH - 1))
+        except DOUBTS:
+            pass  # there are more keys behind it, or something is wrong
     # Programs print a lot that is no message; what is no object at first sight is not worth the parser's time.
     if line[:1] != b"{" and not line.lstrip().startswith(b"{"):
         return _NO_OBJECT if line.strip() else _BLANK
@@ -147,7 +156,7 @@ def encode_request(id: RpcId, method: str, params: Mapping[str, Any] | None) -> 
     if type(id) is int and (name := _method(method)) is not None:
         written = write_quickly(_as_object(params), limits.MAX_JSON_DEPTH - 1) if params else b"{}"
         if written is not None:
-            return _ended(b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (id, name, written))
+            return _checked(b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}\n' % (id, name, written))
     return _line({"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params or {})})
 
 
@@ -180,10 +189,10 @@ def _as_object(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _line(plain: dict[str, Any]) -> bytes:
-    return _ended(write_json(plain))
+    return _checked(write_json(plain) + b"\n")
 
 
-def _ended(line: bytes) -> bytes:
-    if len(line) > limits.MAX_RPC_LINE:
+def _checked(frame: bytes) -> bytes:
+    if len(frame) > limits.MAX_RPC_LINE + 1:  # the end of line does not count
         raise InvalidInput(f"the message has more than {limits.MAX_RPC_LINE:,} bytes")
-    return line + b"\n"
+    return frame

@@ -149,12 +149,13 @@ class RpcPeer(Generic[W]):
         unread, room = self._unread, limits.RPC_PORTION_BYTES
         for _ in range(min(len(unread), limits.RPC_PORTION_LINES)):
             line = unread.popleft()
-            if isinstance(line, Oversized):
-                room -= len(line.head)
-                item = self._passed_over(line)
-            else:
+            if type(line) is bytes:
                 room -= len(line)
                 item = self._understand(line)
+            else:
+                assert isinstance(line, Oversized)
+                room -= len(line.head)
+                item = self._passed_over(line)
             if item is not None:
                 found.append(item)
             if room <= 0:

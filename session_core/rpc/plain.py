@@ -2,9 +2,9 @@
 
 msgspec refuses what strict JSON refuses, with three exceptions: it takes the last of two equal keys, accepts whole
 numbers of any size, and nests deeper. The last two are seen by looking through the result. Equal keys are seen by
-counting: where no blank stands before a colon, the line holds `":` once for each of its keys, and perhaps more within
-texts; the result holds each key once. If the numbers agree, no key was lost. Whenever anything is in doubt the strict
-parser decides, and says what is wrong.
+counting: the line holds a colon for each of its keys, and perhaps more within texts; the result holds each key once. If
+the numbers agree, no key was lost. Where texts hold colons, `":` is counted instead, which says as much if no blank
+stands before a colon. Whenever anything is in doubt the strict parser decides, and says what is wrong.
 
 In writing, msgspec makes null of NaN, text of bytes and of keys that are numbers; here all of that is refused. A
 `JsonObject` is written as it is and remembers that it was looked through, as tool arguments go out several times.
@@ -12,7 +12,7 @@ In writing, msgspec makes null of NaN, text of bytes and of keys that are number
 
 import math
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -24,10 +24,15 @@ from session_core.wire import strict_json
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder(enc_hook=JsonObject.inner)  # nothing else that is unknown to it gets this far
 _LARGEST = limits.MAX_INTEGER
+_BLANKS_BEFORE = (b" :", b"\t:", b"\r:", b"\n:")
 
 
 class _InDoubt(Exception):
     """The quick way cannot tell."""
+
+
+DOUBTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _InDoubt)
+"""What `read_quickly` raises when the strict parser has to decide."""
 
 
 def read_json(line: bytes) -> Any:
@@ -37,12 +42,17 @@ def read_json(line: bytes) -> Any:
         ProtocolError: It is not strict JSON.
     """
     try:
-        plain = _DECODER.decode(line)
-        keys = _count_keys(plain, limits.MAX_JSON_DEPTH)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _InDoubt):
+        return read_quickly(line, limits.MAX_JSON_DEPTH)
+    except DOUBTS:
         return strict_json.parse(line, max_bytes=len(line))
-    if line.count(b'":') != keys or b" :" in line or b"\t:" in line or b"\r:" in line or b"\n:" in line:
-        return strict_json.parse(line, max_bytes=len(line))
+
+
+def read_quickly(text: bytes, levels: int) -> Any:
+    """Parse what is at most so many levels deep; raises one of `DOUBTS` for all that may not be strict JSON."""
+    plain = _DECODER.decode(text)
+    keys = _count_keys(plain, levels)
+    if text.count(b":") != keys and (text.count(b'":') != keys or any(blank in text for blank in _BLANKS_BEFORE)):
+        raise _InDoubt
     return plain
 
 

@@ -76,13 +76,11 @@ class Reading(Generic[W]):
         return "write_failed", self._write_error
 
     async def _take_all(self) -> None:
-        await self._take_portion()
-        while self._peer.unread and not self._peer.flooded:
+        while True:
+            began = trio.current_time()
+            self._take(self._peer.portion())
+            if (took := trio.current_time() - began) > _FREE_SECONDS:
+                await trio.sleep(min(took, _LONGEST_PAUSE))
+            if not self._peer.unread or self._peer.flooded:
+                return
             await trio.lowlevel.checkpoint()
-            await self._take_portion()
-
-    async def _take_portion(self) -> None:
-        began = trio.current_time()
-        self._take(self._peer.portion())
-        if (took := trio.current_time() - began) > _FREE_SECONDS:
-            await trio.sleep(min(took, _LONGEST_PAUSE))

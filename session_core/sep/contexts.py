@@ -6,7 +6,7 @@ tier, and forgets it when the dispatch is over or the process has been replaced.
 
 import secrets
 from base64 import urlsafe_b64encode
-from typing import NamedTuple
+from typing import ClassVar, Self
 
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
@@ -20,14 +20,17 @@ _TOKEN_CHARS = _TOKEN_BYTES * 4 // 3
 _TOKENS_AT_ONCE = 64  # asking the system for chance costs as much for many tokens as for one
 
 
-class Context(NamedTuple):
-    """One dispatch to an extension; `wire` is how it is told of it. A tuple, as one is made for each request."""
+class Context:
+    """Something that an extension is told; `wire` is how it is told of it. Lean, as one is made for each request."""
 
-    token: str
-    extension: str
-    generation: int
-    tier: Tier
-    session_id: SessionId | None
+    __slots__ = ("extension", "generation", "session_id", "token")
+    tier: ClassVar[Tier] = "event"
+
+    def __init__(self, token: str, extension: str, generation: int, session_id: SessionId | None) -> None:
+        self.token = token
+        self.extension = extension
+        self.generation = generation
+        self.session_id = session_id
 
     @property
     def wire(self) -> dict[str, str]:
@@ -37,40 +40,72 @@ class Context(NamedTuple):
         return {"token": self.token, "tier": self.tier, "session_id": self.session_id}
 
 
+class Dispatch(Context):
+    """A context whose token lets the extension act, for the length of a block."""
+
+    __slots__ = ("_among",)
+    tier = "command"
+
+    def __init__(
+        self, token: str, extension: str, generation: int, session_id: SessionId | None, among: "Contexts"
+    ) -> None:
+        # Not by way of the class above: that costs half as much again, and there is one of these for each request.
+        self.token = token
+        self.extension = extension
+        self.generation = generation
+        self.session_id = session_id
+        self._among = among
+
+    def __enter__(self) -> Self:
+        self._among.open_ones[self.token] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        among = self._among
+        among.open_ones.pop(self.token, None)
+        if among.done:
+            among.done.pop(self.token, None)
+
+
 class Contexts:
-    """All tokens of a host."""
+    """All tokens of a host.
+
+    Attributes:
+        open_ones: Those of dispatches that are not over.
+        done: What was carried out within those.
+    """
 
     def __init__(self) -> None:
-        self._open: dict[str, Context] = {}
-        self._done: dict[str, set[bytes]] = {}
+        self.open_ones: dict[str, Dispatch] = {}
+        self.done: dict[str, set[bytes]] = {}
         self._events: dict[tuple[str, int], dict[str, Context]] = {}
         self._tokens: list[str] = []  # of nobody yet
 
-    def dispatch(self, extension: str, generation: int, session_id: SessionId | None) -> "Dispatch":
+    def dispatch(self, extension: str, generation: int, session_id: SessionId | None) -> Dispatch:
         """Let an extension act in a session for the length of the block."""
-        return Dispatch(self._mint(extension, generation, "command", session_id), self._open, self._done)
+        token = self._tokens.pop() if self._tokens else self._new_token()
+        return Dispatch(token, extension, generation, session_id, self)
 
     def for_event(self, extension: str, generation: int, session_id: SessionId | None) -> Context:
         """Mint a token that allows nothing but asking for things that need no session action."""
-        context = self._mint(extension, generation, "event", session_id)
+        context = Context(self._new_token(), extension, generation, session_id)
         events = self._events.setdefault((extension, generation), {})
         events[context.token] = context
         if len(events) > _KEPT_EVENTS:
             del events[next(iter(events))]
         return context
 
-    def _mint(self, extension: str, generation: int, tier: Tier, session_id: SessionId | None) -> Context:
+    def _new_token(self) -> str:
         if not self._tokens:
             self._tokens = _random_tokens(_TOKENS_AT_ONCE)
-        token = self._tokens.pop()
-        return Context(token, extension, generation, tier, session_id)
+        return self._tokens.pop()
 
     def find(self, extension: str, generation: int, claimed: object) -> Context | None:
         """Return what a token stands for, if it was given to this very process and is still good."""
         token = claimed.get("token") if isinstance(claimed, dict) else None
         if not isinstance(token, str):
             return None
-        context = self._open.get(token) or self._events.get((extension, generation), {}).get(token)
+        context = self.open_ones.get(token) or self._events.get((extension, generation), {}).get(token)
         if context is None or context.extension != extension or context.generation != generation:
             return None
         return context
@@ -90,12 +125,12 @@ class Contexts:
 
     def is_done(self, token: str, action: bytes) -> bool:
         """Tell whether an action was carried out already within a dispatch, so that its coming again is a retry."""
-        return action in self._done.get(token, ())
+        return action in self.done.get(token, ())
 
     def note_done(self, token: str, action: bytes) -> None:
         """Remember an action for the length of its dispatch; of very many, only the first."""
-        if token in self._open:
-            done = self._done.setdefault(token, set())
+        if token in self.open_ones:
+            done = self.done.setdefault(token, set())
             if len(done) < _KEPT_ACTIONS:
                 done.add(action)
 
@@ -104,10 +139,13 @@ class Contexts:
 
         Those of its open dispatches, the newest first; when there are none, that of the newest event it was told.
         """
-        for table, most in ((self._open, None), (self._events.get((extension, generation), {}), 1)):
+        for contexts, most in (
+            (tuple[Context, ...](self.open_ones.values()), None),
+            (tuple(self._events.get((extension, generation), {}).values()), 1),
+        ):
             found = dict.fromkeys(
                 context.session_id
-                for context in reversed(table.values())
+                for context in reversed(contexts)
                 if (context.extension, context.generation) == (extension, generation) and context.session_id is not None
             )
             if found:
@@ -116,29 +154,10 @@ class Contexts:
 
     def forget_before(self, extension: str, generation: int) -> None:
         """Let go of all tokens of earlier processes than this one."""
-        for token in [t for t, c in self._open.items() if c.extension == extension and c.generation < generation]:
-            del self._open[token]
+        for token in [t for t, c in self.open_ones.items() if c.extension == extension and c.generation < generation]:
+            del self.open_ones[token]
         for name, older in [key for key in self._events if key[0] == extension and key[1] < generation]:
             del self._events[name, older]
-
-
-class Dispatch:
-    """A block in which the token of a dispatch is good; a class, as a generator costs several times as much."""
-
-    __slots__ = ("_context", "_done", "_open")
-
-    def __init__(self, context: Context, open_ones: dict[str, Context], done: dict[str, set[bytes]]) -> None:
-        self._context = context
-        self._open = open_ones
-        self._done = done
-
-    def __enter__(self) -> Context:
-        self._open[self._context.token] = self._context
-        return self._context
-
-    def __exit__(self, *_: object) -> None:
-        self._open.pop(self._context.token, None)
-        self._done.pop(self._context.token, None)
 
 
 def _random_tokens(count: int) -> list[str]:

@@ -10,9 +10,9 @@
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 import trio
 
@@ -173,13 +173,9 @@ class Extension:
         else:
             await trio.lowlevel.checkpoint()
 
-    async def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | Patience | None,  # noqa: ASYNC109 - part of the protocol: the other side is told
-    ) -> Any:
+    def request(
+        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | Patience | None
+    ) -> Coroutine[Any, Any, Any]:
         """Ask it something, and wait for the result.
 
         Raises:
@@ -190,9 +186,12 @@ class Extension:
         """
         life = self._life
         if life is None or not life.alive:
-            await trio.lowlevel.checkpoint()
-            raise RpcFailed(INTERNAL_ERROR, f"the extension {self.name} is not running")
-        return await life.request(method, params, timeout=timeout)
+            return self._refuse()
+        return life.request(method, params, timeout=timeout)
+
+    async def _refuse(self) -> NoReturn:
+        await trio.lowlevel.checkpoint()
+        raise RpcFailed(INTERNAL_ERROR, f"the extension {self.name} is not running")
 
     def push_event(self, name: str, payload: Mapping[str, Any] | None, context: Context) -> None:
         """Tell it of an event; never waits, and nobody hears it while nothing runs."""

@@ -10,7 +10,7 @@
    never said which hooks it handles, and answers that it knows none at all, does not count as failed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import attrs
@@ -112,13 +112,13 @@ class Hooked(Protocol):
         """Take note that it answered with more than a nod."""
         ...
 
-    async def request(
+    def request(
         self,
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
-        timeout: float | None,  # noqa: ASYNC109 - it is part of the protocol: the other side is told
-    ) -> Any:
+        timeout: float | None,
+    ) -> Coroutine[Any, Any, Any]:
         """Ask it something."""
         ...
 
@@ -244,9 +244,15 @@ async def run_hook(
     """
     now: dict[str, Any] = dict(JsonObject(value).inner())
     for extension in tuple(extensions):
-        if not wants(extension, hook):
+        outcome: Outcome
+        if extension.hooks is not None and hook not in extension.hooks:
             continue
-        outcome = await _ask(extension, hook, session_id, now, contexts)
+        if extension.running:
+            outcome = await _ask(extension, hook, session_id, now, contexts)
+        elif wants(extension, hook):
+            outcome = Failure(why="is not running")
+        else:
+            continue
         if outcome is GO_ON:
             continue
         if isinstance(outcome, Block | Modify):
@@ -266,8 +272,6 @@ async def run_hook(
 async def _ask(
     extension: Hooked, hook: HookName, session_id: SessionId, value: Mapping[str, Any], contexts: Contexts
 ) -> Outcome:
-    if not extension.running:
-        return Failure(why="is not running")
     with contexts.dispatch(extension.name, extension.generation, session_id) as context:
         params = {"hook": hook, "context": context.wire, "input": {**value, "session_id": session_id}}
         try:

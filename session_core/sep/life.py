@@ -109,7 +109,7 @@ class Life:
     @property
     def alive(self) -> bool:
         """Whether a request could be answered."""
-        return not self.over.is_set() and self.connection.closed is None
+        return self.connection.closed is None and not self.over.is_set()
 
     @property
     def seconds(self) -> float:
@@ -157,7 +157,9 @@ class Life:
         try:
             return await self.connection.request(method, params, timeout=timeout)
         finally:
-            self._rest()
+            self._busy -= 1
+            if not self._busy:  # nobody asks when it was last heard as long as something is under way
+                self._rest()
 
     @contextmanager
     def at_work(self) -> Generator[None]:
@@ -166,12 +168,11 @@ class Life:
         try:
             yield
         finally:
-            self._rest()
+            self._busy -= 1
+            if not self._busy:
+                self._rest()
 
     def _rest(self) -> None:
-        self._busy -= 1
-        if self._busy:  # nobody asks when it was last heard as long as something is under way
-            return
         self._heard = trio.current_time()
         if self._quiet is not None:
             self._quiet.set()

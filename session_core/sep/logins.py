@@ -7,7 +7,7 @@ sessions renew a login once.
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import trio
@@ -63,13 +63,13 @@ class Asked(Protocol):
         """What it has registered."""
         ...
 
-    async def request(
+    def request(
         self,
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
-        timeout: float | None,  # noqa: ASYNC109 - as that of an extension
-    ) -> Any:
+        timeout: float | None,
+    ) -> Coroutine[Any, Any, Any]:
         """Ask it something; see `Extension.request`."""
         ...
 

@@ -15,6 +15,7 @@ import trio
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId, new_id
+from session_core.own_errors import OwnError
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent
 from session_core.providers.failures import failed
 from session_core.rpc.failures import RpcFailed
@@ -142,25 +143,16 @@ class ExtensionProvider:
         """Ask the model; leaving at any moment tells the extension that nobody listens any more."""
         request_id = new_id("answer")
         answer = Answer(request, self.patience)
-        body_error: BaseException | None = None
-        try:
-            with self.streams.listening(self.extension.name, request_id, answer):
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._ask, request, request_id, answer)
-                    try:
+        own = OwnError()
+        with own.unwrapped(), self.streams.listening(self.extension.name, request_id, answer):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._ask, request, request_id, answer)
+                try:
+                    with own.noted():
                         yield answer
-                    except BaseException as error:
-                        body_error = error
-                        raise
-                    finally:
-                        answer.close()
-                        nursery.cancel_scope.cancel(reason="nobody listens any more")
-        except BaseExceptionGroup as group:
-            if body_error is None or group.exceptions != (body_error,):
-                raise
-        if body_error is not None:
-            # The reader's own error reaches it as it was raised, not wrapped by our background task.
-            raise body_error
+                finally:
+                    answer.close()
+                    nursery.cancel_scope.cancel(reason="nobody listens any more")
 
     async def _ask(self, request: ModelRequest, request_id: str, answer: Answer) -> None:
         session_id = None if request.cache_key is None else SessionId(request.cache_key)

@@ -24,35 +24,34 @@ _EVERY_S: Final = limits.EXTENSION_PROGRESS_EVERY_MS / 1000
 Show = Callable[[ToolProgress], None]
 
 
-class OpenCall:
-    """One call, for the length of a block; `patience` ends when it is silent for too long, or takes too long in all."""
+class OpenCall(Patience):
+    """One call, until its block is left; it is given up when it is silent for too long, or takes too long in all."""
 
-    __slots__ = ("_calls", "_last", "_show", "_show_at", "_waiting", "call_id", "extension", "patience")
+    __slots__ = ("_calls", "_last", "_show", "_show_at", "_waiting", "call_id", "extension")
 
     def __init__(self, calls: "ToolCalls", call_id: str, extension: str, show: Show) -> None:
+        super().__init__(_SILENT_S)
         self.extension = extension
         self.call_id = call_id
         self._calls = calls
         self._show = show
         self._waiting: ToolProgress | None = None
         self._show_at = -math.inf
-        self.patience = Patience(_SILENT_S)
-        self._last = self.patience.until - _SILENT_S + _TOTAL_S
+        self._last = self.until - _SILENT_S + _TOTAL_S
 
     @property
     def why_given_up(self) -> str:
         """Which of its two times was over, for people and models."""
-        if self.patience.until >= self._last:
+        if self.until >= self._last:
             return f"it took longer than {_TOTAL_S:g} s"
         return f"no word of it for {_SILENT_S:g} s"
 
     def __enter__(self) -> Self:
-        self._calls.begin(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None:
+            if kind is None and self._waiting is not None:
                 self.show_waiting()
         finally:
             self._calls.end(self)
@@ -60,7 +59,7 @@ class OpenCall:
     def tell(self, news: ToolProgress) -> None:
         """Take what an extension says of its progress; what it leaves out stays as it was."""
         now = trio.current_time()
-        self.patience.put_off(min(now + _SILENT_S, self._last))
+        self.put_off(min(now + _SILENT_S, self._last))
         before = self._waiting or ToolProgress()
         self._waiting = ToolProgress(
             message=before.message if news.message is None else news.message,
@@ -98,16 +97,15 @@ class ToolCalls:
 
         It has a name of its own on the wire, as ids that models give to their calls may come again.
         """
-        return OpenCall(self, f"{self._prefix}_{next(self._numbers)}", extension, show)
-
-    def begin(self, call: OpenCall) -> None:
-        """Take its progress from now on."""
-        self._open[call.call_id] = call
+        call_id = f"{self._prefix}_{next(self._numbers)}"
+        call = self._open[call_id] = OpenCall(self, call_id, extension, show)
+        return call
 
     def end(self, call: OpenCall) -> None:
         """Take no more of its progress."""
         del self._open[call.call_id]
-        self._due.pop(call.call_id, None)
+        if self._due:
+            self._due.pop(call.call_id, None)
 
     def update(
         self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any

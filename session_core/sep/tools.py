@@ -5,7 +5,7 @@ of what such a tool does, so it counts as able to do everything. Those that are 
 has searched for them: a hundred tools that are hardly ever used cost one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import attrs
@@ -72,13 +72,13 @@ class Offering(Protocol):
         """Where its author looks."""
         ...
 
-    async def request(
+    def request(
         self,
         method: str,
         params: Any = None,
         *,
-        timeout: float | Patience | None,  # noqa: ASYNC109 - part of the protocol: the other side is told
-    ) -> Any:
+        timeout: float | Patience | None,
+    ) -> Coroutine[Any, Any, Any]:
         """Ask it something."""
         ...
 
@@ -105,13 +105,13 @@ class ExtensionTool:
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Have the extension run it; on cancel it is told that nobody waits any more."""
         extension = self.extension
+        name = extension.name
         if not extension.running:
             why = f": {inert(extension.problem)}" if extension.problem else ""
-            raise ToolFailed(f"The extension {extension.name} is not running{why}")
-        session_id = context.session_id or None
+            raise ToolFailed(f"The extension {name} is not running{why}")
         with (
-            self.contexts.dispatch(extension.name, extension.generation, session_id) as dispatch,
-            self.calls.open(extension.name, context.progress) as call,
+            self.contexts.dispatch(name, extension.generation, context.session_id or None) as dispatch,
+            self.calls.open(name, context.progress) as call,
         ):
             params = {
                 "call_id": call.call_id,
@@ -120,7 +120,7 @@ class ExtensionTool:
                 "context": dispatch.wire,
             }
             try:
-                answer = await extension.request("tool/execute", params, timeout=call.patience)
+                answer = await extension.request("tool/execute", params, timeout=call)
             except RpcTimedOut as error:
                 raise ToolFailed(f"{self.spec.name} was given up: {call.why_given_up}") from error
             except (RpcFailed, InvalidInput) as error:
@@ -138,7 +138,9 @@ class ExtensionTool:
         if not isinstance(answer, dict):
             raise ToolFailed(f"{name} answered with {kind_of(answer)} where an object is needed")
         content, failed = answer.get("content"), answer.get("is_error")
-        details = self._details(answer.get("details"))
+        details = answer.get("details")
+        if details is not None:
+            details = self._details(details)
         if not isinstance(content, str) or not is_whole(content):
             got = "half a character" if isinstance(content, str) else kind_of(content)
             raise ToolFailed(f"{name} answered with {got} as its content, which must be text", details=details)
@@ -150,8 +152,6 @@ class ExtensionTool:
 
     def _details(self, details: Any) -> JsonObject | None:
         """Keep the details of a result; what is no object gets a name."""
-        if details is None:
-            return None
         try:
             return frozen_object(
                 details if isinstance(details, dict) else {"value": details}, "details", most=limits.MAX_SHOWN_CHARS

@@ -1,16 +1,27 @@
-"""What extensions may do to a command before it is sent: asked in the caller's own task, as the actor never waits."""
+"""What is done about a command before it is sent, in the caller's own task, as the actor never waits.
 
-from typing import Any, TypeVar, cast
+Extensions may change it or refuse it. What the folder says that a session is going to work in is read.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import attrs
 
 from session_core.agent.hooks import Blocked, Hooks, may_change_tree, may_run_user_command, on_input
 from session_core.errors import Forbidden
+from session_core.service.content import checked_path
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.checks import checked_value
 from session_core.vocabulary.session_commands import ForkSession
 
+if TYPE_CHECKING:
+    from session_core.service.core import ServiceCore
+
 R = TypeVar("R")
+_ENTER: Final = frozenset({c.CreateSession, c.ForkSession, c.ChangeWorkingDirectory})
+"""Commands after which a session works in a folder that perhaps nobody has read."""
 _SAYS = (c.SendUserMessage, c.StartTurnIfIdle, c.EditMessage)
 
 
@@ -47,6 +58,42 @@ async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
         elif text != given.text:
             return cast("c.Command[R]", attrs.evolve(given, text=text))
     return command
+
+
+def enters_folder(core: "ServiceCore", command: c.Command[Any]) -> bool:
+    """Tell whether a folder has to be read before this command is sent."""
+    return core.config.folders is not None and type(command) in _ENTER
+
+
+@asynccontextmanager
+async def in_folder(core: "ServiceCore", command: c.Command[Any]) -> AsyncGenerator[None]:
+    """Have the folder read, and keep it as it is then for the length of the block.
+
+    Raises:
+        FolderUnusable: What it says is wrong; then no session may begin to work there.
+    """
+    folder = _folder_of(core, command)
+    if core.config.folders is None or folder is None:
+        yield
+        return
+    release = await core.config.folders.hold(folder, work=False)
+    try:
+        yield
+    finally:
+        release()
+
+
+def _folder_of(core: "ServiceCore", command: c.Command[Any]) -> str | None:
+    match command:
+        case c.CreateSession(cwd=None):
+            return core.config.cwd
+        case c.CreateSession(cwd=str(cwd)) | c.ChangeWorkingDirectory(cwd=cwd):
+            return checked_path(cwd)
+        case c.ForkSession(session_id=session_id):
+            summary = core.summary_of(session_id)
+            return summary.cwd if summary is not None else None
+        case _:
+            return None
 
 
 def _refuse(blocked: Blocked | None) -> None:

@@ -11,12 +11,14 @@ from session_core.agent.compaction import Compactor as Compactor
 from session_core.agent.hooks import NO_HOOKS, Hooks
 from session_core.agent.standing import StandingGrants
 from session_core.agent.turn import COMPACT_AT, MakePrompt, ToolSource
+from session_core.agent.workplace import Workplaces
 from session_core.checkpoints.store import CheckpointStore
 from session_core.config.rules import PermissionRule
 from session_core.errors import InvalidInput
 from session_core.ids import now_ms
 from session_core.protocols.api import ProtocolFactory
 from session_core.protocols.options import PluginOptions
+from session_core.protocols.registry import problem_of_factory
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.providers.demo import DemoProvider
@@ -27,6 +29,7 @@ from session_core.storage.sqlite import SqliteStore
 from session_core.tools.background import BackgroundJobs
 from session_core.tools.base import Tool
 from session_core.tools.files import file_tools
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.protocols import STANDARD
 from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Thinking, TurnLimits
 from session_core.vocabulary.tools import ToolSpec
@@ -72,6 +75,7 @@ class ServiceConfig:
         thinking: How much the models of new sessions reason beforehand.
         turn_limits: What one turn of a new session may use.
         rules: What people have said about single tools, paths and commands; `LiveRules` may change meanwhile.
+        folders: What the folders of sessions say, if each has its own rules, tools and defaults of new sessions.
         hooks: Extensions that take part in turns.
         extensions: What people can have extensions do; without it there is nothing.
         protocols: More ways for models to act within a turn, beside those that come along or are installed.
@@ -105,6 +109,7 @@ class ServiceConfig:
     thinking: Thinking = "off"
     turn_limits: TurnLimits = attrs.field(factory=TurnLimits)
     rules: Sequence[PermissionRule] = ()
+    folders: Workplaces | None = None
     hooks: Hooks = NO_HOOKS
     extensions: Extensions | None = None
     protocols: tuple[ProtocolFactory, ...] = ()
@@ -164,7 +169,38 @@ class ServiceConfig:
         if len(set(names)) != len(names):
             msg = f"two tools share a name: {', '.join(sorted(names))}"
             raise InvalidInput(msg, field="tools")
+        self._check_protocols()
         for field in _AT_LEAST_ONE:
             if getattr(self, field) < 1:
                 msg = f"{field} must be at least 1"
                 raise InvalidInput(msg, field=field)
+
+    def _check_protocols(self) -> None:
+        given: object = self.protocols
+        if not isinstance(given, tuple):
+            msg = f"protocols must be a tuple of protocols, not a {type(given).__name__}"
+            raise InvalidInput(msg, field="protocols")
+        for factory in given:
+            if isinstance(factory, type):
+                msg = f"protocols: {factory.__name__} is a class; give the protocol itself: {factory.__name__}()"
+                raise InvalidInput(msg, field="protocols")
+            if not isinstance(factory, ProtocolFactory):
+                msg = f"protocols: {factory!r:.100} is not a ProtocolFactory"
+                raise InvalidInput(msg, field="protocols")
+            if (problem := problem_of_factory(factory)) is not None:
+                raise InvalidInput(f"protocols: {type(factory).__name__} {problem}", field="protocols")
+        options: object = self.protocol_options
+        if not isinstance(options, PluginOptions):
+            msg = f"protocol_options must be a PluginOptions, not a {type(options).__name__} (see PluginOptions.of)"
+            raise InvalidInput(msg, field="protocol_options")
+        wrong = [name for name, stated in options.plugins.items() if not _is_a(stated, JsonObject)]
+        if wrong:
+            msg = f"protocol_options: those of {wrong[0]!r} must be a JsonObject; PluginOptions.of makes one"
+            raise InvalidInput(msg, field="protocol_options")
+        if not _is_a(self.protocol, str):
+            msg = f"protocol must be the id of a protocol, not a {type(self.protocol).__name__}"
+            raise InvalidInput(msg, field="protocol")
+
+
+def _is_a(given: object, kind: type) -> bool:
+    return isinstance(given, kind)

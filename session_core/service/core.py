@@ -103,6 +103,7 @@ class ServiceCore:
             hooks=config.hooks,
             setting=ToolSetting(
                 rules=config.rules,
+                folders=config.folders,
                 hooks=config.hooks,
                 standing=config.standing,
                 outputs=config.outputs,

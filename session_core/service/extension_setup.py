@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import trio
 
+from session_core.agent.hooks import Hooks
+from session_core.agent.turn import ToolSource
 from session_core.config.load import trusted_project
 from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
@@ -21,11 +23,13 @@ from session_core.sep.folder_digest import NotDigestible, digest_of, outline_of
 from session_core.sep.host import ExtensionHost, HostSetting
 from session_core.sep.launch import Launch, prepare_launch
 from session_core.sep.names import Mode
-from session_core.sep.places import discover_in, places_of
+from session_core.sep.places import discover_in
 from session_core.sep.tools import ExtensionToolSource
 from session_core.service.config import ServiceConfig
 from session_core.service.extensions import ExtensionHooks, accompany
-from session_core.service.place import Place
+from session_core.service.folder_extensions import FolderHooks, FolderTools
+from session_core.service.folders import Folders
+from session_core.service.place import Place, extension_places
 from session_core.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -68,15 +72,24 @@ class SwitchedOn:
         return tuple(tool for tool in self._source.tools(session_id) if not is_disabled(self._config, tool.spec.name))
 
 
-async def join_extensions(service: ServiceConfig, place: Place, config: Config, mode: Mode) -> ServiceConfig:
-    """Let extensions take part in a service: with hooks, tools, models and commands."""
+async def join_extensions(
+    service: ServiceConfig, place: Place, config: Config, mode: Mode, folders: Folders | None = None
+) -> ServiceConfig:
+    """Let extensions take part in a service: with hooks, tools, models and commands.
+
+    With `folders`, each of them says whether extensions have a part in its sessions, and which tools are switched off.
+    """
     host = await trio.to_thread.run_sync(make_host, place, config, mode)
+    hooks: Hooks = ExtensionHooks(host)
+    tools: ToolSource = SwitchedOn(host.tools, config)
+    if folders is not None:
+        hooks, tools = FolderHooks(hooks, folders), FolderTools(host.tools, folders)
     return attrs.evolve(
         service,
         models=Joined(service.models, host.models.providers),
         model_infos=Joined(service.model_infos, host.models.infos),
-        hooks=ExtensionHooks(host),
-        tool_sources=(*service.tool_sources, SwitchedOn(host.tools, config)),
+        hooks=hooks,
+        tool_sources=(*service.tool_sources, tools),
         extensions=host,
         companions=(*service.companions, partial(run_extensions, host, config.watched_extensions)),
     )
@@ -93,7 +106,7 @@ def make_host(place: Place, config: Config, mode: Mode = "headless") -> Extensio
     watched = frozenset(config.watched_extensions)
     setting = HostSetting(
         folder=place.folder,
-        trusted=trusted_project(place.home, Path(place.folder)) is not None,
+        trusted=_is_trusted(place),
         mode=mode,
         flags=flags_of(config.extension_flags),
         logs=place.home / LOGS if place.keeps else None,
@@ -108,9 +121,12 @@ def make_host(place: Place, config: Config, mode: Mode = "headless") -> Extensio
     )
 
 
+def _is_trusted(place: Place) -> bool:
+    return not place.whole_home and trusted_project(place.home, Path(place.folder)) is not None
+
+
 def _look(place: Place, consents: Consents, watched: frozenset[str]) -> Discovery:
-    trusted = trusted_project(place.home, Path(place.folder)) is not None
-    places = places_of(place.home, Path(place.folder), place.environ, trusted=trusted)
+    places = extension_places(place, trusted=_is_trusted(place))
     found = discover_in(places, consents)
     developed = [each for each in found.skipped if each.kind == "no_consent" and _is_developed(each, consents, watched)]
     for each in developed:
@@ -127,7 +143,8 @@ def _is_developed(skipped: Skipped, consents: Consents, watched: frozenset[str])
 
 
 async def _prepare(place: Place, found: Found) -> Launch:
-    return await prepare_launch(found, place.environ, workspace=place.folder, hidden=(str(place.home),))
+    workspace = None if place.whole_home else place.folder
+    return await prepare_launch(found, place.environ, workspace=workspace, hidden=(str(place.home),))
 
 
 def _switch(place: Place, consents: Consents, name: str, enabled: bool) -> None:  # noqa: FBT001 - see `enable`

@@ -62,6 +62,11 @@ class Feed:
         """Why the newest snapshot was given."""
         return self._follower.last_resync
 
+    @property
+    def needs(self) -> Resync | None:
+        """Why the next thing to be received is a snapshot; nothing if it is not."""
+        return None if self._buffer else self._follower.needs
+
     async def receive_batch(self) -> list[FeedItem]:
         """Wait until there is something, then return all of it, in order.
 

@@ -62,6 +62,7 @@ class ProgramGate:
             InvalidInput: No command can look so, or there is no such folder within what the session may use.
             Forbidden: A hook, a rule, the tier or a person does not allow it.
             Conflict: Too many run already, what a person has agreed to has changed, or the session was stopped.
+            FolderUnusable: What the session's folder says about it is wrong.
             Unavailable: There is no shell tool here, or no sandbox can be made.
 
         Cancellation: it and everything it started have ended when `Cancelled` goes on.
@@ -173,18 +174,22 @@ class _Program:
 
     async def _look(self) -> tuple[CallPreview, Judged]:
         """Find out what would run now, and what is to be thought of it."""
+        setting, cwd = self.core.agent.setting, self.session.state.settings.cwd
+        rules = await setting.rules_in(cwd)
         try:
             preview = await preview_of(self.tool, self.call, self._context())
         except ToolFailed as failure:
             field = "cwd" if "workdir" in self.call.arguments else "command"
             raise InvalidInput(str(failure) or "this program cannot be run", field=field) from failure
-        setting, lineage = self.core.agent.setting, self.core.family.lineage(self.session)
+        if self.session.state.settings.cwd != cwd:
+            raise Conflict("the session has gone to another folder meanwhile, so this program was not run; ask again")
+        lineage = self.core.family.lineage(self.session)
         judged = judge(
             self.tool,
             self.call,
             preview,
             self.session.state.settings,
-            rules=setting.rules,
+            rules=rules,
             grants=frozenset(grant for session in lineage for grant in session.state.grants),
             standing=setting.standing,
         )

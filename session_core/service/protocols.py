@@ -17,7 +17,7 @@ from session_core.errors import InvalidInput, SessionCoreError
 from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import SessionId, new_session_id
 from session_core.protocols.api import ProtocolFactory
-from session_core.protocols.faults import OptionsInvalid, ProtocolFault, ProtocolTooNew, UnknownPlugin
+from session_core.protocols.faults import DuplicatePlugin, OptionsInvalid, ProtocolFault, ProtocolTooNew, UnknownPlugin
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.options import Materialization, PluginOptions, host_supplied, resolve_options
 from session_core.protocols.registry import ProtocolRegistry
@@ -153,7 +153,13 @@ class SessionProtocols:
             known = self._upgraded(factory, record)
             stated = host_supplied(factory.options, self._supplied.plugins.get(record.name))
             options = resolve_options(record.name, factory.options, known.options, stated, opening)
-        except (UnknownPlugin, OptionsInvalid, ProtocolTooNew) as error:
+        except UnknownPlugin as error:
+            raise ProtocolUnusable(
+                f"this session cannot go on here: {error.message}; install the package that brings it, or give it to "
+                "the service, as the program did that made the session",
+                field="session_id",
+            ) from error
+        except (DuplicatePlugin, OptionsInvalid, ProtocolTooNew) as error:
             raise ProtocolUnusable(f"this session cannot go on here: {error.message}", field="session_id") from error
         now = attrs.evolve(known, options=options)
         live = self._built(factory, now, opening)

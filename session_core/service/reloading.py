@@ -1,38 +1,30 @@
 """Following the configuration while a service runs: what can be taken over is, the rest is told.
 
 Permission rules count from the next tool call on, in every session. The model, the tier, the sandbox, thinking and
-limits are those of sessions created from then on. A file that cannot be used changes nothing.
+limits are those of sessions created from then on. A file that cannot be used changes nothing. Where sessions work in
+many folders this is about the user's own file, and `folders` follows those of each folder.
 """
 
 import logging
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Final
 
 import attrs
 
-from session_core.config.load import load_config, trusted_project
-from session_core.config.problems import ConfigInvalid, ConfigProblem
+from session_core.config.problems import ConfigProblem
 from session_core.config.rules import LiveRules
-from session_core.config.toml_files import CONFIG_FILE, PROJECT_FOLDER
 from session_core.config.values import Config
 from session_core.config.watch import LOOK_EVERY_S, ConfigChange, ConfigWatcher
 from session_core.errors import InvalidInput
 from session_core.limits import MAX_ERROR_CHARS
 from session_core.service.config import ServiceConfig
+from session_core.service.folder_files import SettingsReader, rules_of, watched_files
 from session_core.service.late_models import chosen_among
 from session_core.service.service import SessionService
-from session_core.service.setup import Setup, rules_of
+from session_core.service.setup import Setup
 from session_core.vocabulary.work_events import ConfigurationChanged
 
 log = logging.getLogger(__name__)
-
-_TRUST_FILE: Final = "trust.json"
-_KEPT: Final = (
-    "the files of this folder are not the ones that were trusted; "
-    "its settings stay as they were until it is trusted again, or the program is started anew"
-)
-
 
 _LIMITS: Final = {
     "limits.steps": "steps",
@@ -71,14 +63,9 @@ async def follow_config(
         tell: Gets each change after it was taken over, and what is wrong with those that were not. Whoever follows the
             list of sessions gets it too, as `ConfigurationChanged`.
     """
-    load = _Loading(setup)
-    place = setup.place
-    files = (
-        place.home / CONFIG_FILE,
-        Path(place.folder, PROJECT_FOLDER, CONFIG_FILE),
-        place.home / _TRUST_FILE,
-    )
-    async for change in ConfigWatcher(load, files, setup.settings, every_s=every_s):
+    read = SettingsReader(setup.place, setup.flags, setup.settings)
+    files = watched_files(setup.place)
+    async for change in ConfigWatcher(read, files, setup.settings, every_s=every_s):
         taken = change if change.config is None else await _take_over(setup, service, change, change.config)
         service.tell(_as_event(taken))
         tell(taken)
@@ -91,24 +78,6 @@ def _as_event(change: ConfigChange) -> ConfigurationChanged:
         problems=tuple(each.sentence[:MAX_ERROR_CHARS] for each in change.problems),
         warnings=tuple(each.sentence[:MAX_ERROR_CHARS] for each in change.warnings),
     )
-
-
-class _Loading:
-    """Reads the configuration again, and does not let a project's settings fall away unnoticed."""
-
-    def __init__(self, setup: Setup) -> None:
-        self._setup = setup
-        self._last = setup.settings
-
-    def __call__(self) -> Config:
-        place = self._setup.place
-        folder = Path(place.folder)
-        trust = trusted_project(place.home, folder)
-        if trust is None and any(source.layer == "project" for source in self._last.sources.values()):
-            # They only make things stricter: whoever changes a file must not be able to shake them off.
-            raise ConfigInvalid([ConfigProblem(place=place.folder, what=_KEPT)])
-        self._last = load_config(place.home, folder, place.environ, self._setup.flags, trust=trust)
-        return self._last
 
 
 async def _take_over(setup: Setup, service: SessionService, change: ConfigChange, config: Config) -> ConfigChange:

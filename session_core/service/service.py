@@ -11,7 +11,6 @@ import trio
 from session_core import limits
 from session_core.agent.hooks import NO_HOOKS
 from session_core.errors import (
-    Conflict,
     Forbidden,
     InternalError,
     InvalidInput,
@@ -22,13 +21,15 @@ from session_core.errors import (
 )
 from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
+from session_core.own_errors import OwnError
 from session_core.service import retention
 from session_core.service.acknowledging import Acknowledger, Durable
-from session_core.service.before import SeenRequest, ask_hooks
+from session_core.service.before import SeenRequest, ask_hooks, enters_folder, in_folder
+from session_core.service.clients import AttachedClient as AttachedClient
+from session_core.service.clients import coming
 from session_core.service.config import Companion, ServiceConfig
-from session_core.service.content import checked_client_id, checked_ui
+from session_core.service.content import checked_client_id
 from session_core.service.core import Caller, Later, ServiceCore
-from session_core.service.extensions_seam import extension_of
 from session_core.service.feed import Feed
 from session_core.service.handlers import HANDLERS
 from session_core.service.idempotency import RememberedReplies
@@ -37,12 +38,12 @@ from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import StreamStatistics
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.checks import check_for, describe
+from session_core.vocabulary.checks import check_for
 from session_core.vocabulary.commands import Command, CommandRequest, DeleteSession, RequestStop
 from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.methods import SessionMethods
 from session_core.vocabulary.replies import WaitForTurnReply
-from session_core.vocabulary.sessions import ClientPresence, ClientRole
+from session_core.vocabulary.sessions import ClientKind, ClientPresence, ClientRole
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -102,13 +103,20 @@ class SessionService(SessionMethods):
             number = self._mailbox.take_number()  # its place in the order is that of its sending
             seen = await ask_hooks(self._core.config.hooks, command)
             request = SeenRequest(command=seen, sent=command, client_id=client_id, idempotency_key=idempotency_key)
-        session_id: SessionId | None = getattr(command, "session_id", None)
+        if not enters_folder(self._core, command) or self._replies.knows(client_id, idempotency_key):
+            return cast("R", await self._send(request, number))
+        self._refuse_observer(request)
+        async with in_folder(self._core, command):
+            return cast("R", await self._send(request, number))
+
+    async def _send(self, request: CommandRequest, number: int | None) -> object:
+        session_id: SessionId | None = getattr(request.command, "session_id", None)
         if session_id is None or session_id in self._core.sessions:
-            return cast("R", await self._run(request, number))
+            return await self._run(request, number)
         # Even what cannot be read any more can be deleted; it is gone again if the deletion was refused.
-        await self._core.residents.bring(session_id, even_damaged=isinstance(command, DeleteSession))
+        await self._core.residents.bring(session_id, even_damaged=isinstance(request.command, DeleteSession))
         try:
-            return cast("R", await self._run(request, number))
+            return await self._run(request, number)
         finally:
             self._core.residents.drop_if_damaged(session_id)
 
@@ -278,31 +286,37 @@ class SessionService(SessionMethods):
             stream=core.stream.statistics(),
         )
 
+    def has_work(self) -> bool:
+        """Tell whether anything runs, waits for people, or is to begin by itself later."""
+        core = self._core
+        busy = any(session.work is not None for session in core.sessions.values())
+        jobs = core.config.jobs is not None and core.config.jobs.running > 0
+        return busy or jobs or any(each.wakeups or each.open_requests for each in core.ledger.fleet.sessions.values())
+
     # --- clients ------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def attach(
-        self, client_id: str, *, role: ClientRole = "participant", ui: Collection[UiKind] = frozenset()
+        self,
+        client_id: str,
+        *,
+        role: ClientRole = "controller",
+        ui: Collection[UiKind] = frozenset(),
+        name: str = "",
+        kind: ClientKind = "other",
     ) -> Generator["AttachedClient"]:
         """Act under a name: everything done through the yielded client says who did it. Observers may only watch.
 
-        `ui` is what it can show and ask for extensions.
+        `ui` is what it can show and ask for extensions, `name` what people call it, `kind` what it is.
         """
-        name = checked_client_id(client_id)
-        if not check_for(ClientRole)(role):
-            msg = f"role must be {describe(ClientRole)}, not {role!r}"
-            raise InvalidInput(msg, field="role")
-        kinds = checked_ui(ui)
-        if name in self._clients or name in {LOCAL_CLIENT, retention.CLIENT} or extension_of(name) is not None:
-            msg = f"a client called {name!r} is already attached"
-            raise Conflict(msg, field="client_id")
+        came = coming(client_id, self._clients, role=role, ui=ui, name=name, kind=kind)
         self._refuse_if_closed()
-        self._core.ledger.enter(None, ev.ClientAttached(client_id=name, role=role, ui=kinds))
+        self._core.ledger.enter(None, came)
         try:
-            yield AttachedClient(self, name)
+            yield AttachedClient(self, came.client_id)
         finally:
             if not self._core.stream.closed:
-                self._core.ledger.enter(None, ev.ClientDetached(client_id=name))
+                self._core.ledger.enter(None, ev.ClientDetached(client_id=came.client_id))
 
     @property
     def _clients(self) -> dict[ClientId, ClientPresence]:
@@ -334,22 +348,6 @@ def _failed_by_a_bug(command: Command[Any], bug: Exception) -> InternalError:
     return InternalError(f"{type(command).__name__} failed by a bug in the service: {type(bug).__name__}: {bug}")
 
 
-class AttachedClient(SessionMethods):
-    """A service as one client sees it: the same methods, done in its name."""
-
-    def __init__(self, service: SessionService, client_id: ClientId) -> None:
-        self.client_id = client_id
-        self._service = service
-
-    async def execute(self, command: Command[R], *, idempotency_key: str | None = None) -> R:
-        """Run a command in this client's name."""
-        return await self._service.execute(command, idempotency_key=idempotency_key, client_id=self.client_id)
-
-    def follow(self, session_id: SessionId | None = None, *, after: Cursor | None = None) -> Feed:
-        """Follow one session, or the list of all."""
-        return self._service.follow(session_id, after=after)
-
-
 @asynccontextmanager
 async def open_session_service(config: ServiceConfig | None = None) -> AsyncGenerator[SessionService]:
     """Run a service for the length of the `async with` block.
@@ -369,32 +367,27 @@ async def open_session_service(config: ServiceConfig | None = None) -> AsyncGene
 
 @asynccontextmanager
 async def _run_service(config: ServiceConfig, opened: OpenedStore) -> AsyncGenerator[SessionService]:
-    body_error: BaseException | None = None
+    own = OwnError()
     core: ServiceCore | None = None
     try:
-        async with trio.open_nursery() as nursery:
-            core = ServiceCore(config, nursery)
-            service = SessionService(core)
-            await nursery.start(core.store.run, core)
-            await service._start(opened, nursery)  # noqa: SLF001 - the service's own part
-            try:
-                yield service
-            except BaseException as error:
-                body_error = error
-                raise
-            finally:
-                nursery.cancel_scope.cancel(reason="the session service is closing")
+        with own.unwrapped():
+            async with trio.open_nursery() as nursery:
+                core = ServiceCore(config, nursery)
+                service = SessionService(core)
+                await nursery.start(core.store.run, core)
+                await service._start(opened, nursery)  # noqa: SLF001 - the service's own part
+                try:
+                    with own.noted():
+                        yield service
+                finally:
+                    nursery.cancel_scope.cancel(reason="the session service is closing")
     except BaseExceptionGroup as group:
-        if body_error is None and len(group.exceptions) == 1 and isinstance(group.exceptions[0], SessionCoreError):
+        if own.error is None and len(group.exceptions) == 1 and isinstance(group.exceptions[0], SessionCoreError):
             raise group.exceptions[0] from None  # noqa: ASYNC123 - a typed error for the user: the service cannot start
-        if body_error is None or group.exceptions != (body_error,):
-            raise
+        raise
     finally:
         if core is not None:
             for session in core.sessions.values():
                 session.close_requests("restarted")  # whoever asked must not wait on
             core.stream.close()
             await core.protocols.aclose()
-    if body_error is not None:
-        # The block's own error reaches its author as it was raised, not wrapped by our background tasks.
-        raise body_error

@@ -1,10 +1,12 @@
 """A coding agent as people have configured it: models with their keys, tools, MCP servers, checkpoints, instructions.
 
 `open_setup` puts together, from the home and the working folder, what a `ServiceConfig` needs, and holds whatever has
-to be closed again at the end. What a project's files say counts only if a person has trusted them as they are.
+to be closed again at the end; `open_home_setup` does so for sessions of any number of folders. What a project's files
+say counts only if a person has trusted them as they are.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+import os
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,18 +17,15 @@ import trio
 
 from session_core.agent.standing import StandingGrants
 from session_core.checkpoints.store import CheckpointStore
-from session_core.config.load import load_config, trusted_project
-from session_core.config.rules import LiveRules, PermissionRule
+from session_core.config.rules import LiveRules
 from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
 from session_core.confine.guarding import clear_stand_ins
 from session_core.confine.seccomp import write_filter
 from session_core.confine.secrets import home_folders
-from session_core.confine.trust import Fingerprint, TooMuchToTrust, fingerprint
-from session_core.confine.workspace import Workspace, WorkspaceRefused
+from session_core.confine.trust import Fingerprint
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId
-from session_core.mcp.config import McpConfig, load_mcp_config
 from session_core.mcp.nothing import NoServers
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
@@ -41,11 +40,13 @@ from session_core.providers.choose import (
 from session_core.providers.demo import DemoProvider
 from session_core.providers.endpoint import Endpoint
 from session_core.sep.names import Mode
-from session_core.sep.places import holds_any, places_of
+from session_core.sep.places import holds_any
 from session_core.service.config import ServiceConfig
+from session_core.service.folder_files import about_trust, read_servers_of, read_settings_of, rules_of
 from session_core.service.guide import Guide
 from session_core.service.late_models import late_or_refused
 from session_core.service.place import Place as Place
+from session_core.service.place import extension_places
 from session_core.service.place import surroundings as surroundings
 from session_core.storage.base import SessionStore
 from session_core.storage.home import prepare_home
@@ -63,9 +64,9 @@ from session_core.tools.web_fetch import WebFetch
 if TYPE_CHECKING:
     from session_core.mcp.client import McpServers
     from session_core.sep.host import ExtensionHost
+    from session_core.service.folders import Folders
     from session_core.service.service import SessionService
 
-MCP_FILE: Final = "mcp.json"
 CHECKPOINTS: Final = "checkpoints"
 OUTPUTS: Final = "outputs"
 ALLOWED_FILE: Final = "allowed.json"
@@ -84,6 +85,7 @@ class Setup:
         offered: Their tools, without those that are switched off.
         extensions: The extensions; None if they are not to be used, or if there are none.
         place, flags: What it was made from, to be read again when it changes (`follow_config`).
+        folders: The folders that sessions work in, if each has its own settings and MCP servers.
     """
 
     service: ServiceConfig
@@ -95,6 +97,7 @@ class Setup:
     place: Place
     flags: Mapping[str, object]
     extensions: "ExtensionHost | None" = None
+    folders: "Folders | None" = None
 
 
 @asynccontextmanager
@@ -121,62 +124,135 @@ async def open_setup(
         ConfigInvalid: Something in the configuration is wrong.
         InvalidInput: The chosen model is not known, or cannot be used.
     """
-    trust, config = await trio.to_thread.run_sync(_load, place, dict(flags or {}))
+    trust, config = await trio.to_thread.run_sync(read_settings_of, place, dict(flags or {}))
     picked = await _picked(config, place)
     async with AsyncExitStack() as stack:
-        models, infos, endpoints = _models(config, picked, place.environ)
-        for endpoint in endpoints:
-            stack.push_async_callback(endpoint.aclose)
-        jobs = await stack.enter_async_context(open_background_jobs())
+        service = await _agent(stack, place, config, picked, store)
         mcp, problems = await _open_mcp(stack, place, config, trust)
         if wait_for_mcp:
             await mcp.until_settled()
-        guide = Guide(place=place, config=config)
-        kept = await trio.to_thread.run_sync(_kept, place)
-        tools = _tools(place, jobs, guide, kept.filter_file, demo=picked.name == DEMO)
+        await trio.to_thread.run_sync(clear_stand_ins, place.folder, home_folders())
         offered = Offered(mcp, config)
-        service = ServiceConfig(
-            models=models,
-            model_infos=infos,
-            default_model=picked.name,
-            tools=tuple(tool for tool in tools if not is_disabled(config, tool.spec.name)),
+        service = attrs.evolve(
+            service,
+            tools=tuple(tool for tool in service.tools if not is_disabled(config, tool.spec.name)),
             tool_sources=(offered,),
-            system_prompt=guide.system_prompt,
-            cwd=place.folder,
-            permission_tier=config.permission_tier,
-            sandbox=config.sandbox,
-            thinking=config.thinking,
-            protocol=config.protocol,
-            turn_limits=config.limits,
-            rules=LiveRules(rules_of(config)),
-            compact_at=config.compaction_threshold,
-            checkpoints=kept.checkpoints,
-            standing=kept.standing,
-            outputs=kept.outputs,
-            hidden=(str(place.home),),
-            jobs=jobs,
-            store=store or MemoryStore(),
-            retention=config.retention,
         )
-        remarks = tuple(filter(None, (*config.remarks, *problems, *_about_trust(place, trusted=trust is not None))))
+        untrusted = await trio.to_thread.run_sync(lambda: [*about_trust(place, trusted=trust is not None)])
         setup = Setup(
             service=service,
             settings=config,
             picked=picked,
-            remarks=remarks,
+            remarks=(*config.remarks, *problems, *untrusted),
             mcp=mcp,
             offered=offered,
             place=place,
             flags=dict(flags or {}),
         )
-        service = attrs.evolve(service, companions=(partial(_follow, setup),))
-        host: ExtensionHost | None = None
-        if config.extensions and await trio.to_thread.run_sync(_has_extensions, place):
-            from session_core.service.extension_setup import host_of, join_extensions
+        yield await _joined(setup, mode)
 
-            service = await join_extensions(service, place, config, mode)
-            host = host_of(service)
-        yield attrs.evolve(setup, service=service, extensions=host)
+
+@asynccontextmanager
+async def open_home_setup(
+    home: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    folder: str | None = None,
+    flags: Mapping[str, object] | None = None,
+    store: SessionStore | None = None,
+    mode: Mode = "headless",
+    keeps: bool = True,
+) -> AsyncGenerator[Setup]:
+    """Set an agent up whose sessions work in any number of folders, for the length of the block.
+
+    The user's own files count for all sessions; what a folder says (rules, tools that are switched off, defaults of new
+    sessions, MCP servers) counts for those that work in it, and is read when the first of them does. Extensions of
+    folders are not started.
+
+    Args:
+        home: What belongs to the user.
+        environ: The variables; left out, those of this process.
+        folder: The working folder of sessions that name none; the user's home directory by default.
+        flags: Settings that come before those of any file.
+        store: Where sessions are kept.
+        mode: What kind of frontend there is, as extensions are told.
+        keeps: Whether anything is written to the home.
+
+    Raises:
+        ConfigInvalid: Something in the user's configuration is wrong.
+        InvalidInput: The chosen model is not known, or cannot be used.
+    """
+    from session_core.service.folders import open_folders
+
+    known = dict(os.environ if environ is None else environ)
+    folder = folder or known.get("HOME") or str(Path.home())
+    place = Place(home=home, folder=folder, environ=known, keeps=keeps, whole_home=True)
+    said = dict(flags or {})
+    _, config = await trio.to_thread.run_sync(read_settings_of, place, said)
+    servers = await trio.to_thread.run_sync(read_servers_of, place, config, None)
+    picked = await _picked(config, place)
+    async with AsyncExitStack() as stack:
+        service = await _agent(stack, place, config, picked, store)
+        folders = await stack.enter_async_context(open_folders(place, config, said))
+        nothing = cast("McpServers", NoServers())
+        setup = Setup(
+            service=attrs.evolve(service, folders=folders, companions=(folders.attend,)),
+            settings=config,
+            picked=picked,
+            remarks=(*config.remarks, *map(str, servers.problems)),
+            mcp=nothing,
+            offered=Offered(nothing, config),
+            place=place,
+            flags=said,
+            folders=folders,
+        )
+        yield await _joined(setup, mode)
+
+
+async def _agent(
+    stack: AsyncExitStack, place: Place, config: Config, picked: PickedModel, store: SessionStore | None
+) -> ServiceConfig:
+    """Make what does not depend on whether there is one folder or many; all tools are on offer."""
+    models, infos, endpoints = _models(config, picked, place.environ)
+    for endpoint in endpoints:
+        stack.push_async_callback(endpoint.aclose)
+    jobs = await stack.enter_async_context(open_background_jobs())
+    guide = Guide(place=place, config=config)
+    kept = await trio.to_thread.run_sync(_kept, place)
+    return ServiceConfig(
+        models=models,
+        model_infos=infos,
+        default_model=picked.name,
+        tools=tuple(_tools(place, jobs, guide, kept.filter_file, demo=picked.name == DEMO)),
+        system_prompt=guide.system_prompt,
+        cwd=place.folder,
+        permission_tier=config.permission_tier,
+        sandbox=config.sandbox,
+        thinking=config.thinking,
+        protocol=config.protocol,
+        turn_limits=config.limits,
+        rules=LiveRules(rules_of(config)),
+        compact_at=config.compaction_threshold,
+        checkpoints=kept.checkpoints,
+        standing=kept.standing,
+        outputs=kept.outputs,
+        hidden=(str(place.home),),
+        jobs=jobs,
+        store=store or MemoryStore(),
+        retention=config.retention,
+    )
+
+
+async def _joined(setup: Setup, mode: Mode) -> Setup:
+    """Let extensions take part, if there are any, and let the service follow its configuration."""
+    service = setup.service
+    service = attrs.evolve(service, companions=(*service.companions, partial(_follow, setup)))
+    if not setup.settings.extensions or not await trio.to_thread.run_sync(_has_extensions, setup.place):
+        return attrs.evolve(setup, service=service)
+    from session_core.service.extension_setup import host_of, join_extensions
+
+    service = await join_extensions(service, setup.place, setup.settings, mode, setup.folders)
+    return attrs.evolve(setup, service=service, extensions=host_of(service))
 
 
 async def _follow(setup: Setup, service: "SessionService") -> None:
@@ -185,15 +261,9 @@ async def _follow(setup: Setup, service: "SessionService") -> None:
     await follow_config(setup, service)
 
 
-def _load(place: Place, flags: dict[str, object]) -> tuple[Fingerprint | None, Config]:
-    folder = Path(place.folder)
-    trust = trusted_project(place.home, folder)
-    return trust, load_config(place.home, folder, place.environ, flags, trust=trust)
-
-
 def _has_extensions(place: Place) -> bool:
     """Tell whether any could be started; all that runs them is imported only then."""
-    return holds_any(places_of(place.home, Path(place.folder), place.environ, trusted=False))
+    return holds_any(extension_places(place, trusted=False))
 
 
 async def _picked(config: Config, place: Place) -> PickedModel:
@@ -203,21 +273,6 @@ async def _picked(config: Config, place: Place) -> PickedModel:
     except InvalidInput as error:
         refused = error
     return await trio.to_thread.run_sync(late_or_refused, config, place, refused)
-
-
-def _about_trust(place: Place, *, trusted: bool) -> Iterator[str]:
-    """Say that the folder has files that would count if it were trusted."""
-    if trusted:
-        return
-    try:
-        if fingerprint(Workspace(place.folder)).is_empty:
-            return
-    except (TooMuchToTrust, WorkspaceRefused, OSError, ValueError):
-        pass
-    yield (
-        "this folder is not trusted, so its AGENTS.md, skills, settings and MCP servers are not used "
-        "(to trust it: session-core trust)"
-    )
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -265,25 +320,10 @@ class Offered:
         return tuple(tool for tool in self._mcp.tools() if not is_disabled(self.config, tool.spec.name))
 
 
-def rules_of(config: Config) -> Iterable[PermissionRule]:
-    """Return all rules, with one that denies for each tool that is switched off: a model may know of it still."""
-    disabled = (PermissionRule(decision="deny", tool=name) for name in config.disabled_tools)
-    return (*config.permissions, *disabled)
-
-
 async def _open_mcp(
     stack: AsyncExitStack, place: Place, config: Config, trust: Fingerprint | None
 ) -> tuple["McpServers", list[str]]:
-    def load() -> McpConfig:
-        return load_mcp_config(
-            folder=place.folder,
-            trusted=trust,
-            environment=place.environ,
-            user_file=Path(config.mcp_file) if config.mcp_file else place.home / MCP_FILE,
-            project_file=Path(place.folder) / MCP_FILE,
-        )
-
-    found = await trio.to_thread.run_sync(load)
+    found = await trio.to_thread.run_sync(read_servers_of, place, config, trust)
     problems = [str(problem) for problem in found.problems]
     if not found.servers:
         return cast("McpServers", NoServers()), problems
@@ -301,8 +341,7 @@ class _Kept:
 
 
 def _kept(place: Place) -> _Kept:
-    """Prepare what is kept in the home beside the sessions; the folder is rid of what killed runs left there."""
-    clear_stand_ins(place.folder, home_folders())
+    """Prepare what is kept in the home beside the sessions."""
     if not place.keeps:
         return _Kept()
     prepare_home(place.home)

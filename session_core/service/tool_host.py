@@ -197,7 +197,8 @@ def _told(child_id: SessionId, outcome: TurnOutcome) -> ToolOutput:
     details = JsonObject({"session_id": child_id, "status": outcome.status, "steps": outcome.steps})
     if outcome.status == "completed":
         # A helper that ends with a value, rather than with words, says that.
-        text = outcome.final_text if outcome.output is None else encode(outcome.output).decode()
+        value = outcome.final_text if outcome.output is None else outcome.output
+        text = value if isinstance(value, str) else encode(value).decode()
         return ToolOutput(text=text, details=details)
     said = f" Before that it said:\n{outcome.final_text}" if outcome.final_text else ""
     why = f" ({outcome.error})" if outcome.error else ""

@@ -7,6 +7,8 @@
 - `tree`: branches of the conversation
 - `window`: how much of a long conversation a state holds
 - `closing`: which events bring unfinished work to a truthful end, after a stop, a failure or a crash
+- `cells`: code that a protocol has run, as part of the conversation; `executor_points`: what that has left behind
+- `prompts`: which messages people have written themselves
 - `shell_lines`: a command that a person typed, as part of the conversation
 - `known_path`: the conversation a model was shown last, kept for its next step
 - `restore`: from what a store has kept back to a state, and to rest after a crash

@@ -1,11 +1,13 @@
 """A cell of code as part of the conversation: a live call while it runs, and a message to the model at its end."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from session_core.ids import CallId, MessageId, TurnId, new_id
-from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import LiveTool, Message, TextPart
+
+if TYPE_CHECKING:
+    from session_core.session.state import SessionState
 
 CELL: Final = "cell"
 """What a running cell is called among the live calls."""
@@ -14,23 +16,28 @@ _SAID: Final = "[Output of the cell]"
 _NOTHING: Final = "(no output)"
 
 
-def open_cell(state: SessionState) -> LiveTool | None:
+def is_cell_output(message: Message, protocol: str) -> bool:
+    """Tell whether a message says what became of a cell."""
+    return message.role == "user" and message.source == protocol and message.text.startswith(_SAID)
+
+
+def open_cell(state: "SessionState") -> LiveTool | None:
     """Return the cell that has no place in the conversation yet."""
     return next((tool for tool in state.tools if tool.name == CELL and tool.call_id not in _called(state)), None)
 
 
-def inner_calls(state: SessionState) -> tuple[LiveTool, ...]:
+def inner_calls(state: "SessionState") -> tuple[LiveTool, ...]:
     """Return the calls that the open cell has made."""
     called, cell = _called(state), open_cell(state)  # a tool may have the name of a cell, and starts after it
     return tuple(tool for tool in state.tools if tool is not cell and tool.call_id not in called)
 
 
-def _called(state: SessionState) -> set[CallId]:
+def _called(state: "SessionState") -> set[CallId]:
     head = state.message(state.head) if state.head is not None else None
     return {call.call_id for call in head.tool_calls} if head is not None else set()
 
 
-def cell_ended(state: SessionState, cell: LiveTool, turn_id: TurnId | None, now: int) -> ev.MessageAdded:
+def cell_ended(state: "SessionState", cell: LiveTool, turn_id: TurnId | None, now: int) -> ev.MessageAdded:
     """Return the event that puts what became of a cell at the end of the conversation; the cell has its result."""
     result = cell.result
     text = result.text if result is not None else ""

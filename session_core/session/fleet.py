@@ -39,7 +39,9 @@ class FleetState:
 
     def _apply_app_wide(self, event: ev.Event) -> None:
         if isinstance(event, ev.ClientAttached):
-            self.clients[event.client_id] = ClientPresence(client_id=event.client_id, role=event.role, ui=event.ui)
+            self.clients[event.client_id] = ClientPresence(
+                client_id=event.client_id, role=event.role, ui=event.ui, name=event.name, kind=event.kind
+            )
         elif isinstance(event, ev.ClientDetached):
             self.clients.pop(event.client_id, None)
         elif isinstance(event, ev.StorageStopped):

@@ -8,8 +8,10 @@ import attrs
 from session_core import limits
 from session_core.ids import MessageId
 from session_core.session.adding import add_messages
+from session_core.session.executor_points import executor_saved, follow_executor
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.messages import Message
 from session_core.vocabulary.protocols import Frame
 from session_core.vocabulary.snapshots import path_to
 
@@ -37,7 +39,7 @@ def frame_entered(state: "SessionState", event: ev.FrameEntered, envelope: Sessi
 
 def _enter(state: "SessionState", frame_id: str, envelope: SessionEvent) -> None:
     state.frame_id = frame_id
-    state.executor = None
+    state.executor, state.executor_points, state.executor_lost = None, (), False
     state.context_tokens = 0  # not known before the next answer
     add_messages(state, envelope)
 
@@ -48,10 +50,14 @@ def follow_head(state: "SessionState", left_at: MessageId | None) -> None:
     A frame is all that comes below the message it begins with, but for other frames. Where that message has left the
     window, nobody can tell, and the frame stays.
     """
-    if not state.frames:
-        return
-    begun = {frame.first_message_id: frame.frame_id for frame in state.frames}
     way = path_to(state.messages, state.head)
+    if state.frames:
+        _follow_frame(state, way, left_at)
+    follow_executor(state, way)
+
+
+def _follow_frame(state: "SessionState", way: tuple[Message, ...], left_at: MessageId | None) -> None:
+    begun = {frame.first_message_id: frame.frame_id for frame in state.frames}
     reaches_back = way[0].parent_id is None if way else state.head is None
     otherwise = begun.get(None) if reaches_back else state.frame_id
     found = next((begun[each.message_id] for each in reversed(way) if each.message_id in begun), otherwise)
@@ -62,7 +68,6 @@ def follow_head(state: "SessionState", left_at: MessageId | None) -> None:
         for each in state.frames
     )
     state.frame_id = found
-    state.executor = None
 
 
 def _with(frames: tuple[Frame, ...], left: Frame) -> tuple[Frame, ...]:
@@ -72,14 +77,9 @@ def _with(frames: tuple[Frame, ...], left: Frame) -> tuple[Frame, ...]:
     return (*frames, left)
 
 
-def executor_saved(state: "SessionState", event: ev.ExecutorStateSaved, _: SessionEvent) -> None:
-    """Take what the executor has kept."""
-    state.executor = event.state
-
-
 PROTOCOL_APPLIERS: dict[type, Callable[..., Any]] = {
     ev.ProtocolConfigured: configured,
     ev.FrameOpened: frame_opened,
     ev.FrameEntered: frame_entered,
-    ev.ExecutorStateSaved: executor_saved,
+    ev.ExecutorStateSaved: lambda state, event, _: executor_saved(state, event),
 }

@@ -24,7 +24,7 @@ from session_core.vocabulary.events import DELTAS, PASSING, SessionEvent
 from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry
 from session_core.vocabulary.frozen import Rope, Vector
 from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
-from session_core.vocabulary.protocols import ExecutorState, Frame, ProtocolRecord
+from session_core.vocabulary.protocols import ExecutorPoint, ExecutorState, Frame, ProtocolRecord
 from session_core.vocabulary.sessions import (
     IDLE,
     Activity,
@@ -85,6 +85,8 @@ class SessionState:
     frames: tuple[Frame, ...] = ()
     frame_id: str | None = None
     executor: ExecutorState | None = None
+    executor_points: tuple[ExecutorPoint, ...] = ()
+    executor_lost: bool = False
 
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event into the state."""
@@ -158,6 +160,8 @@ class SessionState:
             frames=self.frames,
             frame_id=self.frame_id,
             executor=self.executor,
+            executor_points=self.executor_points,
+            executor_lost=self.executor_lost,
         )
 
     @classmethod

@@ -14,7 +14,7 @@ Rules:
    A change has returned when it is durable. They belong to no session, and what one owner keeps is bounded by
    `limits.MAX_KV_KEYS` and its neighbours.
 5. The large parts of what an executor keeps (`keep_leaves`) belong to their session, each by the SHA-256 of its bytes.
-   With every `ExecutorStateSaved`, those that the new state does not name are dropped, and with every `FrameOpened` and
+   With every `ExecutorStateSaved`, those that it does not name are dropped, and with every `FrameOpened` and
    `FrameEntered` all of them: the executor begins anew there.
 """
 

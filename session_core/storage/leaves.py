@@ -1,12 +1,12 @@
 """The large parts of what executors keep, each by what it holds. Pure, but for SQL.
 
 A leaf is named by the SHA-256 of its bytes, so it proves itself wherever it is found. It belongs to one session, and
-stays there as long as the newest state of that session's executor names it: what a new state does not name any more is
-dropped with the event that says so.
+stays there as long as the newest state of that session's executor names it, or an earlier one to which people may go
+back: what no kept state names any more is dropped with the event that says so.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 
 import attrs
@@ -16,7 +16,7 @@ from session_core.errors import ProtocolError
 from session_core.ids import SessionId
 from session_core.storage.rows import insert_rows
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.protocols import ExecutorState
+from session_core.vocabulary.protocols import ExecutorPoint, ExecutorState
 
 LEAF_TABLE = """
 CREATE TABLE leaf (
@@ -67,11 +67,16 @@ def named_by(state: ExecutorState | None) -> frozenset[str]:
     return frozenset() if state is None else frozenset(leaf.digest for leaf in state.leaves)
 
 
+def named_by_all(points: Iterable[ExecutorPoint]) -> frozenset[str]:
+    """Return the digests of the leaves that all states of a session need."""
+    return frozenset(leaf.digest for point in points for leaf in point.state.leaves)
+
+
 def staying_after(event: ev.Event) -> frozenset[str] | None:
     """Return the digests of the leaves that an event lets stay; None when it says nothing about them."""
     match event:
-        case ev.ExecutorStateSaved(state=state):
-            return named_by(state)
+        case ev.ExecutorStateSaved(state=state, earlier_leaves=earlier):
+            return named_by(state) | frozenset(earlier)
         case ev.FrameOpened() | ev.FrameEntered():  # the executor begins anew there
             return frozenset()
         case _:

@@ -26,7 +26,7 @@ BLOB_CHARS = 16_384
 FORMAT = 1
 """Counts the changes of the vocabulary after which older records need an entry in `UPCASTS` to be read."""
 
-FOLD = 2
+FOLD = 3
 """Raised when the same events fold to another state than before: states that an earlier fold saved are not used."""
 
 COMPRESSED_BYTES: Final = 24_576

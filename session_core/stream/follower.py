@@ -11,16 +11,14 @@ Rules:
    many came, the numbers show the gap and there is one more resync: slower, never wrong.
 """
 
-from typing import Literal
-
 import attrs
 
 from session_core.errors import CursorProblem, ProtocolError
 from session_core.ids import Cursor, Epoch, SessionId
+from session_core.vocabulary.attaching import ResyncReason
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.snapshots import Bookmark, ServiceSnapshot, SessionSnapshot
 
-ResyncReason = Literal["initial", "lagged", "gap"] | CursorProblem
 Snapshot = SessionSnapshot | ServiceSnapshot
 FeedItem = Snapshot | SessionEvent
 

@@ -11,21 +11,24 @@ The protocol is played by the real service, on a store in memory and with a scri
 says in a turn that shows what the protocol is for; a model that says plain text is always tried. A protocol with an
 executor needs a few lines of code in its language, unless that is Python (`CellSamples`).
 
-A check that fails raises `AssertionError` with a sentence that says what was promised. One that has nothing to look at,
-as the protocol has no such part, says so in the report.
+A check that fails raises `AssertionError` with a sentence that says what was promised, also where the protocol raised
+something itself, which is its cause. One that has nothing to look at, as the protocol has no such part, says so in the
+report. Each has two minutes; only code that never gives control back cannot be ended.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import attrs
-import trio
 
-from session_core.errors import SessionCoreError
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.protocols.api import ProtocolFactory
+from session_core.protocols.registry import problem_of_factory
 from session_core.testing import check_protocol_code as code
 from session_core.testing import check_protocol_turns as turns
 from session_core.testing import check_protocol_values as values
+from session_core.testing.check_protocol_guard import guarded
 from session_core.testing.check_protocol_world import PLAIN
 from session_core.testing.check_protocol_world import CellSamples as CellSamples
 from session_core.testing.check_protocol_world import ProtocolSubject as ProtocolSubject
@@ -34,9 +37,6 @@ from session_core.vocabulary.frozen import JsonObject
 
 ProtocolCheck = Callable[[ProtocolSubject], Awaitable[str | None]]
 """Raises `AssertionError`, or returns why there was nothing to look at, or None."""
-
-PATIENCE_S = 120.0
-"""How long one check may take; a callback has ten seconds, a cell as long as its executor gives it."""
 
 _CHECKS: tuple[Callable[[ProtocolSubject], Awaitable[object]], ...] = (
     values.building_touches_nothing,
@@ -65,13 +65,8 @@ _CHECKS: tuple[Callable[[ProtocolSubject], Awaitable[object]], ...] = (
 
 def _named(check: Callable[[ProtocolSubject], Awaitable[object]]) -> tuple[str, ProtocolCheck]:
     async def run(subject: ProtocolSubject) -> str | None:
-        try:
-            with trio.move_on_after(PATIENCE_S):
-                skipped = await check(subject)
-                return skipped if isinstance(skipped, str) else None
-        except SessionCoreError as refused:
-            raise AssertionError(f"no session is refused what those of other protocols get: {refused}") from refused
-        raise AssertionError(f"nothing takes longer than {PATIENCE_S:g} seconds")
+        skipped = await guarded(check, subject)
+        return skipped if isinstance(skipped, str) else None
 
     return getattr(check, "__name__", ""), run
 
@@ -116,7 +111,9 @@ async def check_protocol(
     Raises:
         AssertionError: A promise was broken; a note names the check.
     """
-    make = _always(factory) if isinstance(factory, ProtocolFactory) else factory
+    make = _maker(factory)
+    protocol = _made(make).id
+    assert cells is None or isinstance(cells, CellSamples), f"cells are CellSamples, and not {type(cells).__name__}"
     passed: list[str] = []
     skipped: dict[str, str] = {}
     with TemporaryDirectory() as place:
@@ -133,8 +130,24 @@ async def check_protocol(
                 passed.append(name)
             else:
                 skipped[name] = reason
-    return ProtocolReport(protocol=make().id, passed=tuple(passed), skipped=skipped)
+    return ProtocolReport(protocol=protocol, passed=tuple(passed), skipped=skipped)
 
 
-def _always(factory: ProtocolFactory) -> Callable[[], ProtocolFactory]:
-    return lambda: factory
+def _maker(factory: Any) -> Callable[[], ProtocolFactory]:
+    if isinstance(factory, ProtocolFactory):
+        return lambda: factory
+    assert callable(factory), f"a protocol is a ProtocolFactory, or what makes one, and not a {type(factory).__name__}"
+    return cast(Callable[[], ProtocolFactory], factory)
+
+
+def _made(make: Callable[[], object]) -> ProtocolFactory:
+    """Make one, to see whether that can be."""
+    try:
+        factory = make()
+    except FOREIGN_FAULTS as error:
+        if passes_through(error):
+            raise
+        raise AssertionError(f"a protocol can be made: {type(error).__name__}: {error}") from error
+    assert isinstance(factory, ProtocolFactory), f"a protocol is a ProtocolFactory, and not a {type(factory).__name__}"
+    assert (problem := problem_of_factory(factory)) is None, f"a protocol says what it is: it {problem}"
+    return factory

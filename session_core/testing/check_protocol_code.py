@@ -17,6 +17,7 @@ from session_core.protocols.execution import (
     digest_of,
 )
 from session_core.protocols.faults import StateRejected
+from session_core.protocols.given_back import problem_of_result
 from session_core.testing.check_protocol_world import PYTHON_CELLS, TOOL, CellSamples, ProtocolSubject
 from session_core.tools.base import ToolFailed
 from session_core.vocabulary.frozen import JsonObject
@@ -55,7 +56,10 @@ class Runner:
         )
         cell = Cell(language=self.executor.language, code=code, number=self._number)
         with trio.move_on_after(_CELL_SECONDS):
-            return await self.executor.execute(cell, execution)
+            result = await self.executor.execute(cell, execution)
+            problem = problem_of_result(result)
+            assert problem is None, f"what becomes of a cell can be recorded: {problem}"
+            return result
         raise AssertionError(f"a cell comes to an end: {code!r}")
 
     async def run_well(self, code: str) -> CellResult:

@@ -221,7 +221,8 @@ def _questions(subject: ProtocolSubject, bundle: ProtocolBundle) -> Iterator[_As
 
 def _round(rng: random.Random, bundle: ProtocolBundle, memory: JsonValue) -> Iterator[_Asked]:
     schema = rng.choice([None, None, JsonObject({"type": "object"})])
-    view = DriverView(output_schema=schema)
+    prompt = rng.choice([None, _saying("user", (TextPart(text="Go."),))])
+    view = DriverView(output_schema=schema, prompt=prompt)
     yield _Asked("on_start", view, lambda driver: driver.on_start(view))
     answer, results = _message(rng, bundle.prose)
     stop: StopReason = rng.choice(("end", "end", "max_tokens", "refused"))

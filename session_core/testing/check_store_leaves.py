@@ -76,6 +76,9 @@ async def leaves_go_with_the_state_that_named_them(harness: StoreHarness) -> Non
         session_id, other = live.create(), live.create("other")
         for each in (session_id, other):
             save(live, each, ALL)
+        going_back = ev.ExecutorStateSaved(state=state_of({**ONE, **TWO}), earlier=1, earlier_leaves=tuple(THREE))
+        live.record(session_id, going_back)
+        await _has(live.store, session_id, ALL, "what earlier states need that stay is not dropped")
         save(live, session_id, {**ONE, **TWO}, new={})
         await _has(live.store, session_id, {**ONE, **TWO}, "what a new state does not name is dropped")
         save(live, session_id, {**TWO, **THREE}, new=THREE)

@@ -204,8 +204,13 @@ class BackgroundJobs:
         ours = self._running(session_id)
         if len(ours) >= MAX_RUNNING_PER_SESSION:
             raise ToolFailed(f"{len(ours)} jobs are running in this session already; stop one with job_stop first")
-        if sum(len(self._running(each)) for each in self._jobs) >= MAX_RUNNING:
+        if self.running >= MAX_RUNNING:
             raise ToolFailed("too many jobs are running in other sessions; try again later")
+
+    @property
+    def running(self) -> int:
+        """How many commands run, of all sessions."""
+        return sum(len(self._running(each)) for each in self._jobs)
 
     def list(self, session_id: SessionId) -> tuple[JobInfo, ...]:
         """Return the jobs of a session, the oldest first."""

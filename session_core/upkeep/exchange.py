@@ -49,6 +49,7 @@ from session_core.ids import (
 from session_core.session.fleet import FleetState
 from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore, SessionStore, StoreReader
+from session_core.storage.leaves import named_by_all
 from session_core.storage.partial_text import about_of
 from session_core.storage.records import FORMAT, DamagedRecord, from_record
 from session_core.upkeep.leaf_lines import LEAF_LINE, LeavesIn, LeavesOut, WrongLeaf
@@ -308,7 +309,7 @@ class _Intake:
 
     def _take_leaf(self, content: bytes) -> None:
         try:
-            self._count(self._leaves.take(content, self.state.executor))
+            self._count(self._leaves.take(content, named_by_all(self.state.executor_points)))
         except WrongLeaf as wrong:
             self._refuse(str(wrong))
 

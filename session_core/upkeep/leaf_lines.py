@@ -1,13 +1,13 @@
 """The large parts of what an executor keeps, on their way out with an export and in with an import.
 
 A journal names them and does not hold them, so they are lines of their own: `{"type":"leaf","digest":...,"data":...}`,
-the data in base64. They are those of the newest state. One that is not there any more is left out: the session says so
+the data in base64. They are those of the newest states. One that is not there any more is left out: the session says so
 when it next runs code.
 """
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,9 +16,8 @@ from session_core import limits
 from session_core.errors import ProtocolError, StoreDamaged
 from session_core.ids import SessionId
 from session_core.storage.base import StoreReader
-from session_core.storage.leaves import digest_of, named_by, staying_after
+from session_core.storage.leaves import digest_of, staying_after
 from session_core.vocabulary.events import SessionEvent
-from session_core.vocabulary.protocols import ExecutorState
 from session_core.wire import strict_json
 
 LEAF_LINE: Final = b'{"type":"leaf",'
@@ -28,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class LeavesOut:
-    """The leaves that the newest state of an exported journal names."""
+    """The leaves that the newest states of an exported journal name."""
 
     def __init__(self) -> None:
         self._named: frozenset[str] = frozenset()
@@ -76,16 +75,16 @@ class LeavesIn:
     def __init__(self) -> None:
         self.leaves: dict[str, bytes] = {}
 
-    def take(self, content: bytes, state: ExecutorState | None) -> int:
+    def take(self, content: bytes, named: Collection[str]) -> int:
         """Check a line, without its line break; returns how many bytes the leaf has.
 
         Raises:
-            WrongLeaf: It is none, or not one that this newest state names.
+            WrongLeaf: It is none, or not one that the session's states name.
         """
         digest, data = _parsed(content)
         if len(data) > limits.MAX_LEAF_BYTES:
             raise WrongLeaf(f"a part of what code has left behind is longer than {limits.MAX_LEAF_BYTES} bytes")
-        if digest not in named_by(state) or digest in self.leaves:
+        if digest not in named or digest in self.leaves:
             raise WrongLeaf("this is a part of what code has left behind, but it belongs nowhere, or came before")
         self.leaves[digest] = data
         return len(data)

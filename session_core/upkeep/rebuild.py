@@ -22,7 +22,7 @@ from session_core.session.state import SessionState
 from session_core.storage.files import Connect, check_kept, connect, open_for_writing, store_file
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
-from session_core.storage.leaves import KeptLeaves, named_by
+from session_core.storage.leaves import KeptLeaves, named_by_all
 from session_core.storage.partial_text import about_of
 from session_core.storage.records import FORMAT, DamagedRecord, from_record, plain_payload
 from session_core.storage.writer import Batch, KeptText, Step, Writer
@@ -207,7 +207,7 @@ class _Rebuild:
         return n
 
     def _leaves_of(self, state: SessionState, harvest: Harvest) -> list[Step]:
-        named = named_by(state.executor)
+        named = named_by_all(state.executor_points)
         found = harvest.leaves(named)
         if missing := len(named) - len(found):
             anew = "clear its context to let its code begin anew"

@@ -16,7 +16,7 @@ from session_core.ids import CallId, Cursor, Epoch, SessionId
 from session_core.session.fleet import FleetState
 from session_core.session.restore import restore
 from session_core.session.state import SessionState
-from session_core.storage.leaves import has_leaves, named_by
+from session_core.storage.leaves import has_leaves, named_by_all
 from session_core.storage.partial_text import about_of
 from session_core.storage.reader import Reader
 from session_core.storage.records import DamagedRecord, checksum, from_record
@@ -247,7 +247,7 @@ class SessionCheck:
                 there.add(digest.hex())
             if proven_leaf(digest, data) is None:
                 self._error("a part of what its code has left behind is not what was written")
-        named = named_by(self.state.executor)
+        named = named_by_all(self.state.executor_points)
         if missing := len(named - there):
             self.findings.warning(f"{missing} {LEAVES_MISSING}", _ADVICE_LEAVES, session_id=self.session_id)
         if unused := len(there - named):

@@ -244,7 +244,8 @@ class ChangeTurnLimits(Command[replies.Acknowledged]):
 class OpenDialog(Command[replies.DialogReply]):
     """Ask whoever watches the session; replies when somebody has answered or time is up.
 
-    `default` is what an input starts with. `extension` is on whose behalf somebody is asked.
+    `default` is what an input starts with. `extension` is on whose behalf somebody is asked. `to` is the one client
+    that is asked; by default everybody is.
     """
 
     session_id: SessionId
@@ -255,6 +256,7 @@ class OpenDialog(Command[replies.DialogReply]):
     timeout_ms: int | None = None
     default: str = ""
     extension: str | None = None
+    to: ClientId | None = None
 
 
 @checked_value

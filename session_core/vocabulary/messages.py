@@ -120,7 +120,7 @@ class Usage:
 
 @attrs.frozen(kw_only=True)
 class Message:
-    """One finished entry of the conversation tree; `source` is the extension that has put it there, if one has."""
+    """One finished entry of the conversation tree; `source` is the extension or protocol that has put it there."""
 
     message_id: MessageId
     parent_id: MessageId | None

@@ -7,7 +7,7 @@ Use `execute` itself to add an idempotency key, which makes sending a command tw
 from abc import abstractmethod
 from typing import TypeVar
 
-from session_core.ids import MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
+from session_core.ids import ClientId, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.extension_methods import ExtensionMethods
@@ -283,8 +283,9 @@ class SessionMethods(ExtensionMethods, ProtocolMethods):
         timeout_ms: int | None = None,
         default: str = "",
         extension: str | None = None,
+        to: ClientId | None = None,
     ) -> r.DialogReply:
-        """Ask whoever watches the session, and wait for the answer."""
+        """Ask whoever watches the session, or one client, and wait for the answer."""
         return await self.execute(
             c.OpenDialog(
                 session_id=session_id,
@@ -295,6 +296,7 @@ class SessionMethods(ExtensionMethods, ProtocolMethods):
                 timeout_ms=timeout_ms,
                 default=default,
                 extension=extension,
+                to=to,
             )
         )
 

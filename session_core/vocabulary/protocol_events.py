@@ -37,9 +37,18 @@ class FrameEntered:
 
 @attrs.frozen(kw_only=True)
 class ExecutorStateSaved:
-    """What an executor has is kept, to go on from after a restart; None when there is nothing."""
+    """What an executor has is kept, to go on from after a restart; None when there is nothing.
+
+    Attributes:
+        earlier: How many of the states that were kept before stay, the newest of them: people may go back there.
+        earlier_leaves: The leaves that stay for those, and that this state does not name, by their digests.
+        lost: The conversation has code in it whose work is not in this state.
+    """
 
     state: ExecutorState | None
+    earlier: int = 0
+    earlier_leaves: tuple[str, ...] = ()
+    lost: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -4,7 +4,7 @@ from typing import Final
 
 import attrs
 
-from session_core.ids import MessageId
+from session_core.ids import MessageId, TurnId
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import PostedRole
 
@@ -80,3 +80,17 @@ class ExecutorState:
     version: int
     root: JsonObject
     leaves: tuple[StateLeaf, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ExecutorPoint:
+    """What an executor had at a point of the conversation, to go on from when people go back there.
+
+    Attributes:
+        message_id: The end of the conversation when it was kept.
+        turn_id: The turn that it was kept by.
+    """
+
+    message_id: MessageId | None
+    turn_id: TurnId | None
+    state: ExecutorState

@@ -37,7 +37,8 @@ UsageSource = str
 """What model calls are for: `turn`, `compaction`, `task`, or what a protocol calls its own questions."""
 ResolvedBecause = Literal["answered", "stopped", "timed_out", "restarted", "turn_ended"]
 DialogKind = Literal["confirm", "select", "input", "notify"]
-ClientRole = Literal["participant", "observer"]
+ClientRole = Literal["controller", "observer"]
+ClientKind = Literal["terminal", "web", "editor", "cli", "script", "other"]
 
 
 @attrs.frozen(kw_only=True)
@@ -157,7 +158,10 @@ class Approval:
 
 @attrs.frozen(kw_only=True)
 class Dialog:
-    """A question that any capable frontend may answer; `extension` is who asks, `default` what an input starts with."""
+    """A question that any capable frontend may answer, or only one of them (`to`).
+
+    `extension` is who asks, `default` what an input starts with.
+    """
 
     request_id: RequestId
     kind: DialogKind
@@ -168,6 +172,7 @@ class Dialog:
     expires_at: int
     default: str = ""
     extension: str | None = None
+    to: ClientId | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -243,11 +248,16 @@ class StopRequest:
 
 @attrs.frozen(kw_only=True)
 class ClientPresence:
-    """A frontend that is attached right now; `ui` is what it can show and ask for extensions."""
+    """A frontend that is attached right now.
+
+    `name` is what people call it, `kind` what sort of frontend it is, `ui` what it can show and ask for extensions.
+    """
 
     client_id: ClientId
     role: ClientRole
     ui: tuple[UiKind, ...] = ()
+    name: str = ""
+    kind: ClientKind = "other"
 
 
 StoppedKind = Literal["turn", "tool_call", "approval", "dialog", "compaction", "restore", "job", "wakeup", "command"]

@@ -6,7 +6,7 @@ from session_core.ids import Cursor, MessageId, SessionId
 from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry, ExtensionInfo
 from session_core.vocabulary.frozen import Vector
 from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
-from session_core.vocabulary.protocols import ExecutorState, Frame, ProtocolRecord
+from session_core.vocabulary.protocols import ExecutorPoint, ExecutorState, Frame, ProtocolRecord
 from session_core.vocabulary.sessions import (
     Activity,
     Approval,
@@ -34,6 +34,8 @@ class SessionSnapshot:
     and purpose; `context_tokens` is how much the model had before it at its newest answer. `displays` is what
     extensions show, one of each; `entries` are the newest ones that they keep with the session. `frames` are those that
     the protocol has opened, and `frame_id` is the one that is open; None is the one that every session begins with.
+    `executor` is what code has left behind here, `executor_points` what it had at earlier points, as far as that is
+    kept; `executor_lost` says that code has run here whose work is not kept.
     """
 
     session_id: SessionId
@@ -71,6 +73,8 @@ class SessionSnapshot:
     frames: tuple[Frame, ...] = ()
     frame_id: str | None = None
     executor: ExecutorState | None = None
+    executor_points: tuple[ExecutorPoint, ...] = ()
+    executor_lost: bool = False
 
     @property
     def transcript(self) -> tuple[Message, ...]:

@@ -14,6 +14,7 @@ from session_core.vocabulary.messages import Message, Usage, UserPart
 from session_core.vocabulary.sessions import (
     Activity,
     Approval,
+    ClientKind,
     ClientRole,
     Decision,
     Dialog,
@@ -201,11 +202,13 @@ class WakeupFired:
 
 @attrs.frozen(kw_only=True)
 class ClientAttached:
-    """A frontend came; `ui` is what it can show and ask for extensions."""
+    """A frontend came; see `ClientPresence`."""
 
     client_id: ClientId
     role: ClientRole
     ui: tuple[UiKind, ...] = ()
+    name: str = ""
+    kind: ClientKind = "other"
 
 
 @attrs.frozen(kw_only=True)
@@ -224,12 +227,14 @@ class ConfigurationChanged:
         needs_restart: Those of them that count only when the program starts again.
         problems: Why a changed file is not used, as sentences; then everything stays as it was.
         warnings: What is passed over in it, as sentences.
+        folder: Whose sessions it is about; all of them if there is none.
     """
 
     changed: tuple[str, ...] = ()
     needs_restart: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    folder: str | None = None
 
 
 # --- the store --------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import attrs
 
 from session_core import ids
 from session_core.vocabulary import (
+    attaching,
     commands,
     conversation_events,
     events,
@@ -54,6 +55,7 @@ _MODULES = (
     protocol_commands,
     commands,
     tools,
+    attaching,
 )
 
 

@@ -15,7 +15,7 @@ TESTING = "testing"
 
 # From low to high. A part may import any part of a lower layer.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "foreign_faults", "ids", "limits", "http_body", "_version", "vocabulary"}),
+    frozenset({"errors", "foreign_faults", "own_errors", "ids", "limits", "http_body", "_version", "vocabulary"}),
     frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "confine"}),
     frozenset({"session", "sep", "mcp", "protocols", "config", "checkpoints"}),
     frozenset({"agent", "upkeep"}),

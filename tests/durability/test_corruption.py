@@ -186,6 +186,7 @@ def set_aside(report: RebuildReport, session_id: SessionId) -> int:
     return sum(1 for line in lines if line["session_id"] == session_id and line["complete"])
 
 
+@pytest.mark.slow
 def test_every_bit_of_the_header(original: Original) -> None:
     """Whatever bit of the file's header flips, it is noticed or does no harm, and no record is lost by it."""
     verdicts = Counter(judge(original, original.flipped(bit), repair=bit % 27 == 0) for bit in range(HEADER_BITS))

@@ -13,7 +13,16 @@ from session_core import limits
 from session_core.protocols.code import executor, kept_parts
 from session_core.protocols.execution import KeptState
 from session_core.storage.home import default_home
-from tests.session_core.protocols.code._executor import Session, alive, kept, needs_bubblewrap, open_session
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.messages import ToolResultPart
+from tests.session_core.protocols.code._executor import (
+    Session,
+    alive,
+    kept,
+    needs_bubblewrap,
+    open_session,
+    result,
+)
 
 pytestmark = needs_bubblewrap
 
@@ -165,6 +174,17 @@ async def test_greed_ends_in_an_error(cells: Session) -> None:
     assert "2" == (await cells.show("1 + 1")).partition("\n")[0]
 
 
+async def test_memory_that_nobody_counts(cells: Session) -> None:
+    """A cell gets no memory beside its own, by files in memory or shared segments, and has few files open at once."""
+    shared = "import ctypes\nif ctypes.CDLL(None).{}(0, 4096, 0o1600) < 0: raise OSError('refused')"
+    for call in ("shmget", "semget", "msgget"):
+        assert "OSError: refused" in await refused(cells, shared.format(call))
+    assert "PermissionError" in await refused(cells, "import os; os.memfd_create('x')")
+    assert "Too many open files" in await refused(cells, "import os\nends = []\nwhile True: ends += os.pipe()")
+    await cells.run("for end in ends: os.close(end)")
+    assert "2" == (await cells.show("1 + 1")).partition("\n")[0]
+
+
 WRITE = "import os\nfor n in range(3, 20):\n    try:\n        {}\n    except OSError: pass"
 
 
@@ -176,6 +196,7 @@ BREAKING = (
     (WRITE.format("os.write(n, b'no frame\\n')"), "nobody understands"),
     (WRITE.format("os.write(n, b'[1]\\n')"), "nobody understands"),
     (WRITE.format("while True: os.write(n, b'x' * 60_000)"), "it has sent more than it may"),
+    (WRITE.format("if n != 5:\n            while True: os.write(n, b'{}\\n' * 9_000)"), "it has sent more than it may"),
 )
 
 
@@ -222,6 +243,33 @@ async def test_forged_frames_hurt_nobody_else(cells: Session) -> None:
         with trio.fail_after(20):
             await cells.run("print('whatever a forged end has left in the pipe')")
             assert "alive" in (await cells.run("print('alive')")).output, frame
+
+
+async def test_a_cell_that_has_ended_again_and_again(cells: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell gains no time by saying that it has ended: it is given up as soon as any other."""
+    monkeypatch.setattr("session_core.protocols.code.cell_run._GRACE", 0.1)
+    monkeypatch.setattr("session_core.protocols.code.cell_run._KEEPING", 0.3)
+    async with open_session(cells.folder, cell_seconds=5) as session:
+        await session.run(FORGE)
+        with trio.fail_after(20):
+            endless = (
+                "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    time.sleep(0.05)"
+            )
+            assert "was killed" in ((await session.run(f"{endless}\n    forge(say='ran', error=None)")).error or "")
+
+
+async def test_calls_that_carry_too_much(cells: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the calls of a cell are given and give back is bounded, and the next cell may call again."""
+    monkeypatch.setattr(limits, "MAX_CELL_CALL_CHARS", 10_000)
+
+    async def answer(name: str, arguments: JsonObject) -> ToolResultPart:
+        await trio.lowlevel.checkpoint()
+        return result("x" * 2_000, details=JsonObject({"more": "y" * 3_000}))
+
+    cells.answer = answer
+    assert "at most" in await refused(cells, "wait(text='z' * 10_000)")
+    assert "'done'" == await cells.show("wait(text='z')\n'done'")
+    assert "ToolError" in await refused(cells, "while True: wait(text='z')")
 
 
 async def test_changed_runner_is_the_cell_s_own_trouble(cells: Session, monkeypatch: pytest.MonkeyPatch) -> None:

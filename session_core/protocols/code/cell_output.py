@@ -25,6 +25,7 @@ class CellText:
         self._half = most // 2
         self._report = report
         self._room = most
+        self._cut = False  # whether people have been told that there is more
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._head: list[str] = []
         self._head_chars = 0
@@ -53,10 +54,10 @@ class CellText:
     def _show(self, text: str) -> None:
         if self._room > 0:
             self._report(text[: self._room])
-            if len(text) > self._room:
-                self._report(_NO_MORE)
-                self._room = 0
-            self._room -= len(text)
+        if len(text) > self._room and not self._cut:
+            self._report(_NO_MORE)
+            self._cut = True
+        self._room = max(0, self._room - len(text))
 
     def whole(self) -> str:
         """Return what the model is told."""

@@ -2,9 +2,12 @@
 
 1. The cell's time runs only while none of its tool calls does: a person may take long to agree to one.
 2. When it is over, the cell is interrupted and keeps what it has done; if it goes on, the process is given up.
-3. Frames of other cells are passed over: threads that a cell has left behind may still send some.
+3. Frames of other cells are passed over: threads that a cell has left behind may still send some. All of them count:
+   a process that sends too many is given up, as reading them keeps everybody else waiting.
+4. What a cell's calls are given and give back is bounded: all of it is part of the session's state until the cell ends.
 """
 
+import json
 import math
 from base64 import b64decode
 from collections.abc import Mapping
@@ -27,6 +30,11 @@ _KEEPING: Final = limits.CELL_KEEP_MS / 1000
 _MOST_NEWS: Final = 20
 _MOST_TEXT: Final = 10_000
 """A traceback, or the names of variables."""
+
+_TOO_MUCH: Final = (
+    f"the tools of a cell are given and give back at most {limits.MAX_CELL_CALL_CHARS:,} characters together; go on in "
+    "another cell"
+)
 
 How = Literal["ended", "interrupted", "gave_up"]
 
@@ -69,6 +77,8 @@ class CellRun:
         self._names = function_names(execution.tools)
         self._number: int | None = None
         self._ran_through = False
+        self._frames = 0
+        self._call_chars = 0
         self._changed: dict[str, Part] = {}
         self._calls = trio.CapacityLimiter(limits.MAX_TOOLS_AT_ONCE)
         self._end = CellEnd()
@@ -120,6 +130,9 @@ class CellRun:
     async def _read_frames(self, nursery: trio.Nursery) -> None:
         while True:
             frame = await self._worker.receive()
+            self._frames += 1
+            if self._frames > limits.MAX_CELL_FRAMES:
+                raise WorkerGone("it has sent more than it may")
             if frame.get("say") == "began" and isinstance(frame.get("cell"), int) and self._number is None:
                 self._number = frame["cell"]
             if self._number is None or frame.get("cell") != self._number:
@@ -139,7 +152,9 @@ class CellRun:
                     pass
 
     def _ran(self, frame: Mapping[str, Any]) -> None:
-        """Hear how the code has ended; what it leaves behind is still to come."""
+        """Hear how the code has ended, once; what it leaves behind is still to come."""
+        if self._ran_through:
+            return  # a cell that says so again and again would have all the time there is
         error = frame.get("error")
         self._end.error = error[:_MOST_TEXT] if isinstance(error, str) else None
         if self._end.error is None and frame.get("finished") is True:
@@ -192,7 +207,12 @@ class CellRun:
 
     async def _admitted(self, frame: dict[str, Any]) -> "_Call":
         """Wait until the call may begin; so many run at once, and further frames are left unread."""
-        call = _Call(number=frame.get("call"), tool=frame.get("tool"), arguments=frame.get("arguments"))
+        call = _Call(
+            number=frame.get("call"),
+            tool=frame.get("tool"),
+            arguments=frame.get("arguments"),
+            size=self._worker.newest_size,
+        )
         await self._calls.acquire_on_behalf_of(call)
         self._clock.pause()
         return call
@@ -216,10 +236,16 @@ class CellRun:
         arguments = call.arguments
         if not isinstance(call.tool, str) or call.tool not in self._names or not isinstance(arguments, dict):
             return False, "there is no such tool", None
+        self._call_chars += call.size
+        if self._call_chars > limits.MAX_CELL_CALL_CHARS:
+            return False, _TOO_MUCH, None
         self._end.tool_calls += 1
         result = await self._execution.call_tool(call.tool, JsonObject(arguments))
+        self._call_chars += len(result.text) + sum(len(image.data) for image in result.images)
+        details = thaw_json(result.details)
+        self._call_chars += 0 if details is None else len(json.dumps(details))
         self._images.add_parts(result.images)
-        return result.status == "success", result.text, thaw_json(result.details)
+        return result.status == "success", result.text, details
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -229,6 +255,8 @@ class _Call:
     number: object
     tool: object
     arguments: object
+    size: int
+    """How long it was, as it came."""
 
 
 class _Clock:

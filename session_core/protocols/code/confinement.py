@@ -136,10 +136,14 @@ def _environment() -> dict[str, str]:
     return {**kept, **_ENVIRONMENT, "HOME": _OWN_FOLDER, "PATH": "/usr/bin:/bin", "TMPDIR": _OWN_FOLDER}
 
 
-# --- no programs, no sockets ------------------------------------------------------------------------------------------
+# --- no programs, no sockets, no memory beside its own ----------------------------------------------------------------
 
-_CALLS: Final = {"x86_64": (0xC000003E, 56, (41, 57, 58)), "aarch64": (0xC00000B7, 220, (198,))}
-"""The architecture, the number of `clone`, and those of `socket`, `fork` and `vfork`."""
+_CALLS: Final = {
+    "x86_64": (0xC000003E, 56, (41, 57, 58, 29, 64, 68, 319, 447)),
+    "aarch64": (0xC00000B7, 220, (198, 194, 190, 186, 279, 447)),
+}
+"""The architecture, the number of `clone`, and those of `socket`, `fork`, `vfork`, `shmget`, `semget`, `msgget`,
+`memfd_create` and `memfd_secret`."""
 _CLONE3: Final = 435
 _CLONE_THREAD: Final = 0x00010000
 _REFUSED: Final = 0x00050001
@@ -149,10 +153,11 @@ _UNKNOWN: Final = 0x00050026
 
 
 def cell_filter(machine: str) -> bytes | None:
-    """Return the filter of system calls for cells: that of all confined programs, and no processes and no sockets.
+    """Return the filter of system calls for cells: that of all confined programs, no processes, sockets, shared memory.
 
     Threads can be made, and pairs of sockets. Without processes there is no bomb of them, and nobody who outlives a
-    cell. Without sockets nobody reaches one that another program has opened in the folder.
+    cell. Without sockets nobody reaches one that another program has opened in the folder. Memory that belongs to a
+    file, or to nobody, is not counted as the process's own: it could have all that the machine has.
     """
     common = filter_program(machine)
     if common is None or machine not in _CALLS:

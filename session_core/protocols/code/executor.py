@@ -35,6 +35,7 @@ _BOUNDS: Final = {
     "images": limits.MAX_CELL_IMAGES,
     "memory": limits.CELL_MEMORY_BYTES,
     "file": limits.CELL_FILE_BYTES,
+    "files": limits.CELL_FILES,
 }
 _AGAIN: Final = "The Python process was started anew"
 

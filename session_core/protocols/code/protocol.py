@@ -26,14 +26,14 @@ class CodeOptions:
     """The options of the protocol `code`.
 
     Attributes:
-        finish_required: Whether only `finish(value)` ends a turn. By default prose does too, in sessions that work for
-            others as well: what is passed on of those is the text of their last answer.
+        finish_required: Whether only `finish(value)` ends a turn. By default prose does too, but not in sessions that
+            work for others: those pass a result on, and talk to nobody.
         no_progress: Steps in a row without a cell that ran well, after which a turn has failed.
         cell_seconds: How long a cell may run.
         output_chars: How much of a cell's output the model is shown.
     """
 
-    finish_required: bool = option(default=False)
+    finish_required: bool = option(default=False, child_default=True, inherit=False)
     no_progress: int = option(default=NO_PROGRESS, kind="host")
     cell_seconds: int = option(default=120, kind="host")
     output_chars: int = option(default=20_000, kind="host")

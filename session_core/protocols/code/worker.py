@@ -275,6 +275,7 @@ def _limit(bounds: dict[str, int]) -> None:
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_AS, bounds["memory"]),
         (resource.RLIMIT_FSIZE, bounds["file"]),
+        (resource.RLIMIT_NOFILE, bounds["files"]),
     ):
         with suppress(ValueError, OSError):  # a stricter one holds already
             resource.setrlimit(kind, (most, most))

@@ -74,6 +74,7 @@ class Worker:
 
     Attributes:
         tools: Those that it knows as functions.
+        newest_size: How many bytes the newest frame from it had.
     """
 
     def __init__(self, child: ChildProcess, orders: trio.lowlevel.FdStream, namespace: Namespace | None) -> None:
@@ -90,6 +91,7 @@ class Worker:
         self._torn = False
         self._ended = False
         self.tools: tuple[ToolSpec, ...] | None = None
+        self.newest_size = 0
 
     @property
     def pid(self) -> int:
@@ -151,6 +153,7 @@ class Worker:
             raise WorkerGone("it has sent something that nobody understands") from error
         del self._buffer[: end + 1]
         self._looked = 0
+        self.newest_size = end
         if not isinstance(frame, dict):
             raise WorkerGone("it has sent something that nobody understands")
         return frame

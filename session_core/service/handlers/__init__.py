@@ -1,6 +1,6 @@
 """One synchronous function per command, collected in the table `HANDLERS`.
 
-- `sessions`: create, list, load, rename, archive, restore, delete, fork
+- `sessions`: create, list, load, rename, archive, restore, delete, fork (`code_there`: what code has left behind)
 - `history`: read and search older messages
 - `messages`: send, start, edit, switch branch, resume, dismiss, wait, clear, compact
 - `shell_line`: run a command that a person has typed

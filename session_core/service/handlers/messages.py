@@ -168,7 +168,7 @@ def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.Wai
 def clear(core: ServiceCore, command: c.ClearContext, caller: Caller) -> r.Acknowledged:
     session = core.session_at_rest(command.session_id, "clear the conversation")
     session.record(ev.ContextCleared(), caller.client_id)
-    if session.state.executor is not None:
+    if session.state.executor_points:
         session.record(ev.ExecutorStateSaved(state=None), caller.client_id)
     protocol = core.protocols.known(command.session_id)
     if protocol is not None:

@@ -1,8 +1,8 @@
 """Requests to people and to the clock: dialogs, answers, wake-ups, stop."""
 
 from session_core import limits
-from session_core.errors import Conflict, InvalidInput, NotFound
-from session_core.ids import RequestId, WakeupId, new_id
+from session_core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from session_core.ids import ClientId, RequestId, WakeupId, new_id
 from session_core.service.content import checked_name, checked_text
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
 from session_core.service.extensions_seam import extension_of
@@ -40,6 +40,7 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Lat
         expires_at=now + timeout_ms,
         default=checked_text(command.default, "default") if command.default else "",
         extension=_asker(command, caller),
+        to=_addressee(core, command.to),
     )
     session.record(ev.DialogOpened(dialog=dialog), caller.client_id)
     # The service itself keeps the time, so that a dialog also times out when whoever opened it has gone.
@@ -71,9 +72,22 @@ def _asker(command: c.OpenDialog, caller: Caller) -> str | None:
     return checked_name(command.extension, "extension")
 
 
+def _addressee(core: ServiceCore, client_id: ClientId | None) -> ClientId | None:
+    """Check that the one client that is asked is there and may answer; it may leave and come back meanwhile."""
+    if client_id is None:
+        return None
+    presence = core.ledger.fleet.clients.get(client_id)
+    if presence is None or presence.role == "observer":
+        why = "is not attached" if presence is None else "only watches"
+        raise NotFound(f"the client {client_id!r} {why}, so it cannot be asked", field="to")
+    return client_id
+
+
 def answer_dialog(core: ServiceCore, command: c.AnswerDialog, caller: Caller) -> r.AnswerReply:
     session = core.session(command.session_id)
     dialog = next((each for each in session.state.dialogs if each.request_id == command.request_id), None)
+    if dialog is not None and dialog.to not in {None, caller.client_id}:
+        raise Forbidden(f"this dialog is for the client {dialog.to!r}", field="request_id")
     if dialog is not None and dialog.kind == "select" and command.value not in (None, *dialog.choices):
         msg = f"value must be one of: {', '.join(dialog.choices)}"
         raise InvalidInput(msg, field="value")

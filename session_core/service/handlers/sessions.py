@@ -2,20 +2,24 @@
 
 from collections.abc import Iterator
 
+import attrs
+
 from session_core import limits
-from session_core.errors import NotFound
+from session_core.config.values import Config
+from session_core.errors import NotFound, Unavailable
 from session_core.ids import new_session_id
 from session_core.protocols.options import Materialization, plugin_options
 from session_core.service.content import check_limit, checked_limits, checked_name, checked_path, checked_sandbox
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
 from session_core.service.extensions_seam import why_not_there
+from session_core.service.handlers.code_there import CodeThere, code_at
 from session_core.service.handlers.history import bring_back, left_memory, old_path
 from session_core.session.desk import missing_before
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.messages import Message
-from session_core.vocabulary.sessions import ForkOrigin, Settings
+from session_core.vocabulary.sessions import ForkOrigin, PermissionTier, SandboxPolicy, Settings, Thinking, TurnLimits
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, SessionSummary, path_to
 
 
@@ -35,13 +39,15 @@ def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.Cre
 
 def _created(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply:
     config = core.config
+    cwd = config.cwd if command.cwd is None else checked_path(command.cwd)
+    usual = _usual(core, cwd)
     settings = Settings(
         model=known_model(core, config.model if command.model is None else command.model),
-        cwd=config.cwd if command.cwd is None else checked_path(command.cwd),
-        permission_tier=command.permission_tier or config.permission_tier,
-        sandbox=checked_sandbox(command.sandbox or config.sandbox),
-        thinking=command.thinking or config.thinking,
-        limits=checked_limits(command.limits or config.turn_limits),
+        cwd=cwd,
+        permission_tier=command.permission_tier or usual.permission_tier,
+        sandbox=checked_sandbox(command.sandbox or usual.sandbox),
+        thinking=command.thinking or usual.thinking,
+        limits=checked_limits(command.limits or usual.limits),
     )
     parent = core.sessions.get(command.parent_id) if command.parent_id is not None else None
     if command.parent_id is not None and (parent is None or parent.closing):
@@ -59,6 +65,31 @@ def _created(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.C
     created = ev.SessionCreated(name=name, settings=settings, parent_id=command.parent_id)
     session = core.add_session(protocol, created, caller.client_id)
     return r.CreateSessionReply(session_id=session.state.session_id, cursor=session.cursor)
+
+
+@attrs.frozen(kw_only=True)
+class _Usual:
+    """What a new session starts with where its command says nothing."""
+
+    permission_tier: PermissionTier
+    sandbox: SandboxPolicy
+    thinking: Thinking
+    limits: TurnLimits
+
+
+def _usual(core: ServiceCore, cwd: str) -> "_Usual | Config":
+    config = core.config
+    if config.folders is None:
+        return _Usual(
+            permission_tier=config.permission_tier,
+            sandbox=config.sandbox,
+            thinking=config.thinking,
+            limits=config.turn_limits,
+        )
+    folder = config.folders.at(cwd)
+    if folder is None:  # `execute` has it read before; nobody else may do without
+        raise Unavailable(f"what the files of {cwd} say is not known yet; try again", field="cwd")
+    return folder.config
 
 
 def known_model(core: ServiceCore, model: str) -> str:
@@ -147,26 +178,27 @@ def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateS
     origin = core.session(command.session_id)
     at = command.at_message_id or origin.state.head
     if at is None:
-        return _forked(core, command, caller, ())
+        return _forked(core, command, caller, (), None)
     recent = path_to(origin.state.messages, at)
     if not recent and not left_memory(origin, at):
         msg = f"there is no message {at!r} in this session"
         raise NotFound(msg, field="at_message_id")
     missing = missing_before(origin.state, recent) if recent else at
-    if missing is None:
-        return _forked(core, command, caller, recent)
+    if missing is None and not origin.state.executor_points:
+        return _forked(core, command, caller, recent, None)
 
-    async def older() -> r.CreateSessionReply:
-        path = await old_path(origin, missing, "at_message_id")
+    async def whole() -> r.CreateSessionReply:
+        path = recent if missing is None else await old_path(origin, missing, "at_message_id") + recent
+        code = await code_at(origin, path)
         await core.residents.bring(command.session_id)
         core.refuse_if_unsaved()
-        return _forked(core, command, caller, path + recent)
+        return _forked(core, command, caller, path, code)
 
-    return Later(older)
+    return Later(whole)
 
 
 def _forked(
-    core: ServiceCore, command: c.ForkSession, caller: Caller, history: tuple[Message, ...]
+    core: ServiceCore, command: c.ForkSession, caller: Caller, history: tuple[Message, ...], code: CodeThere | None
 ) -> r.CreateSessionReply:
     origin = core.session(command.session_id)
     at = history[-1].message_id if history else None
@@ -184,6 +216,8 @@ def _forked(
     )
     session = core.add_session(protocol, created, caller.client_id)
     bring_back(session, history, caller)
+    if code is not None:
+        code.give(session, caller)
     session.close_work("completed")  # no turn runs here; this gives results to tool calls that had none yet
     return r.CreateSessionReply(session_id=session.state.session_id, cursor=session.cursor)
 

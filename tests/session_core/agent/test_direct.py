@@ -17,6 +17,7 @@ from session_core.protocols.contexts import (
     DirectFailed,
     DirectRequest,
     FinishNow,
+    TooManyQuestions,
 )
 from session_core.protocols.faults import ContextExpired
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk, ThinkingChunk
@@ -212,6 +213,43 @@ async def test_an_answer_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None
     assert [event.usage.estimated for event in (await play(ask, provider)).recorded] == [True]
 
 
+async def test_thinking_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no part of the answer counts as well: thinking that does not end is given up."""
+    monkeypatch.setattr(limits, "MAX_ANSWER_CHARS", 10)
+    provider = ScriptedProvider((ThinkingChunk(text="x" * 11), *text("late")))
+
+    async def ask(context: BeforeCallContext) -> None:
+        with pytest.raises(DirectFailed, match="does not end"):
+            await question(context)
+
+    assert [event.usage.estimated for event in (await play(ask, provider)).recorded] == [True]
+
+
+async def test_questions_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn asks so many questions, answers so many characters, and then only what it has asked before."""
+
+    async def ask(context: BeforeCallContext) -> None:
+        await question(context, key="0")
+        for number in range(1, limits.MAX_DIRECT_COMPLETIONS):
+            await question(context, key=f"{number}")
+        for number in range(limits.MAX_DIRECT_COMPLETIONS, 10_000):
+            with pytest.raises(TooManyQuestions, match="at most 200 questions"):
+                await question(context, key=f"{number}")
+        assert (await question(context, key="0")).text == "fine"
+
+    provider = ScriptedProvider(*[text("fine")] * limits.MAX_DIRECT_COMPLETIONS)
+    await play(ask, provider)
+    assert len(provider.requests) == limits.MAX_DIRECT_COMPLETIONS
+
+    async def ask_much(context: BeforeCallContext) -> None:
+        await question(context, key="0")
+        with pytest.raises(TooManyQuestions, match="more than 4 characters"):
+            await question(context, key="1")
+
+    monkeypatch.setattr(limits, "MAX_DIRECT_CHARS", 4)
+    await play(ask_much, text("fine"))
+
+
 async def test_what_is_not_asked_for() -> None:
     """Thinking, and tools that were never offered, are no part of the answer."""
     provider = ScriptedProvider((ThinkingChunk(text="hm"), *tool_call("t")[:-1], *text("fine")))
@@ -307,10 +345,17 @@ async def test_a_stop_while_a_question_is_asked() -> None:
 
 @pytest.mark.parametrize(
     ("source", "key", "field"),
-    [("", "k", "source"), (" ", "k", "source"), ("s", "", "key"), ("s", "k" * (limits.MAX_NAME_CHARS + 1), "key")],
+    [
+        ("\ud800", "k", "source"),
+        ("s", 7, "key"),
+        ("", "k", "source"),
+        (" ", "k", "source"),
+        ("s", "", "key"),
+        ("s", "k" * (limits.MAX_NAME_CHARS + 1), "key"),
+    ],
 )
-async def test_names_that_are_none(source: str, key: str, field: str) -> None:
-    """A purpose or a key that is blank or too long is refused."""
+async def test_names_that_are_none(source: str, key: Any, field: str) -> None:
+    """A purpose or a key that is blank, too long or no text is refused."""
 
     async def ask(context: BeforeCallContext) -> None:
         with pytest.raises(InvalidInput) as caught:

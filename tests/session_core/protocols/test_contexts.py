@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from session_core.ids import SessionId, TurnId
 from session_core.protocols.contexts import (
@@ -133,6 +135,33 @@ async def test_a_task_that_outlives_its_callback() -> None:
     assert [type(found[0]), type(found[-1])] == [ContextExpired, ContextExpired]
 
 
+async def test_what_is_under_way_when_a_callback_ends() -> None:
+    """What a task that outlives its callback is in the middle of is cancelled, and told to it as too late."""
+    late: list[str] = []
+
+    async def outlive(lease: Lease) -> None:
+        try:
+            await lease.do(trio.sleep_forever)
+        except ContextExpired:
+            late.append("too late")
+
+    async def callback(nursery: trio.Nursery) -> None:
+        with leased() as lease:
+            nursery.start_soon(outlive, lease)
+            await wait_all_tasks_blocked()
+            assert "done" == await lease.do(in_a_moment)
+
+    async with trio.open_nursery() as nursery:
+        await callback(nursery)
+    assert ["too late"] == late
+
+
+async def in_a_moment() -> str:
+    """Something that can be waited for."""
+    await trio.lowlevel.checkpoint()
+    return "done"
+
+
 def test_a_lease_ends_with_a_failure_too() -> None:
     """However a callback ends, its lease is over."""
     with pytest.raises(ZeroDivisionError), leased() as lease:
@@ -142,6 +171,13 @@ def test_a_lease_ends_with_a_failure_too() -> None:
 
 
 REQUEST = ModelRequest(model="m", messages=())
+WRONG: tuple[dict[str, Any], ...] = (
+    {"messages": "abc"},
+    {"messages": ("abc",)},
+    {"model": ["m"]},
+    {"tools": 7},
+    {"max_output_tokens": 0},
+)
 GOOD = (None, ReplaceRequest(request=REQUEST), SwitchTo(key="k", task="t"), FinishNow(), RefuseTurn(reason=""))
 BAD: tuple[Any, ...] = (
     "no",
@@ -152,6 +188,9 @@ BAD: tuple[Any, ...] = (
     SwitchTo(key="k", task=3),  # type: ignore[arg-type]
     FinishNow(text=None),  # type: ignore[arg-type]
     RefuseTurn(reason=4),  # type: ignore[arg-type]
+    SwitchTo(key="k", task="t", reason=7),  # type: ignore[arg-type]
+    SwitchTo(key="k", task="t", reason="\ud800"),
+    *(ReplaceRequest(request=attrs.evolve(REQUEST, **change)) for change in WRONG),
 )
 
 

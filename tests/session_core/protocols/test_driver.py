@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from session_core import limits
 from session_core.protocols.driver import (
     AskModel,
     Checkpoint,
@@ -11,6 +12,7 @@ from session_core.protocols.driver import (
     Finish,
     Remember,
     RunTools,
+    SwitchFrame,
     Tell,
     checked_actions,
 )
@@ -39,14 +41,17 @@ def test_what_keeps_the_contract(last: Any) -> None:
 @pytest.mark.parametrize(
     ("actions", "why"),
     [
-        (None, "how the turn goes on"),
-        ((), "how the turn goes on"),
-        ([AskModel()], "how the turn goes on"),
-        (AskModel(), "how the turn goes on"),
-        ((TELL,), "how the turn goes on"),
+        (None, "how the turn goes on: it gave back None; it must be a tuple of actions"),
+        ((), "how the turn goes on: it gave back an empty tuple"),
+        ([AskModel()], "how the turn goes on: it gave back a list"),
+        (AskModel(), "how the turn goes on: it gave back AskModel by itself; write it as a tuple"),
+        ((TELL,), "how the turn goes on: it gave back a tuple that ends with Tell"),
+        ((AskModel,), "how the turn goes on: it gave back a tuple that ends with the class AskModel"),
+        ((Remember(memory={1}), AskModel()), "remembered that is not JSON: memory"),  # type: ignore[arg-type]
+        ((Remember(memory=JsonObject({"a": float("nan")})), AskModel()), "remembered that is not JSON: memory.a: "),
         ((AskModel(), TELL), "how the turn goes on"),
         ((AskModel, TELL), "how the turn goes on"),
-        ((AskModel(), AskModel()), "two things at once"),
+        ((AskModel(), AskModel()), "two things at once: before the last action .* not AskModel"),
         ((Finish(), AskModel()), "two things at once"),
         ((None, AskModel()), "two things at once"),
         ((Tell(text=" \n"), AskModel()), "does not say what"),
@@ -59,12 +64,36 @@ def test_what_keeps_the_contract(last: Any) -> None:
         ((Finish(output={1, 2}),), "nobody could be sent"),  # type: ignore[arg-type]
         ((Finish(output="\ud800"),), "half a character"),
         ((Finish(output=float("nan")),), "NaN"),
+        ((Finish(output="x" * limits.MAX_MESSAGE_CHARS),), "a result of 8,000,002 bytes"),
+        ((*[TELL] * limits.MAX_DRIVER_ACTIONS, AskModel()), "asked for 33 things, and 32 are allowed"),
+        ((SwitchFrame(key="", task="t"),), "does not say which"),
+        ((SwitchFrame(key="k", task="t", reason=5),), "does not say why"),  # type: ignore[arg-type]
+        ((SwitchFrame(key="k", task="t", reason="\ud800"),), "does not say why"),
+        ((SwitchFrame(key="k", task="t", reason="r" * 201),), "does not say why"),
     ],
 )
 def test_what_breaks_it(actions: object, why: str) -> None:
     """Everything else is a fault that says what is wrong."""
     with pytest.raises(DriverFault, match=why):
         checked_actions(actions)
+
+
+def test_a_driver_that_is_async() -> None:
+    """A coroutine instead of actions is told as that, and is not left waiting."""
+
+    async def on_start() -> Any:
+        return (AskModel(),)
+
+    with pytest.raises(DriverFault, match="a coroutine; the callbacks of a driver are plain functions"):
+        checked_actions(on_start())
+
+
+def test_a_result_that_could_change() -> None:
+    """A result that is given as plain dicts and lists is taken as what it is now."""
+    given: Any = {"a": [1]}
+    ((), finish) = checked_actions((Finish(output=given),))
+    given["a"].append(2)
+    assert Finish(output=JsonObject({"a": (1,)})) == finish
 
 
 def test_a_bottomless_result() -> None:

@@ -42,9 +42,9 @@ def test_the_three_kinds_of_a_switch() -> None:
     )
 
 
-@pytest.mark.parametrize("key", ["", "  \n", "k" * (limits.MAX_NAME_CHARS + 1)])
+@pytest.mark.parametrize("key", ["", "  \n", "k" * (limits.MAX_NAME_CHARS + 1), "half \ud800"])
 def test_keys_that_are_none(key: str) -> None:
-    """A key that is blank or too long is refused."""
+    """A key that is blank, too long, or cannot be written down is refused."""
     with pytest.raises(FrameKeyInvalid, match=str(limits.MAX_NAME_CHARS)):
         switch(key)
 

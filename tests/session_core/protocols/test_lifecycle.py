@@ -1,107 +1,35 @@
 """How plugins are called: in order, with deadlines, and with every fault named."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core import limits
-from session_core.ids import MessageId, SessionId
+from session_core.ids import MessageId
 from session_core.protocols.api import ProtocolBundle, TurnAdditions
 from session_core.protocols.contexts import SessionContext
-from session_core.protocols.driver import DriverView, checked_actions
-from session_core.protocols.execution import Cell, Execution
+from session_core.protocols.driver import Actions, DriverView, checked_actions
+from session_core.protocols.execution import Cell, CellResult, Execution
 from session_core.protocols.faults import ContextExpired, ExtensionRejected, ProtocolFault, StateNotKeepable
-from session_core.protocols.frames import first_frame
-from session_core.protocols.lifecycle import SessionProtocol
-from session_core.protocols.options import Materialization
 from session_core.protocols.prose import Span, project
 from session_core.protocols.standard import NativeToolDriver
-from session_core.providers.base import ModelRequest
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import Message, TextPart
-from session_core.vocabulary.protocols import ProtocolRecord
+from tests.session_core.protocols._lifecycle import (
+    EXECUTOR,
+    FRAME,
+    ME,
+    SECONDS,
+    SESSION,
+    call,
+    faulty,
+    opened,
+    said,
+)
 from tests.session_core.service._protocols import CellDriver, ToyExecutor, Watched, decided, fails, hangs
-
-ME = SessionId("s")
-FRAME = first_frame(ME, 0)
-EXTENSION = JsonObject({"a": 1})
-REQUEST = ModelRequest(model="m", messages=())
-
-
-def said(*texts: str) -> Callable[[], Awaitable[tuple[Message, ...]]]:
-    """A conversation whose messages have their texts for ids."""
-
-    async def conversation() -> tuple[Message, ...]:
-        await trio.lowlevel.checkpoint()
-        return tuple(
-            Message(message_id=MessageId(text), parent_id=None, role="user", parts=(TextPart(text=text),), created_at=0)
-            for text in texts
-        )
-
-    return conversation
-
-
-def opened(factory: Watched) -> SessionProtocol:
-    """Build a protocol as for a new session."""
-    record = ProtocolRecord(name=factory.id, options=decided())
-    return SessionProtocol(factory, record, Materialization(opening="create", session_id=ME))
-
-
-async def in_a_task(decide: Callable[[], object]) -> object:
-    """Wait for something that does not wait."""
-    await trio.lowlevel.checkpoint()
-    return decide()
-
-
-async def call(protocol: SessionProtocol, callback: str) -> object:
-    """Have one callback called as the service does."""
-    cell = Cell(language="toy", code="x")
-    execution = cast("Execution", None)  # the toy does not look at it
-    if callback in {"probe", "capture"}:
-        await protocol.execute(cell, execution)
-        protocol.executor_current = True
-    calls: dict[str, Callable[[], Awaitable[object]]] = {
-        "initialize": lambda: protocol.ready(FRAME, said("a")),
-        "restore": lambda: protocol.ready(FRAME, said("a")),
-        "appended": lambda: protocol.appended(FRAME, "op", ()),
-        "apply_extension": lambda: protocol.apply_extension(FRAME, EXTENSION),
-        "check_turn_extension": lambda: protocol.check_turn_extension(FRAME, EXTENSION),
-        "before_model_call": lambda: protocol.before_model_call(
-            lambda lease: SessionContext(session_id=ME, frame=FRAME, lease=lease),  # type: ignore[arg-type,return-value]
-            REQUEST,
-        ),
-        "driver": lambda: in_a_task(lambda: protocol.decide(fails, DriverView())),  # type: ignore[arg-type]
-        "execute": lambda: protocol.execute(cell, execution),
-        "probe": protocol.probe,
-        "capture": protocol.capture,
-        "restore_executor": lambda: protocol.restore_executor(None),
-    }
-    return await calls[callback]()
-
-
-SESSION = ("initialize", "restore", "appended", "apply_extension", "check_turn_extension", "before_model_call")
-EXECUTOR = ("probe", "capture", "restore_executor")
-SECONDS = {
-    "before_model_call": limits.PROTOCOL_BEFORE_CALL_MS / 1000,
-    **dict.fromkeys(EXECUTOR, limits.PROTOCOL_CAPTURE_MS / 1000),
-}
-
-
-async def faulty(callback: str, act: Callable[..., Any]) -> SessionProtocol:
-    """Have a protocol that works until now, and does this in one callback from now on."""
-    name = "restore" if callback == "restore_executor" else callback
-    executor = ToyExecutor(**{name: act} if callback in {*EXECUTOR, "execute"} else {})
-    factory = Watched(executor=executor)
-    protocol = opened(factory)
-    if callback not in {"initialize", "restore"}:
-        await protocol.ready(FRAME, said("a"))
-    if callback in SESSION:
-        factory.acts[callback] = act
-    return protocol
 
 
 @pytest.mark.parametrize("callback", [*SESSION, *EXECUTOR, "execute"])
@@ -172,7 +100,7 @@ async def test_a_failure_on_the_way_out(autojump_clock: trio.abc.Clock, quiet_lo
 async def test_what_a_callback_gives_back(callback: str, given: Callable[..., Any]) -> None:
     """A callback that gives back something else than it should has failed."""
     protocol = await faulty(callback, given)
-    with pytest.raises(ProtocolFault, match=f"the protocol watched failed in {callback}: it gave back no"):
+    with pytest.raises(ProtocolFault, match=f"the protocol watched failed in {callback}: it gave back "):
         await call(protocol, callback)
 
 
@@ -301,6 +229,13 @@ def test_what_is_built(built: Any) -> None:
         opened(Watched(build=lambda _: built))
 
 
+class Silent(NativeToolDriver):
+    """A driver that asks for nothing."""
+
+    def on_start(self, view: DriverView) -> Actions:
+        return ()
+
+
 def test_building_and_telling_that_fail(quiet_log: None) -> None:
     """Faults of what is called without waiting are named as well; a reply that breaks the rules is one."""
     with pytest.raises(ProtocolFault, match="failed in build: ZeroDivisionError"):
@@ -309,12 +244,11 @@ def test_building_and_telling_that_fail(quiet_log: None) -> None:
         opened(Watched(instructions=fails)).instructions(())  # type: ignore[arg-type]
     with pytest.raises(ProtocolFault, match="failed in instructions: they are not text"):
         opened(Watched(instructions=lambda _: 3)).instructions(())  # type: ignore[arg-type,return-value]
-    with pytest.raises(ProtocolFault, match="failed in driver: the driver did not say"):
-        opened(Watched()).decide(lambda *_: (), DriverView())
+    with pytest.raises(ProtocolFault, match=r"failed in driver: the driver did not say .* an empty tuple.*in on_start"):
+        opened(Watched(driver=Silent())).decide("on_start", DriverView())
     assert opened(Watched()).instructions(()) == ""
-    assert opened(Watched()).decide(lambda driver, view: driver.on_start(view), DriverView()) == checked_actions(
-        NativeToolDriver().on_start(DriverView())
-    )
+    expected = checked_actions(NativeToolDriver().on_start(DriverView()))
+    assert opened(Watched()).decide("on_start", DriverView()) == expected
 
 
 class Prose:
@@ -356,10 +290,11 @@ def test_a_projector_that_fails(prose: Prose) -> None:
 
 
 def test_a_projector_that_works() -> None:
-    """A projector is passed through as it is; without one nothing is divided."""
-    guarded = opened(Watched(prose=Prose(close=lambda: (("code", "x"),)))).prose
+    """A projector divides answers as it likes; without one nothing is divided."""
+    divided = Prose(feed=lambda: (("text", "te"),), close=lambda: (("code", "xt"),))
+    guarded = opened(Watched(prose=divided)).prose
     assert guarded is not None
-    assert project(guarded, "text") == (("text", "text"), ("code", "x"))
+    assert project(guarded, "text") == (("text", "te"), ("code", "xt"))
     assert opened(Watched()).prose is None
 
 
@@ -371,3 +306,42 @@ async def test_code_in_another_language() -> None:
         await protocol.execute(cell, None)  # type: ignore[arg-type]
     with pytest.raises(ProtocolFault, match="failed in execute: it has no executor, and wants code run"):
         await opened(Watched(driver=CellDriver())).execute(cell, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spans", [(("text", "other"),), (("text", "answer!"),), (("code", "ans"),)])
+def test_a_projector_that_makes_up_or_loses_text(spans: tuple[Span, ...]) -> None:
+    """What a projector tells is the answer, all of it and nothing else, or it has failed."""
+    guarded = opened(Watched(prose=Prose(feed=lambda: spans))).prose
+    assert guarded is not None
+    with pytest.raises(ProtocolFault, match=r"it told something else|it has lost"):
+        project(guarded, "answer")
+
+
+async def test_tools_are_called_while_the_cell_runs() -> None:
+    """An executor that keeps what it was given can call no tool after its cell."""
+    kept: list[Execution] = []
+
+    class Keeping(ToyExecutor):
+        async def execute(self, cell: Cell, execution: Execution) -> CellResult:
+            kept.append(execution)
+            return await super().execute(cell, execution)
+
+    await call(opened(Watched(driver=CellDriver(), executor=Keeping())), "execute")
+    with pytest.raises(ContextExpired):
+        await kept[0].call_tool("t", JsonObject())
+
+
+class Leaving(BaseException):
+    """An error that is no `Exception`."""
+
+
+@pytest.mark.parametrize("callback", ["initialize", "before_model_call", "execute", "capture"])
+async def test_errors_of_any_kind(callback: str, quiet_log: None) -> None:
+    """Whatever a plugin raises is its own fault, also what is no `Exception`."""
+
+    def leave(*_: object) -> None:
+        raise Leaving("now")
+
+    protocol = await faulty(callback, leave)
+    with pytest.raises(ProtocolFault, match=f"failed in {callback}: Leaving: now"):
+        await call(protocol, callback)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from session_core import limits
 from session_core.ids import SessionId
 from session_core.protocols.faults import OptionConflict, OptionsInvalid
 from session_core.protocols.options import (
@@ -17,6 +18,7 @@ from session_core.protocols.options import (
     host_supplied,
     option,
     plugin_options,
+    read_options,
     resolve_options,
 )
 from session_core.vocabulary.frozen import JsonObject
@@ -176,3 +178,32 @@ def test_resolving_again_changes_nothing(
             resolve(made, again, RESUME)
     else:
         assert resolve(made, again, RESUME) == JsonObject({**made, **again})
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), ZeroDivisionError("odd"), SystemExit("odd")])
+def test_options_that_look_at_themselves(error: BaseException) -> None:
+    """Whatever the class of a protocol raises over its values is a refusal that names the protocol."""
+
+    @attrs.frozen(kw_only=True)
+    class Looking:
+        size: int = option(default=2)
+
+        def __attrs_post_init__(self) -> None:
+            if self.size % 2:
+                raise error
+
+    with pytest.raises(OptionsInvalid, match=f"options of the protocol p: {type(error).__name__}: odd") as caught:
+        read_options("p", Looking, JsonObject({"size": 3}))
+    assert "options.p" == caught.value.field
+
+
+def test_options_that_are_too_large() -> None:
+    """Options are part of every snapshot, so that they are bounded."""
+
+    @attrs.frozen(kw_only=True)
+    class Wordy:
+        words: str = option(default="")
+
+    stated = JsonObject({"words": "x" * limits.MAX_PROTOCOL_OPTIONS_BYTES})
+    with pytest.raises(OptionsInvalid, match="65,536 are allowed"):
+        resolve_options("p", Wordy, None, stated, CREATE)

@@ -107,17 +107,53 @@ def test_a_protocol_that_there_is_not() -> None:
     assert caught.value.message == "there is no protocol called 'nope'; known are: standard, code, watched"
 
 
+def test_a_version_that_is_none() -> None:
+    """A protocol counts the versions of its options in whole numbers from 1."""
+    for version in ("1", 0, None):
+        factory = Watched()
+        factory.version = version  # type: ignore[assignment]
+        with pytest.raises(ProtocolFault, match="which is no whole number"):
+            ProtocolRegistry([factory], installed=()).get("watched")
+
+
 def test_two_of_one_name() -> None:
-    """Two protocols of one name are refused, naming where both come from; also one that comes along."""
+    """Two protocols of one name that a program brings are refused, naming both; so is the name of one that is there."""
     watched = "tests.session_core.service._protocols.Watched"
-    for installed, where in (([entry("watched", "a.b:C")], "an installed package (a.b:C)"), ([], watched)):
-        factories = [Watched()] if installed else [Watched(), Watched()]
-        with pytest.raises(DuplicatePlugin) as caught:
-            ProtocolRegistry(factories, installed=installed)
-        assert caught.value.message == f"two protocols are called 'watched': {where} and {watched}"
-        assert caught.value.code == "duplicate_protocol"
-    with pytest.raises(DuplicatePlugin, match=r"'standard': session-core \(.*\) and an installed package"):
-        ProtocolRegistry(installed=[entry("standard", "a.b:C")])
+    with pytest.raises(DuplicatePlugin) as caught:
+        ProtocolRegistry([Watched(), Watched()], installed=())
+    assert caught.value.message == f"two protocols are called 'watched': {watched} and {watched}"
+    assert caught.value.code == "duplicate_protocol"
+    with pytest.raises(DuplicatePlugin, match=r"'standard': session-core \(.*\) and session_core.protocols.standard"):
+        ProtocolRegistry([StandardProtocol()], installed=())
+
+
+def test_two_packages_of_one_name(module: str) -> None:
+    """A name that two packages bring cannot be used, and the error says what to do; all others can be."""
+    twice = [entry("good", f"{module}:Good"), entry("good", "a.b:C"), entry("other", "a.b:D")]
+    registry = ProtocolRegistry(installed=twice)
+    assert registry.names() == ("standard", "code", "good", "other")
+    assert isinstance(registry.get("standard"), StandardProtocol)
+    with pytest.raises(DuplicatePlugin) as caught:
+        registry.get("good")
+    both = f"an installed package ({module}:Good) and an installed package (a.b:C)"
+    assert caught.value.message == f"two protocols are called 'good': {both}; uninstall one of these packages"
+    assert (caught.value.code, caught.value.field) == ("duplicate_protocol", "protocol")
+
+
+def test_the_program_counts_before_what_is_installed() -> None:
+    """A protocol that a program brings takes the place of installed ones of its name, be they one or two."""
+    for installed in ([entry("watched", "a.b:C")], [entry("watched", "a.b:C"), entry("watched", "a.b:D")]):
+        own = Watched()
+        registry = ProtocolRegistry([own], installed=installed)
+        assert registry.get("watched") is own
+        assert registry.names().count("watched") == 1
+
+
+def test_what_comes_along_counts_before_what_is_installed(caplog: pytest.LogCaptureFixture) -> None:
+    """A package cannot take the place of a protocol that comes along, and the log says so."""
+    registry = ProtocolRegistry(installed=[entry("standard", "a.b:C")])
+    assert type(registry.get("standard")) is StandardProtocol
+    assert "session-core has one of this name" in caplog.text
 
 
 class Second(Watched):

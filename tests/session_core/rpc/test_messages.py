@@ -133,6 +133,32 @@ def test_the_quick_parser_is_the_strict_one(line: bytes) -> None:
     parse(line)
 
 
+DEEPEST = b"[" * (limits.MAX_JSON_DEPTH - 1) + b"]" * (limits.MAX_JSON_DEPTH - 1)
+
+
+@given(
+    st.sampled_from([b"7", b"07", b"0", b"-7"]),
+    st.lists(st.sampled_from([*PIECES, b',"error":', b"null"])).map(b"".join),
+)
+@example(b"7", b'{"a":1,"b":{"a":"x: y"}}')
+@example(b"7", b'{"a":1,"a":2}')
+@example(b"7", b'{"a":"":","b" :1,"b" :2}')
+@example(b"7", b'1,"id":8')
+@example(b"7", b'1,"error":{"code":-1,"message":"no"}')
+@example(b"7", b'null,"error":{"code":-1,"message":"no"}')
+@example(b"7", DEEPEST)
+@example(b"7", b"[" + DEEPEST + b"]")
+def test_the_usual_reply_is_read_as_any_other(id: bytes, result: bytes) -> None:
+    """A reply in the form that has a way of its own means what the same line means with a blank in front of it."""
+    line = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, result)
+    quick, general = parse(line), parse(b" " + line)
+    if isinstance(general, Unusable):
+        assert isinstance(quick, Unusable)
+        assert (quick.id, quick.kind) == (general.id, general.kind)
+    else:
+        assert quick == general
+
+
 @given(id=IDS, method=st.text("a/$"), plain=PLAIN, code=st.integers(-40_000, 40_000))
 def test_what_is_written_is_read_back(id: int | str, method: str, plain: Any, code: int) -> None:
     """Every kind of message is one line, and is read back as it was."""

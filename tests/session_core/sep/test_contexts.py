@@ -89,4 +89,4 @@ def test_actions_are_not_remembered_past_their_dispatch() -> None:
     contexts.note_done(context.token, b"b")
     assert not contexts.is_done(context.token, b"a")
     assert not contexts.is_done(context.token, b"b")
-    assert not contexts._done
+    assert not contexts.done

@@ -21,6 +21,7 @@ from session_core.providers.catalogue import ModelInfo
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Pause, ScriptedProvider, ScriptedTool, failure, text, tool_call
 from session_core.vocabulary.messages import ImagePart, Message, TextPart, Usage
+from session_core.vocabulary.sessions import TurnLimits
 from tests.session_core.service._helpers import new_session, say, scripted, transcript
 from tests.session_core.service._protocols import Watched, texts
 
@@ -62,6 +63,20 @@ async def test_going_on() -> None:
     async with open_checked_service(scripted(text("done"), **deciding(lambda *_: None))) as service:
         outcome = await say(service, await new_session(service))
         assert (outcome.status, outcome.final_text, outcome.steps) == ("completed", "done", 1)
+
+
+async def test_what_a_shorter_request_needs() -> None:
+    """A request that a protocol has made shorter is not taken to need what the whole conversation had needed."""
+
+    def shorten(_: BeforeCallContext, request: ModelRequest) -> ReplaceRequest:
+        return ReplaceRequest(request=attrs.evolve(request, messages=request.messages[:1]))
+
+    limits = TurnLimits(tokens=1_000)
+    for decide, status in ((lambda *_: None, "limit_reached"), (shorten, "completed")):
+        provider = ScriptedProvider((*tool_call("t")[:-1], *text(usage=Usage(input_tokens=900))), text("done"))
+        config = scripted(provider, tools=(ScriptedTool("t"),), turn_limits=limits, **deciding(decide))
+        async with open_checked_service(config) as service:
+            assert (await say(service, await new_session(service))).status == status
 
 
 async def test_switching_never_asks() -> None:
@@ -148,7 +163,9 @@ async def test_deciding_nonsense(nonsense: object) -> None:
     async with open_checked_service(scripted(text("ok"), **deciding(lambda *_: given.pop(0)))) as service:
         session_id = await new_session(service)
         outcome = await say(service, session_id)
-        reason = "it gave back nothing that could be done"
+        kind = type(nonsense).__name__
+        reason = f"it gave back {kind}, and not None, nor a ReplaceRequest, SwitchTo, FinishNow or RefuseTurn with "
+        reason += "fields of the right types"
         assert (outcome.status, outcome.error) == (
             "failed",
             f"the protocol watched failed in before_model_call: {reason}",

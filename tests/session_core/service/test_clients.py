@@ -32,7 +32,7 @@ async def test_events_say_who_acted() -> None:
         assert (None, None) == (by[ev.MessageCompleted], by[ev.TurnEnded])
         app_wide = [event.event for event in recorded(service) if event.session_id is None]
         assert [
-            ev.ClientAttached(client_id=ClientId("ann"), role="participant"),
+            ev.ClientAttached(client_id=ClientId("ann"), role="controller"),
             ev.ClientDetached(client_id=ClientId("ann")),
         ] == app_wide
 
@@ -81,7 +81,7 @@ async def test_names_of_clients_are_unique() -> None:
 
 @pytest.mark.parametrize(
     ("client_id", "role", "field"),
-    [(7, "participant", "client_id"), ("a\nb", "participant", "client_id"), ("ann", "boss", "role")],
+    [(7, "controller", "client_id"), ("a\nb", "controller", "client_id"), ("ann", "boss", "role")],
 )
 async def test_clients_that_cannot_be(client_id: str, role: ClientRole, field: str) -> None:
     """A name that is no line of text and a role nobody knows are refused, naming the field, and nobody is attached."""
@@ -103,7 +103,7 @@ async def test_what_a_client_can_show_is_known() -> None:
                 pass
             assert "ui" == caught.value.field
 
-    assert ClientPresence(client_id=ClientId("ann"), role="participant", ui=("confirm", "set_status")) == ann
+    assert ClientPresence(client_id=ClientId("ann"), role="controller", ui=("confirm", "set_status")) == ann
 
 
 async def test_commands_of_clients_that_cannot_be() -> None:
@@ -116,7 +116,7 @@ async def test_commands_of_clients_that_cannot_be() -> None:
         assert [] == recorded(service)
 
 
-ANN = ClientPresence(client_id=ClientId("ann"), role="participant")
+ANN = ClientPresence(client_id=ClientId("ann"), role="controller")
 WATCHER = ClientPresence(client_id=ClientId("watcher"), role="observer")
 
 

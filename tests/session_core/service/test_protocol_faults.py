@@ -79,10 +79,31 @@ async def test_other_parts_of_a_plugin(quiet_log: None) -> None:
         async with open_checked_service(scripted(text("a"), **Watched(**parts).settings())) as service:
             session_id = await new_session(service)
             outcome = await say(service, session_id)
-            error = f"the protocol watched failed in {name}: ZeroDivisionError: a bug"
+            where = " (in on_answer)" if name == "driver" else ""
+            error = f"the protocol watched failed in {name}: ZeroDivisionError: a bug{where}"
             assert (outcome.status, outcome.error) == ("failed", error)
             other = await new_session(service, protocol="standard")
             assert (await say(service, other)).status == "completed"
+
+
+class Leaving(BaseException):
+    """An error that is no `Exception`."""
+
+
+class Gone(NativeToolDriver):
+    """A driver that raises what hardly anybody catches."""
+
+    def on_start(self, view: DriverView) -> Actions:
+        raise Leaving("now")
+
+
+async def test_an_error_of_an_odd_kind(quiet_log: None) -> None:
+    """An error that is no `Exception` fails the turn of its plugin, and the service goes on."""
+    async with open_checked_service(scripted(text("a"), **Watched(driver=Gone()).settings())) as service:
+        outcome = await say(service, await new_session(service))
+        error = "the protocol watched failed in driver: Leaving: now (in on_start)"
+        assert (outcome.status, outcome.error) == ("failed", error)
+        assert (await say(service, await new_session(service, protocol="standard"))).status == "completed"
 
 
 async def test_a_stop_while_a_plugin_hangs() -> None:
@@ -206,7 +227,9 @@ class Vague(ToyExecutor):
 
     @property
     def dirty(self) -> bool:
-        raise ZeroDivisionError("a bug")
+        if self.cells:
+            raise ZeroDivisionError("a bug")
+        return False
 
 
 async def test_an_executor_that_cannot_tell(autojump_clock: trio.abc.Clock, quiet_log: None) -> None:

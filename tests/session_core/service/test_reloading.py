@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -11,10 +12,15 @@ import trio
 import trio.testing
 
 from session_core.agent.hooks import NO_HOOKS
+from session_core.config.load import load_config
+from session_core.config.problems import ConfigInvalid
+from session_core.config.values import Config
 from session_core.config.watch import ConfigChange
 from session_core.confine.trust import TrustStore, fingerprint
 from session_core.confine.workspace import Workspace
+from session_core.service import folder_files
 from session_core.service.config import ServiceConfig
+from session_core.service.folder_files import SettingsReader
 from session_core.service.reloading import follow_config, log_change
 from session_core.service.service import SessionService, open_session_service
 from session_core.service.setup import Place, open_setup
@@ -234,6 +240,26 @@ async def test_nobody_shakes_off_what_a_trusted_project_forbids(tmp_path: Path, 
     assert change.config is None
     assert "until it is trusted again" in change.problems[0].what
     assert ["denied"] == statuses(messages)
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a trusted project forbids stays when its file is changed between the look at the trust and its reading."""
+    path = write_project(tmp_path / "project", '[[permissions]]\ntool = "list"\ndecision = "deny"\n')
+    trust(tmp_path)
+    place = Place(home=tmp_path / "home", folder=str(tmp_path / "project"), environ={}, keeps=False)
+    read = SettingsReader(place, {})
+    before = read()
+
+    def load_late(*arguments: Any, **options: Any) -> Config:
+        path.write_text("", encoding="utf-8")
+        return load_config(*arguments, **options)
+
+    monkeypatch.setattr(folder_files, "load_config", load_late)
+    with pytest.raises(ConfigInvalid, match="until it is trusted again"):
+        read()
+    with pytest.raises(ConfigInvalid, match="until it is trusted again"):
+        read()
+    assert before is read.last
 
 
 async def test_the_log_has_what_nobody_listens_to(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -21,7 +21,7 @@ from session_core.providers.choose import make_endpoint
 from session_core.providers.endpoint import Endpoint
 from session_core.service import setup as parts
 from session_core.service.service import open_session_service
-from session_core.service.setup import Offered, Place, Setup, open_setup
+from session_core.service.setup import Offered, Place, Setup, open_home_setup, open_setup
 from session_core.testing.scripted import ScriptedTool
 from session_core.tools.base import Tool
 from session_core.vocabulary.frozen import JsonObject
@@ -167,6 +167,25 @@ async def test_servers_of_an_untrusted_folder_are_not_started(place: Place) -> N
         assert () == tuple(setup.mcp.tools())
         assert any("not trusted" in remark for remark in setup.remarks)
     assert not mark.exists()
+
+
+async def test_a_home_whose_folders_are_not_known_yet(place: Place, tmp_path: Path) -> None:
+    """A setup for all folders reads the user's own files, says what is wrong with them, and starts nothing."""
+    (place.home / "mcp.json").write_text('{"mcpServers": {"broken": 5, "fine": {"command": "/bin/false"}}}')
+    own = tmp_path / "user" / ".session-core"  # no folder counts for others, whoever's it is
+    own.mkdir()
+    (own / "config.toml").write_text("[limits]\nsteps = 3\n")
+    TrustStore(place.home).trust(str(tmp_path / "user"), fingerprint(Workspace(str(tmp_path / "user"))))
+    async with open_home_setup(place.home, place.environ) as setup:
+        assert (str(tmp_path / "user"), 200) == (setup.service.cwd, setup.service.turn_limits.steps)
+        assert ["mcpServers.broken" in each for each in setup.remarks] == [True]
+        assert setup.folders is not None
+        assert (0, 0, ()) == (setup.folders.open_count, setup.folders.open_servers, setup.mcp.statuses())
+        assert 3 == (await setup.folders.ready(setup.service.cwd)).config.limits.steps
+    (place.home / "config.toml").write_text("limits = 5\n")
+    with pytest.raises(InvalidInput, match="line 1"):
+        async with open_home_setup(place.home, place.environ):
+            pass
 
 
 async def test_what_is_not_to_be_kept_is_not_written(place: Place) -> None:

@@ -1,17 +1,22 @@
 """The protocols that come along pass the conformance suite, and protocols with a fault in them do not."""
 
+from typing import Any
+
 import pytest
+import trio
 from trio.testing import MockClock
 
-from session_core.protocols.api import ProtocolFactory
+from session_core.protocols.api import ProtocolBundle, ProtocolFactory, ProtocolSession
 from session_core.protocols.code.protocol import CodeProtocol
-from session_core.protocols.standard import StandardProtocol
+from session_core.protocols.contexts import BuildContext
+from session_core.protocols.faults import StateNotKeepable
+from session_core.protocols.standard import NativeToolDriver, StandardProtocol
 from session_core.testing import check_protocol as suite
 from session_core.testing.check_protocol import PROTOCOL_CHECKS, ProtocolReport, ProtocolSubject, check_protocol
 from session_core.testing.scripted import Answer, text, tool_call
 from session_core.vocabulary.frozen import JsonObject
 from tests.session_core.testing import _broken_protocols as broken
-from tests.session_core.testing._notebook import MARK, SAMPLES, NoteProtocol
+from tests.session_core.testing._notebook import MARK, SAMPLES, NoteDriver, NoteExecutor, NoteProse, NoteProtocol
 from tests.session_core.tools._calls import needs_bubblewrap
 
 CHECKS = dict(PROTOCOL_CHECKS)
@@ -105,6 +110,83 @@ async def test_faults_are_found(kind: type[ProtocolFactory], name: str, autojump
     with pytest.raises(AssertionError) as failure:
         await CHECKS[name](subject(kind))
     assert " " in str(failure.value)
+
+
+class Shielded(StandardProtocol):
+    """Waits for ever, and shields itself from being cancelled."""
+
+    id = "shielded"
+
+    class _Session(ProtocolSession):
+        async def before_model_call(self, context: Any, request: Any) -> Any:
+            with trio.CancelScope(shield=True):
+                await trio.sleep_forever()
+
+    def build(self, context: BuildContext) -> ProtocolBundle:
+        return ProtocolBundle(driver=NativeToolDriver(), session=self._Session())
+
+
+async def test_what_shields_itself_is_ended(autojump_clock: MockClock, quiet_log: None) -> None:
+    """A wait that shields itself from cancellation fails its check in bounded time, and is not left behind."""
+    began = trio.current_time()
+    with pytest.raises(AssertionError, match="nothing takes longer than 120 seconds"):
+        await CHECKS["plain_text_ends_a_turn"](ProtocolSubject(make=Shielded))
+    assert trio.current_time() - began < 400
+
+
+class NotKeepable(NoteExecutor):
+    """Keeps nothing."""
+
+    async def capture(self) -> Any:
+        raise StateNotKeepable("a socket is open")
+
+
+class Raw(NoteExecutor):
+    """Does not know how to begin."""
+
+    async def restore(self, kept: Any) -> None:
+        raise AttributeError("no such thing")
+
+
+@pytest.mark.parametrize(
+    ("executor", "reason"),
+    [
+        (NotKeepable, "what a cell of the samples leaves behind can be kept: a socket is open"),
+        (Raw, "nothing raises what the service does not expect: AttributeError: no such thing"),
+    ],
+)
+async def test_errors_are_failed_checks(executor: type[NoteExecutor], reason: str) -> None:
+    """What a protocol raises is told as a check that has failed, with the error as its cause."""
+
+    class Broken(NoteProtocol):
+        def build(self, context: BuildContext) -> ProtocolBundle:
+            return ProtocolBundle(driver=NoteDriver(), executor=executor(), prose=NoteProse())
+
+    with pytest.raises(AssertionError, match=reason) as failure:
+        await CHECKS["what_code_leaves_behind_is_kept"](subject(Broken))
+    assert failure.value.__cause__ is not None
+
+
+class Nameless(StandardProtocol):
+    """Has no name."""
+
+    id: Any = ""
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "reason"),
+    [
+        (3, {}, "a protocol is a ProtocolFactory, or what makes one, and not a int"),
+        (dict, {}, "a protocol is a ProtocolFactory, and not a dict"),
+        (Nameless, {}, "a protocol says what it is: it has the id ''"),
+        (ProtocolFactory, {}, "a protocol can be made: TypeError"),
+        (StandardProtocol, {"cells": "x = 1"}, "cells are CellSamples, and not str"),
+    ],
+)
+async def test_what_is_no_protocol(given: Any, more: dict[str, Any], reason: str) -> None:
+    """What could not be checked at all is told in a sentence."""
+    with pytest.raises(AssertionError, match=reason):
+        await check_protocol(given, **more)
 
 
 def test_every_check_has_teeth() -> None:

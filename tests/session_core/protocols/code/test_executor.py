@@ -4,6 +4,7 @@ import sys
 from base64 import b64encode
 from pathlib import Path
 
+import pytest
 import trio
 import trio.testing
 
@@ -79,6 +80,16 @@ async def test_long_output_is_cut_in_the_middle(tmp_path: Path) -> None:
         assert "characters left out ...]" in output
         assert len(output) < 1_100
         assert 1_000 < len("".join(session.said)) < 1_100
+
+
+@pytest.mark.parametrize("pieces", [(b"x" * 10, b"y"), (b"x" * 11,), (b"x" * 4, b"x" * 7, b"y")])
+def test_people_are_told_once_that_there_is_more(pieces: tuple[bytes, ...]) -> None:
+    """However output is cut into pieces, its first characters are shown, and then one remark that there is more."""
+    said: list[str] = []
+    text = CellText(10, said.append)
+    for piece in pieces:
+        text.feed(piece)
+    assert "x" * 10 + "\n[further output is not shown]\n" == "".join(said)
 
 
 def test_text_in_pieces_is_the_same_as_in_one() -> None:

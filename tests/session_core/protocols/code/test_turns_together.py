@@ -4,17 +4,21 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from session_core.errors import SessionCoreError
 from session_core.protocols.execution import CellResult, Execution
 from session_core.protocols.options import PluginOptions
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text
+from session_core.tools.base import ToolContext, ToolOutput
 from session_core.tools.task import Task
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from tests.session_core.protocols.code._fake_executor import CELLS, FakeCode, FakeExecutor, cell, coding
 from tests.session_core.service._helpers import new_session, of_type, say, scripted, transcript
+
+TASK = JsonObject({"title": "count", "prompt": "how many?"})
 
 
 async def test_steering_between_cells() -> None:
@@ -99,7 +103,7 @@ async def test_helpers_act_by_code_too(required: bool) -> None:  # noqa: FBT001
     """A session that works for another one has its protocol and options; its prose is passed on if it may end so."""
 
     async def delegate(execution: Execution) -> CellResult:
-        result = await execution.call_tool("task", JsonObject({"title": "count", "prompt": "how many?"}))
+        result = await execution.call_tool("task", TASK)
         return CellResult(output=f"{result.status}: {result.text}")
 
     provider = ScriptedProvider(text(cell("delegate()")), *[text("It is 3.")] * 2, text(cell("finish(3)")))
@@ -113,6 +117,46 @@ async def test_helpers_act_by_code_too(required: bool) -> None:  # noqa: FBT001
     told = [required, required]
     assert told == ["nothing else ends your work" in request.system for request in provider.requests[:2]]
     assert ("error: The helper did not finish: failed" if required else "success: It is 3.") in result
+
+
+async def test_helpers_finish_with_a_value() -> None:
+    """Whatever its parent may do, one that works for another ends with `finish`; a text is passed on as it is."""
+
+    async def delegate(execution: Execution) -> CellResult:
+        return CellResult(output=(await execution.call_tool("task", TASK)).text)
+
+    provider = ScriptedProvider(text(cell("delegate()")), text("It is 3."), text(cell("finish()")), text("So it is 3."))
+    executor = FakeExecutor({"delegate()": delegate, "finish()": CellResult(finished=True, value="It is\n3.")})
+    async with open_checked_service(scripted(provider, tools=(Task(),), **coding(executor))) as service:
+        session_id = await new_session(service)
+        outcome = await say(service, session_id)
+        _, result = (await transcript(service, session_id))[2]
+    assert ("[Output of the cell]\nIt is\n3.", "So it is 3.") == (result, outcome.final_text)
+
+
+async def test_a_call_that_the_cell_does_not_wait_for() -> None:
+    """A call that still runs when its cell has ended is cancelled, and gets a result like every other."""
+
+    async def use(execution: Execution) -> CellResult:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(execution.call_tool, "t", JsonObject())
+            await wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        return CellResult(output="done")
+
+    tool = ScriptedTool("t", run=never)
+    config = scripted(text(cell("use()")), text("so"), tools=(tool,), **coding(FakeExecutor({"use()": use})))
+    async with open_checked_service(config) as service:
+        session_id = await new_session(service)
+        assert "completed" == (await say(service, session_id)).status
+        ended = [(each.result.name, each.result.status) for each in of_type(service, session_id, ev.ToolCallFinished)]
+    assert [("t", "cancelled"), ("cell", "success")] == ended
+
+
+async def never(_arguments: JsonObject, _context: ToolContext) -> ToolOutput:
+    """A tool that does not come back."""
+    await trio.sleep_forever()
+    raise AssertionError
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

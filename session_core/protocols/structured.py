@@ -1,0 +1,51 @@
+"""Answers that must be JSON of a given shape: reading them, and what a turn may end with that was asked for one."""
+
+import attrs
+
+from session_core import limits
+from session_core.errors import ProtocolError
+from session_core.protocols.driver import DriverView, Finish
+from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json
+from session_core.wire.json_schema import fault_in
+from session_core.wire.strict_json import find_fault, parse
+
+
+def read_answer(text: str, schema: JsonObject) -> tuple[JsonValue, str | None]:
+    """Read an answer as JSON, also out of a fenced block, in which models like to wrap it; or say what is wrong."""
+    text = text.strip()
+    if text.startswith("```") and text.endswith("```"):
+        text = text.removeprefix("```").removesuffix("```").strip()
+        text = text.removeprefix("json").strip()
+    try:
+        plain = parse(text)
+    except ProtocolError as error:
+        return None, f"It cannot be read: {error.message}."
+    if (deep := find_fault(plain, limits.MAX_OPEN_JSON_DEPTH)) is not None:
+        return None, f"It cannot be read: {deep.reason}."
+    answer = freeze_json(plain)
+    return answer, fault_in(schema, answer)
+
+
+def wrong_shape(fault: str) -> Finish:
+    """End a turn whose answer is not what was asked for."""
+    return Finish(status="failed", error=f"the answer is not JSON of the shape that was asked for: {fault}")
+
+
+def fitting(finish: Finish, view: DriverView, said: str | None = None) -> Finish:
+    """Hold the end of a turn to the shape that was asked for, whoever ends it; where nothing is given, the answer is.
+
+    Args:
+        said: What is the turn's answer, if that is not the model's newest one.
+    """
+    schema = view.output_schema
+    if schema is None or finish.status != "completed":
+        return finish
+    if finish.output is not None:
+        fault = fault_in(schema, finish.output)
+        return finish if fault is None else wrong_shape(fault)
+    if said is None:
+        said = view.answer.text if view.answer is not None else ""
+    output, fault = read_answer(said, schema)
+    if fault is None:
+        return attrs.evolve(finish, output=output)
+    return finish if fault_in(schema, None) is None else wrong_shape(fault)

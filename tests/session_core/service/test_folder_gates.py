@@ -1,0 +1,190 @@
+"""What a folder says reaches everybody who does something there: people, extensions, code, and those who wait."""
+
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from session_core.agent import tool_runner
+from session_core.agent.tool_calls import preview_of
+from session_core.agent.workplace import FolderUnusable
+from session_core.errors import Conflict, Forbidden
+from session_core.service import folder_servers, program_gate
+from session_core.service.folder_files import read_settings_of
+from session_core.service.folders import Folders, open_folders
+from session_core.service.place import Place
+from session_core.service.program_gate import ProgramGate
+from session_core.service.service import open_session_service
+from session_core.service.setup import open_home_setup
+from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
+from session_core.testing.scripted import ScriptedProvider, text, tool_call
+from session_core.tools.base import CallPreview, Tool, ToolContext
+from session_core.vocabulary.messages import ToolCallPart
+from tests.session_core.sep._service import Home
+from tests.session_core.service._folders import SERVER, deny, folder, served, told_of
+from tests.session_core.service._helpers import new_session, say
+from tests.session_core.service._programs import People, asker
+
+BROKEN = "permissions = 1\n"
+
+
+def made(top: Path) -> list[Path]:
+    """The files that nobody was to make."""
+    return [*top.rglob("made")]
+
+
+async def test_what_a_person_types_obeys_the_folder(tmp_path: Path) -> None:
+    """A command that a person types is refused where the folder forbids it, and where it cannot be read."""
+    strict = folder(tmp_path, "strict", deny("shell"))
+    async with served(tmp_path) as world:
+        service = world.service
+        session = await new_session(service, cwd=strict)
+        await service.run_shell_line(session, "touch made")
+        await service.wait_for_turn(session)
+        line = (await service.load_session(session)).transcript[-1]
+
+    assert "a rule in the configuration forbids it" in line.text
+    assert [] == made(tmp_path)
+
+
+async def test_programs_of_extensions_obey_the_folder(tmp_path: Path) -> None:
+    """A program of an extension is judged by the folder of its session, and by none that it has left meanwhile."""
+    strict, free = folder(tmp_path, "strict", deny("shell")), folder(tmp_path, "free", "")
+    async with served(tmp_path) as world:
+        people = People()
+        gate = ProgramGate(world.service.core, people)
+        session = await new_session(world.service, cwd=strict)
+        with pytest.raises(Forbidden, match="a rule in the configuration forbids it"):
+            await gate(asker(session), "touch made", None)
+        await world.service.change_working_directory(session, free)
+
+        async def leave() -> None:
+            await world.service.change_working_directory(session, strict)
+
+        people.meanwhile = leave
+        with pytest.raises((Forbidden, Conflict)):
+            await gate(asker(session), "touch made", None)
+
+    assert 1 == len(people.asked)
+    assert [] == made(tmp_path)
+
+
+async def test_who_leaves_while_a_call_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is looked at in one folder is not judged by the rules of another, and nobody is asked about it."""
+    left, right = folder(tmp_path, "left", ""), folder(tmp_path, "right", "")
+
+    async def look_and_leave(tool: Tool, call: ToolCallPart, context: ToolContext) -> CallPreview:
+        preview = await preview_of(tool, call, context)
+        await world.service.change_working_directory(session, right)
+        return preview
+
+    for module in (tool_runner, program_gate):
+        monkeypatch.setattr(module, "preview_of", look_and_leave)
+    async with served(tmp_path, tool_call("write", {"path": "made", "content": "x"}), text("done")) as world:
+        session = await new_session(world.service, cwd=left)
+        await say(world.service, session)
+        (result,) = await world.results(session)
+        await world.service.change_working_directory(session, left)
+        people = People()
+        with pytest.raises(Conflict, match="another folder"):
+            await ProgramGate(world.service.core, people)(asker(session), "touch made", None)
+
+    assert ("error", True) == (result.status, "another folder" in result.text)
+    assert ([], []) == (people.asked, made(tmp_path))
+
+
+async def test_nothing_runs_where_the_rules_cannot_be_read(tmp_path: Path) -> None:
+    """A session that is led to a broken folder by a link does nothing there, whoever wants it."""
+    good, broken = folder(tmp_path, "good", ""), folder(tmp_path, "broken", BROKEN)
+    link, other = tmp_path / "link", tmp_path / "other"
+    link.symlink_to(good)
+    async with served(tmp_path) as world:
+        session = await new_session(world.service, cwd=str(link))
+        other.symlink_to(broken)
+        other.replace(link)
+        outcome = await say(world.service, session)
+        gate = ProgramGate(world.service.core, People())
+        with pytest.raises(FolderUnusable, match="line 1"):
+            await world.folders.hold(str(link))
+        assert world.folders.at(str(link)) is None
+        with pytest.raises(FolderUnusable, match="line 1"):
+            await gate(asker(session), "touch made", None)
+
+    assert ("failed", True) == (outcome.status, "line 1" in (outcome.error or ""))
+
+
+async def test_a_server_that_never_answers_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first turn in a folder waits for its servers, but not for ever, and the next one does not wait at all."""
+    path = folder(tmp_path, "left", "")
+    server = {"command": sys.executable, "args": [str(SERVER), "mute"]}
+    (tmp_path / "left" / "mcp.json").write_text(json.dumps({"mcpServers": {"mute": server}}))
+    folder(tmp_path, "left")
+    place = Place(home=tmp_path / "home", folder=path, environ={"HOME": str(tmp_path)}, keeps=False, whole_home=True)
+    _, base = read_settings_of(place, {})
+    monkeypatch.setattr(folder_servers, "FOLDER_SERVERS_WAIT_MS", 1)
+    with trio.fail_after(60):
+        async with open_folders(place, base, {}) as folders:
+            release = await folders.hold(path)
+            monkeypatch.setattr(folder_servers, "FOLDER_SERVERS_WAIT_MS", 3_600_000)
+            (await folders.hold(path))()
+            states = [each.state for each in (await folders.ready(path)).servers.statuses()]
+            release()
+
+    assert ["connecting"] == states
+
+
+async def test_whoever_gives_up_holds_nothing(tmp_path: Path) -> None:
+    """Who is cancelled at any step of coming into a folder leaves nothing behind that keeps it or its servers open."""
+    left, right = folder(tmp_path, "left", ""), folder(tmp_path, "right", "")
+    idle = {"mcpServers": {"idle": {"command": "/bin/false", "disabled": True}}}
+    (tmp_path / "left" / "mcp.json").write_text(json.dumps(idle))
+    folder(tmp_path, "left")
+    place = Place(home=tmp_path / "home", folder=left, environ={"HOME": str(tmp_path)}, keeps=False, whole_home=True)
+    _, base = read_settings_of(place, {})
+
+    @asynccontextmanager
+    async def prepare() -> AsyncGenerator[Folders]:
+        async with open_folders(place, base, {}, most=1) as folders:
+            yield folders
+
+    async def operation(folders: Folders) -> None:
+        release = await folders.hold(left)
+        assert 1 == folders.open_servers
+        release()
+
+    async def check(folders: Folders, _run: SweepRun) -> None:
+        (await folders.hold(right))()
+        assert (1, 0) == (folders.open_count, folders.open_servers)
+
+    with trio.fail_after(60):
+        await cancel_sweep(prepare, operation, check)
+
+
+async def test_only_the_users_own_extensions_are_started(tmp_path: Path) -> None:
+    """Extensions of the user take part in all sessions but those of folders that do not want them; no others start."""
+    home = Home(tmp_path)
+    tool = {"name": "greet", "description": "Says hello.", "parameters": {"type": "object"}}
+    home.install("mine", manifest="[capabilities]\ntools = true\n", registrations={"tools": [tool]})
+    home.install("theirs", project=True)
+    work, quiet = folder(tmp_path, "work"), folder(tmp_path, "quiet", "[extensions]\nuse = false\n")
+    model = ScriptedProvider(text("one"), text("two"))
+    with trio.fail_after(60):
+        async with open_home_setup(home.path, home.environ, flags={"model": "demo"}) as setup:
+            assert setup.extensions is not None
+            config = attrs.evolve(setup.service, models={"demo": model}, model_infos={})
+            async with open_session_service(config) as service, service.subscribe() as events:
+                await setup.extensions.settled.wait()
+                names = [each.name for each in setup.extensions.extensions]
+                sessions = [await new_session(service, cwd=each) for each in (work, quiet)]
+                told = await told_of(events, work)
+                for each in sessions:
+                    await say(service, each)
+
+    assert ["mine"] == names
+    assert "extensions of its own, which are not started" in told.warnings[0]
+    assert [True, False] == [any("greet" in tool.name for tool in each.tools) for each in model.requests]
