@@ -11,7 +11,7 @@ CODE := $(PRODUCT) tests bench
 # ASYNC124: what a protocol declares async stays async, even where there is nothing to await.
 # ASYNC9: its own authors leave these out; they ask for a checkpoint in every single function.
 # The last list: functions that report when they are ready, so `nursery.start` is the way to start them.
-FLAKE8_ASYNC := flake8-async --disable ASYNC124,ASYNC9 --startable-in-context-manager run,serve,_keep
+FLAKE8_ASYNC := flake8-async --disable ASYNC124,ASYNC9 --startable-in-context-manager run,serve,_keep,serve_unix,serve_all
 
 # pyright comes inside its wheel; this keeps it from asking the network for a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -40,6 +40,7 @@ test: checks  ## lint, types and all quick tests: what must pass before a change
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: checks lint-async-all  ## the same with slow tests and many more random examples
+	@$(INSTALL) '.[dev,fuzz]'
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto -o faulthandler_timeout=3600
 
 bench: $(VENV)/.dev  ## measure speed
@@ -75,8 +76,9 @@ format: $(VENV)/.dev  ## rewrite the code in the common style
 	$(BIN)/ruff check --fix-only --quiet
 	$(BIN)/ruff format
 
-schema: $(VENV)/.runtime  ## write the JSON schema of commands and events
+schema: $(VENV)/.dev  ## write the JSON schema and the OpenAPI document
 	$(BIN)/python -m session_core.wire.schema
+	$(BIN)/python -m frontends.server.http.openapi
 
 clean:  ## remove everything that can be made again
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -17,6 +17,8 @@
 - `rpc`: requests to another program, beside the obvious connection
 - `extensions`: asking an extension, beside the peer's host (`peer_host`), and extensions that are not asked;
   `extension_ways` holds the ways to ask, `peers` the other programs
+- `server_load`, `server_trouble`: many clients of the server, idle, streaming and stalled; `server_process`,
+  `server_bare` and `peers` are what is measured, `server_driver` and `server_clients` drive it
 - `store_material`, `workshop`: homes and turns, and a service whose sessions work on command
 - `stops`: how many ticks a stop takes to arrive
 - `extras`: times worth knowing that have no target

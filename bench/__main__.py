@@ -21,6 +21,8 @@ from bench.picture import picture
 from bench.protocols import measure_protocols
 from bench.report import attempts_text, document, figures, misses, ratio_text, table, target_text
 from bench.rpc import measure_rpc
+from bench.server_load import measure_fan_out, measure_idle_clients
+from bench.server_trouble import measure_shutdown, measure_stalled_neighbour
 from bench.spawn import measure_spawn
 from bench.stops import measure_stop
 from bench.store_growth import measure_memory, measure_steps
@@ -53,6 +55,10 @@ CASES: Mapping[str, Callable[[], Result]] = {
     "extension_alone": measure_extension_alone,
     "unasked": measure_unasked,
     "spawn": measure_spawn,
+    "idle_clients": measure_idle_clients,
+    "fan_out": measure_fan_out,
+    "stalled_neighbour": measure_stalled_neighbour,
+    "shutdown": measure_shutdown,
 }
 ATTEMPTS = 3
 """A case that misses its target is run again, because noise only ever makes things look slower."""

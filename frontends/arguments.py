@@ -9,10 +9,13 @@ import session_core as sc
 from frontends import help_texts
 from frontends.parsing import Commands, Parser, add_command, count, flag, micros, milliseconds
 from frontends.parsing import UsageError as UsageError
+from frontends.serving.words import add_serving
 
 PROGRAM = "session-core"
 TIERS = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
 THINKING = ("off", "low", "medium", "high")
+APPROVE = ("never", "ask", "rules")
+FORMATS = ("jsonl", "markdown", "html")
 TEMPLATES = ("tool", "command", "permission-gate", "provider", "widget")
 
 
@@ -29,6 +32,7 @@ def parser() -> Parser:
     commands = whole.add_subparsers(dest="command", metavar="command", parser_class=Parser)
     _add_run(commands)
     _add_reading(commands)
+    add_serving(commands)
     _add_changing(commands)
     _add_undo(commands)
     _add_transfer(commands)
@@ -56,7 +60,9 @@ def _add_run(commands: Commands) -> None:
         help_texts.RUN,
     )
     run.add_argument(
-        "prompt", nargs="?", help="what to say; - reads it from stdin; left out, an interrupted turn goes on"
+        "prompt",
+        nargs="?",
+        help="what to say; - or a pipe alone: it comes from stdin; left out, an interrupted turn goes on",
     )
     which = run.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="go on with this session")
@@ -100,7 +106,15 @@ def _add_run(commands: Commands) -> None:
         help="a flag for extensions; repeatable",
     )
     run.add_argument("--no-extensions", action="store_true", help="start no extension")
-    run.add_argument("--yes", action="store_true", help="allow every tool call that needs a yes, each one once")
+    run.add_argument("--embedded", action="store_true", help="in this process, also if a service runs for the home")
+    consent = run.add_mutually_exclusive_group()
+    consent.add_argument("--yes", action="store_true", help="allow every tool call that needs a yes, each one once")
+    consent.add_argument(
+        "--approve",
+        choices=APPROVE,
+        metavar="WHO",
+        help="who is asked for a yes: ask (you, the default), never (nobody: no), rules (only they allow changes)",
+    )
     run.add_argument("--quiet", action="store_true", help="print only the final text")
     run.add_argument("--json", action="store_true", help="print a snapshot and then every event, one JSON per line")
 
@@ -193,11 +207,19 @@ def _add_transfer(commands: Commands) -> None:
         commands,
         "export",
         "write a session to a file",
-        "Write everything of a session as lines of JSON, to be read, kept or imported elsewhere.",
+        "Write everything of a session as lines of JSON, to be read, kept or imported elsewhere; or its conversation "
+        "as a document for people.",
         help_texts.TRANSFER,
     )
     export.add_argument("session", metavar="ID", help="the session")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="a new file, or - for stdout (default)")
+    export.add_argument(
+        "--format",
+        choices=FORMATS,
+        default=FORMATS[0],
+        metavar="KIND",
+        help="jsonl (default), markdown, or html: one page that loads nothing",
+    )
     export.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     bring = add_command(
         commands,
@@ -298,7 +320,15 @@ def _add_settings(commands: Commands) -> None:
     instead.add_argument("--list", action="store_true", help="list all folders that you have trusted")
     instead.add_argument("--remove", action="store_true", help="do not trust the folder any more")
     instead.add_argument("--yes", action="store_true", help="do not ask")
-    for each in (show, check, path, models, mcp):
+    doctor = add_command(
+        commands,
+        "doctor",
+        "check that everything works, and say what to do",
+        "Check the home and its store, the configuration, models and keys, extensions, the sandbox, the server and the "
+        "terminal. Nothing is changed, and no network is used. Exit code 1 means that there is a problem.",
+        help_texts.DOCTOR,
+    )
+    for each in (show, check, path, models, mcp, doctor):
         each.add_argument("--cwd", metavar="DIR", help="the directory to work in (default: this one)")
         each.add_argument("--json", action="store_true", help="for scripts: JSON, one object per line")
 

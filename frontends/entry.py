@@ -44,6 +44,12 @@ def _dispatch(chosen: argparse.Namespace) -> int:
     return _COMMANDS[command](chosen)
 
 
+def _doctor(chosen: argparse.Namespace) -> int:
+    from frontends.doctor.command import doctor
+
+    return doctor(chosen.home, _workspace(chosen), as_json=chosen.json)
+
+
 def _demo(chosen: argparse.Namespace) -> int:
     from frontends.demo.tour import main as demo
 
@@ -55,14 +61,18 @@ def _run(chosen: argparse.Namespace) -> int:
     goes_on = chosen.session is not None or chosen.go_on
     if chosen.json and chosen.quiet:
         raise UsageError("--json and --quiet exclude each other")
-    if chosen.prompt is None and not goes_on:
+    if chosen.approve == "rules" and chosen.permissions in {"auto_edit", "full"}:
+        raise UsageError("--approve rules lets only rules allow a change; leave --permissions out")
+    from frontends.cli.piped import read_said
+
+    said = read_said(chosen.prompt, goes_on=goes_on)
+    if said.prompt is None and not goes_on:
         raise UsageError(f"the following arguments are required: prompt (see: {PROGRAM} run --help)")
-    if chosen.prompt is None and (chosen.files or chosen.output_schema is not None):
+    if said.prompt is None and (chosen.files or chosen.output_schema is not None):
         raise UsageError("--file and --output-schema go along with a prompt, and there is none")
     if chosen.no_extensions and chosen.flags:
         raise UsageError("--flag is for extensions, and --no-extensions starts none")
     bounds = {"steps": chosen.max_steps, "cost_micros": chosen.max_cost, "time_ms": chosen.max_time}
-    prompt = _prompt(chosen.prompt) if chosen.prompt is not None else None
     from frontends.cli.attachments import attach, read_schema
     from frontends.cli.conversation import Manners
     from frontends.cli.run import RunOptions
@@ -71,8 +81,8 @@ def _run(chosen: argparse.Namespace) -> int:
     schema = read_schema(chosen.output_schema) if chosen.output_schema is not None else None
     return run(
         RunOptions(
-            prompt=prompt,
-            typed=chosen.prompt != "-",
+            prompt=said.prompt,
+            typed=said.typed,
             cwd=cwd,
             home=_home(chosen),
             keeps=not chosen.no_save,
@@ -83,11 +93,18 @@ def _run(chosen: argparse.Namespace) -> int:
             thinking=chosen.thinking,
             protocol=chosen.protocol,
             limits=sc.TurnLimits(**bounds),
-            attached=attach(chosen.files),
+            attached=said.along_with(attach(chosen.files)),
             output_schema=schema,
             extensions=not chosen.no_extensions,
             flags=tuple(chosen.flags),
-            manners=Manners(json=chosen.json, quiet=chosen.quiet, yes=chosen.yes, structured=schema is not None),
+            embedded=chosen.embedded,
+            manners=Manners(
+                json=chosen.json,
+                quiet=chosen.quiet,
+                yes=chosen.yes,
+                approve=chosen.approve or "ask",
+                structured=schema is not None,
+            ),
         )
     )
 
@@ -155,7 +172,7 @@ def _transfer(chosen: argparse.Namespace) -> int:
     from frontends.stored import transfer
 
     if chosen.command == "export":
-        return transfer.export(_home(chosen), chosen.session, chosen.file, force=chosen.force)
+        return transfer.export(_home(chosen), chosen.session, chosen.file, force=chosen.force, kind=chosen.format)
     return transfer.bring(_home(chosen), chosen.file, as_new=chosen.as_new)
 
 
@@ -246,10 +263,21 @@ def _ext(chosen: argparse.Namespace) -> int:
             return doctor.doctor(home, cwd, chosen.extension, as_json=chosen.json)
 
 
+def _service(chosen: argparse.Namespace) -> int:
+    from frontends.serving.dispatch import dispatch
+
+    return dispatch(chosen, _home(chosen))
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "sessions": _sessions,
     "show": _show,
+    "serve": _service,
+    "status": _service,
+    "shutdown": _service,
+    "watch": _service,
+    "stop": _service,
     "rename": _change,
     "archive": _change,
     "restore": _change,
@@ -264,6 +292,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "mcp": _mcp,
     "trust": _trust,
     "ext": _ext,
+    "doctor": _doctor,
     "demo": _demo,
 }
 
@@ -288,20 +317,6 @@ def _directory(given: str, option: str = "--cwd") -> str:
     except ValueError:
         raise UsageError(f"{option}: {given!r} cannot be a path") from None
     return str(path)
-
-
-def _prompt(given: str) -> str:
-    from_stdin = given == "-"
-    if from_stdin:
-        if sys.stdin is None:
-            raise UsageError("the prompt was to come from stdin, but stdin is closed")
-        try:
-            given = sys.stdin.buffer.read().decode("utf-8")
-        except UnicodeDecodeError:
-            raise UsageError("the prompt on stdin is not valid UTF-8 text") from None
-    if not given.strip():
-        raise UsageError("the prompt on stdin is empty" if from_stdin else "the prompt is empty")
-    return given
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

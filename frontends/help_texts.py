@@ -5,12 +5,14 @@ examples:
   session-core demo                         a guided tour of about 20 seconds
   session-core run "list the files"         ask, watch the answer, leave
   session-core run --continue "and now?"    go on with the last session here
-  git diff | session-core run -             take the prompt from stdin
+  git diff | session-core run "review this" a prompt, and a text with it
   session-core sessions --search parser     find what was said in any session
   session-core show                         read the last conversation here
   session-core undo                         take the last turn back, files too
   session-core trust                        let this project steer the agent
   session-core ext list                     extensions, and why some do not run
+  session-core serve                        sessions that go on without you
+  session-core watch --all                  what they are doing, live
 
 An ID is a session's exact name, or at least 4 characters of the beginning or
 the end of its id. Sessions are kept in --home DIR, else in
@@ -19,8 +21,8 @@ $SESSION_CORE_HOME, else where your system keeps such data.
 SESSION_CORE_DEBUG=1 shows where an unexpected error came from, and the log.
 
 exit codes:
-  0 done   1 it failed   2 wrong usage   130 interrupted
-  141 the reader of the output left
+  0 done   1 it failed   2 wrong usage   130 interrupted   143 asked to end
+  141 the reader of the output left   (run has more: session-core run --help)
 """
 RUN = """\
 examples:
@@ -34,6 +36,9 @@ examples:
   session-core run --max-steps 20 --max-cost 0.50 --max-time 600 "..."
   session-core run --quiet --output-schema shape.json "list the bugs" | jq
   session-core run --no-save --quiet "count to 3"   keep nothing but the answer
+  session-core run --approve never "is it safe?"    for scripts: nobody is asked
+  cat bug.txt | session-core run                    the prompt from stdin
+  git diff | session-core run "review this"         with a text attached
   session-core run --json "hello" | head -1         events as lines of JSON
   session-core run "/commit fix the parser"         a command of an extension
   session-core run "!git status"                    a line for the shell
@@ -54,8 +59,27 @@ this), n, or type what the model should do instead. Just Enter is a no; what is
 neither clearly a yes nor a no is asked again. Questions of extensions are
 asked the same way; just Enter dismisses them, and --yes does not answer them.
 
+With --approve never, whatever needs a yes is denied at once. With --approve
+rules, what changes something runs only if a permission rule allows it, whatever
+the tier says; reading needs none. Both also dismiss questions of extensions.
+
+Where stdin is a pipe or a file, it is the prompt, or is attached to the prompt
+as a text of at most 1,000,000 characters. In loops, say < /dev/null.
+
 Ctrl-C stops the turn and keeps the partial answer; a second Ctrl-C leaves at
 once.
+
+While a service runs for the home (see: session-core serve --help), the session
+is one of it, and goes on if this program is ended. --embedded never does so.
+
+exit codes:
+  0  done
+  1  the turn failed, was stopped or was interrupted
+  2  wrong usage; nothing was begun
+  3  the turn ended, but a tool call in it was denied, and not by you here
+  4  a limit was reached: steps, cost, time, or the longest answer
+  5  the answer does not fit --output-schema
+  130 Ctrl-C   143 asked to end (SIGTERM)   141 the reader of the output left
 """
 SESSIONS = """\
 examples:
@@ -108,9 +132,15 @@ examples:
 TRANSFER = """\
 examples:
   session-core export 7k2f talk.jsonl       all of a session, in one file
+  session-core export 7k2f --format html talk.html      a page for people
+  session-core export 7k2f --format markdown talk.md    the same as Markdown
   session-core import talk.jsonl            bring it into this home
   session-core import --as-new talk.jsonl   as a new session, beside the old one
   session-core export 7k2f | ssh laptop session-core import -
+
+Markdown and HTML hold the conversation that is shown. What looks like a key is
+masked in them, long results are cut, and other branches are only mentioned;
+they cannot be imported. Lines of JSON hold everything, as it is.
 """
 STORE = """\
 examples:
@@ -133,6 +163,16 @@ examples:
 Later ones win: defaults, config.toml in the home, .session-core/config.toml in
 the project (only if the folder is trusted, and only to make things stricter),
 variables such as SESSION_CORE_MODEL, flags.
+"""
+DOCTOR = """\
+examples:
+  session-core doctor                    a line for each check, with hints
+  session-core doctor --json             the same as one JSON object
+  session-core doctor --cwd ../project   with the settings of that project
+
+Keys are named, never shown. Each line is ok, a warning (worth knowing) or a
+problem (something does not work). MCP servers are not started: see
+session-core mcp; neither are extensions: see session-core ext doctor.
 """
 MODELS = """\
 examples:
@@ -183,8 +223,8 @@ EXT_TASKS = {
     "enable": ("switch one on again", "Switch an extension on that was switched off."),
     "disable": ("switch one off", "Switch an extension off; what was agreed to is remembered."),
     "reload": (
-        "check one after a change",
-        "Check an extension with the files it has now, as doctor does, and say whether a service runs here.",
+        "check one after a change, and have it used",
+        "Check an extension with the files it has now, as doctor does; a service that runs here then takes it over.",
     ),
     "logs": ("what one has said", "Print the end of the log of an extension."),
     "login": (

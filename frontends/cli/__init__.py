@@ -1,9 +1,12 @@
 """`session-core run`: one prompt in, one answer out, for people and for scripts.
 
-- `run`: finds or makes the session, opens an embedded service and sends the prompt
+- `run`: finds or makes the session, in the service that runs or an embedded one, and sends the prompt
+- `options`: what was asked of it
+- `attached`: the service that runs, as `run` sees it
 - `agent`: sets the agent up as its user has configured it, and says what people should know about that
 - `typed`: what a prompt means: a message, a command of an extension, or a line for the shell
 - `extensions`: waits until they have started, and says which are not used
+- `piped`: what comes by stdin: the prompt, or a text that goes along with one
 - `attachments`: files that go along with a prompt, and the shape of an answer
 - `conversation`: follows the session to the end of the turn or command, shows it, minds Ctrl-C
 - `view`: turns what the session says into pieces of text for stdout and stderr, catching up after a lag

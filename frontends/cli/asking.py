@@ -1,12 +1,16 @@
 """The words of an approval: what would happen, why it is asked, and what may be answered. Pure functions."""
 
+from typing import Literal
+
 import attrs
 
 import session_core as sc
-from frontends.cli.wording import NAME_CHARS, arguments_line
+from frontends.cli.wording import NAME_CHARS, approval_denied, arguments_line
 from frontends.console.sanitise import one_line, sanitise
 from frontends.console.style import Style, counted
 
+Approve = Literal["never", "ask", "rules"]
+"""Who says yes to a tool call that needs one: nobody, the person at the terminal, or nobody beside the rules."""
 MOST_LINES = 40
 """What fits on a screen together with the question."""
 LONGEST_LINE = 400
@@ -44,6 +48,24 @@ def question(style: Style, approval: sc.Approval, helper: str | None = None, *, 
         cut = cut or len(told) < len(facts)
     lines.append(f"{_INDENT}{_answers(approval, cut=cut)}: ")
     return Question(text="\n".join(lines), cut=cut)
+
+
+def refused(style: Style, approval: sc.Approval, approve: Approve) -> str:
+    """Say that a tool was denied without asking anybody, why, and what would let it run."""
+    if approve == "ask":
+        return approval_denied(style, approval)
+    name = one_line(approval.tool_name, NAME_CHARS)
+    why = "needs a yes, and --approve never gives none: denied."
+    if approve == "rules":
+        because = f" ({one_line(approval.reason, _SUMMARY_CHARS)})" if approval.reason else ""
+        why = f"is not allowed by a permission rule{because}: denied. See: session-core config show"
+    return f"{style.yellow(style.symbol('■'))} {name} {why}"
+
+
+def left_open(style: Style, approval: sc.Approval) -> str:
+    """Say that a question of somebody else's turn waits for those who can be asked."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    return f"{style.yellow('?')} {name} needs a yes, which nobody can give here: it waits for somebody elsewhere."
 
 
 def unclear(style: Style, approval: sc.Approval) -> str:

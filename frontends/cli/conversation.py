@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import attrs
@@ -10,6 +10,8 @@ import trio
 
 import session_core as sc
 from frontends.cli import wording
+from frontends.cli.asking import Approve
+from frontends.cli.attached import ServiceFeed
 from frontends.cli.requests import Client, Requests
 from frontends.cli.view import Target, View, ends_line
 from frontends.console.output import Output, OutputFailed, ReaderLeft
@@ -18,16 +20,22 @@ from frontends.console.signals import EXIT_SIGNAL, LEAVING_SIGNALS
 from frontends.console.streams import Streams
 
 EXIT_OK, EXIT_FAILED = 0, 1
+EXIT_DENIED, EXIT_LIMIT, EXIT_SHAPE = 3, 4, 5  # 2 is wrong usage
+_WRONG_SHAPE = "the answer is not JSON of the shape"  # how the outcome of a turn begins that gave no fitting answer
 _AT_REST = frozenset({"idle", "stopped", "errored", "interrupted"})
 
 
 @attrs.frozen(kw_only=True)
 class Manners:
-    """How to show a turn and whom to ask; with `structured` the answer is JSON of a given shape."""
+    """How to show a turn and whom to ask; with `structured` the answer is JSON of a given shape.
+
+    `yes` allows every tool call; without it, `approve` says who is asked.
+    """
 
     json: bool = False
     quiet: bool = False
     yes: bool = False
+    approve: Approve = "ask"
     structured: bool = False
 
     @property
@@ -62,7 +70,7 @@ class Conversation:
     def __init__(
         self,
         service: Client,
-        feed: sc.Feed,
+        feed: sc.Feed | ServiceFeed,
         manners: Manners,
         streams: Streams,
         nursery: trio.Nursery,
@@ -83,7 +91,10 @@ class Conversation:
         )
         self._writing = trio.Lock()
         self._line_open = False  # whether what stderr shows last is a line without its end
-        self._requests = Requests(service, streams, self._view, nursery, self._flush, yes=manners.yes)
+        self._requests = Requests(
+            service, streams, self._view, nursery, self._flush, yes=manners.yes, approve=manners.approve
+        )
+        self._denied: set[sc.CallId] = set()
         self._listening = trio.CancelScope()
         self._done = False  # whether a command of an extension has done its work
         self._line: sc.CallId | None = None
@@ -115,14 +126,33 @@ class Conversation:
         return self._signal is not None
 
     @property
+    def deserted(self) -> bool:
+        """Whether the terminal was closed on an open question, which others can answer."""
+        return self._requests.deserted
+
+    @property
     def exit_code(self) -> int:
         """What the program should exit with."""
         if self._signal is not None:
             return EXIT_SIGNAL + self._signal
         if self.outcome is None:
             return EXIT_OK if self._done else EXIT_FAILED
-        ended_well = self.outcome.status == "completed" and not self._line_failed
-        return EXIT_OK if ended_well else EXIT_FAILED
+        match self.outcome.status:
+            case "completed" if self._line_failed:
+                return EXIT_FAILED
+            case "completed":
+                return EXIT_DENIED if self._lacked_a_yes else EXIT_OK
+            case "limit_reached":
+                return EXIT_LIMIT
+            case "failed" if self._manners.structured and (self.outcome.error or "").startswith(_WRONG_SHAPE):
+                return EXIT_SHAPE
+            case _:
+                return EXIT_FAILED
+
+    @property
+    def _lacked_a_yes(self) -> bool:
+        """Whether something was denied which the person at the terminal has not refused themselves."""
+        return self._requests.denied or bool(self._denied - self._requests.refused)
 
     @property
     def _line_failed(self) -> bool:
@@ -131,6 +161,27 @@ class Conversation:
 
     # --- reading and showing ------------------------------------------------------------------------------------------
 
+    async def begin(self, introduce: Callable[[], Awaitable[None]]) -> None:
+        """Take the snapshot before anything happens, have it introduced, and only then show what goes on already."""
+        first, *rest = await self._feed.receive_batch()
+        self._take(first)
+        await introduce()
+        if isinstance(first, sc.SessionSnapshot) and first.turn is not None:
+            self._requests.of_others = first.turn.turn_id
+            if self._manners.narrated:
+                self._view.join(first)
+        for item in rest:
+            self._take(item)
+        await self._attend_to([first, *rest])
+
+    async def follow_to_end(self) -> None:
+        """Show what others have begun until the session is at rest, and how it ended."""
+        while self.outcome is None and not self.at_rest:
+            await self.receive()
+        self._done = True
+        if self.outcome is not None:
+            await self.conclude(self.outcome)
+
     async def receive(self) -> None:
         """Take what has come, show it, and answer what needs an answer."""
         items: list[sc.FeedItem] = []
@@ -138,6 +189,9 @@ class Conversation:
             items = await self._feed.receive_batch()
         for item in items:
             self._take(item)
+        await self._attend_to(items)
+
+    async def _attend_to(self, items: Sequence[sc.FeedItem]) -> None:
         if self._manners.json:
             await self._streams.out.write(b"".join(_json_line(item) for item in items))
         await self._requests.attend_to(self.state)
@@ -150,11 +204,14 @@ class Conversation:
                 if first:
                     self._turn_before = item.last_outcome.turn_id if item.last_outcome is not None else None
                     self._view.begin_after(item)
-                elif self._manners.narrated:
+                else:
+                    self._note_missed(item)
+                if not first and self._manners.narrated:
                     resync = self._feed.last_resync
                     self._view.catch_up(item, resync.missed if resync is not None else None)
             case sc.SessionEvent() if self._state is not None:
                 self._state.apply(item)
+                self._note_denied(item.event)
                 if self._manners.narrated:
                     self._view.event(item)
                 elif self._manners.quiet:
@@ -164,6 +221,20 @@ class Conversation:
         if self._line is not None and self._state is not None:
             found = (each.result for each in self._state.tools if each.call_id == self._line)
             self._line_result = next(found, None) or self._line_result
+
+    def _note_denied(self, event: sc.Event) -> None:
+        if isinstance(event, sc.events.ToolCallFinished) and event.result.status == "denied":
+            self._denied.add(event.result.call_id)
+
+    def _note_missed(self, snapshot: sc.SessionSnapshot) -> None:
+        """Note what was denied while this program did not keep up."""
+        turn = snapshot.turn or snapshot.last_outcome
+        if turn is None or turn.turn_id == self._turn_before:
+            return
+        here = [each for each in snapshot.messages if each.turn_id == turn.turn_id]
+        results = [part for each in here for part in each.parts if isinstance(part, sc.ToolResultPart)]
+        results += [each.result for each in snapshot.tools if each.result is not None]
+        self._denied.update(each.call_id for each in results if each.status == "denied")
 
     async def say(self, sentence: str) -> None:
         """Say something about the work."""

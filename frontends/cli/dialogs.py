@@ -49,6 +49,14 @@ def dismissed(style: Style, dialog: sc.Dialog) -> str:
     return f"{style.yellow('?')} {asker(dialog)}: {title}: dismissed, as nobody can answer it here."
 
 
+def left_open(style: Style, dialog: sc.Dialog) -> str:
+    """Say that a question of somebody else's turn waits for those who can be asked."""
+    title = one_line(dialog.title, _TITLE_CHARS)
+    return (
+        f"{style.yellow('?')} {asker(dialog)}: {title}: nobody can answer it here, so it waits for somebody elsewhere."
+    )
+
+
 def reply_of(dialog: sc.Dialog, typed: str) -> Reply:
     """Read a typed answer; nothing at all, also the end of input, dismisses the question."""
     said = typed.strip()

@@ -6,18 +6,24 @@ import trio
 
 import session_core as sc
 from frontends.cli import dialogs, wording
-from frontends.cli.asking import helper_of, question, unclear
+from frontends.cli.asking import Approve, helper_of, left_open, question, refused, unclear
+from frontends.cli.attached import ServiceClient
 from frontends.cli.consent import Answer, Consent, answer_of
 from frontends.cli.view import View
 from frontends.console.streams import Streams, forget_typed, read_answer
 
-Client = sc.SessionService | sc.AttachedClient
+Client = sc.SessionService | sc.AttachedClient | ServiceClient
 
 
 class Requests:
-    """Answers what the session asks: by asking on the terminal, by `--yes`, or with a no where nobody can be asked.
+    """Answers what the session asks: by asking on the terminal, by `--yes`, or with a no where nobody is to be asked.
 
-    `--yes` is about tools; a question of an extension is never answered by it.
+    `--yes` is about tools; a question of an extension is never answered by it. `denied` says that a tool got a no
+    which nobody has given, and `refused` are the calls that the person at the terminal did not want.
+
+    What a service asks that goes on without us is there for others too: when the terminal is closed, the question stays
+    open and the nursery is cancelled (`deserted`); and where no terminal is, what is asked in a turn that others have
+    begun (`of_others`) is left to them.
     """
 
     def __init__(
@@ -29,10 +35,17 @@ class Requests:
         flush: Callable[[], Awaitable[None]],
         *,
         yes: bool,
+        approve: Approve = "ask",
     ) -> None:
         self._service = service
         self._style = streams.err.style
-        self._keyboard = streams.keyboard
+        self._keyboard = streams.keyboard if approve == "ask" else None
+        self._approve: Approve = approve
+        self._stays_open = isinstance(service, ServiceClient)
+        self.denied = False
+        self.deserted = False
+        self.of_others: sc.TurnId | None = None
+        self.refused: set[sc.CallId] = set()
         self._view = view
         self._nursery = nursery
         self._flush = flush
@@ -44,8 +57,11 @@ class Requests:
     async def attend_to(self, state: sc.SessionState) -> None:
         """Take care of what is new, and ask no longer what is settled."""
         self._withdraw(state)
+        is_ours = self._approve != "ask" or self.of_others is None or _turn_of(state) != self.of_others
         for dialog in self._consent.new_dialogs(state):
-            if self._keyboard is None:
+            if self._keyboard is None and not is_ours:
+                self._view.line(dialogs.left_open(self._style, dialog))
+            elif self._keyboard is None:
                 self._view.line(dialogs.dismissed(self._style, dialog))
                 await self._service.answer_dialog(state.session_id, dialog.request_id)
             else:
@@ -54,8 +70,11 @@ class Requests:
             if self._yes:
                 self._view.line(wording.approval_allowed(self._style, approval))
                 await self._reply(state.session_id, approval, Answer(decision="allow_once"))
+            elif self._keyboard is None and not is_ours:
+                self._view.line(left_open(self._style, approval))
             elif self._keyboard is None:
-                self._view.line(wording.approval_denied(self._style, approval))
+                self.denied = True
+                self._view.line(refused(self._style, approval, self._approve))
                 await self._reply(state.session_id, approval, Answer(decision="deny"))
             else:
                 self._nursery.start_soon(self._ask, state, approval, self._keyboard)
@@ -70,8 +89,22 @@ class Requests:
         forget_typed(keyboard)
         self._view.question(asked)
         await self._flush()
-        typed = await read_answer(keyboard)
+        typed = await self._typed(keyboard)
         self._view.answered()
+        return typed
+
+    async def _typed(self, keyboard: int) -> str:
+        """Wait for a line; the end of input and a terminal that is gone are no answer if others can still give one."""
+        try:
+            typed = await read_answer(keyboard)
+        except OSError:
+            if not self._stays_open:
+                raise
+            typed = ""
+        if not typed and self._stays_open:
+            self.deserted = True
+            self._nursery.cancel_scope.cancel(reason="nobody is at the terminal any more")
+            await trio.sleep_forever()
         return typed
 
     # --- tools --------------------------------------------------------------------------------------------------------
@@ -93,6 +126,8 @@ class Requests:
                 answer = answer_of(await self._type(asked.text, keyboard), cut=asked.cut)
                 while answer.wants_all or answer.unclear:
                     answer = answer_of(await self._type(self._again(state, approval, answer), keyboard), cut=asked.cut)
+                if answer.decision == "deny":
+                    self.refused.add(approval.call_id)
                 await self._reply(state.session_id, approval, answer)
 
     def _again(self, state: sc.SessionState, approval: sc.Approval, answer: Answer) -> str:
@@ -113,3 +148,7 @@ class Requests:
                     again = dialogs.unclear_reply(self._style, dialog)
                     reply = dialogs.reply_of(dialog, await self._type(again, keyboard))
                 await self._service.answer_dialog(session_id, dialog.request_id, reply.value)
+
+
+def _turn_of(state: sc.SessionState) -> sc.TurnId | None:
+    return state.turn.turn_id if state.turn is not None else None

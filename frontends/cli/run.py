@@ -1,7 +1,11 @@
-"""`session-core run`: send one prompt to a session of an embedded service and follow it to its end."""
+"""`session-core run`: send one prompt to a session and follow it to its end.
+
+The session is one of the service that runs for the home; if there is none, of an embedded one.
+"""
 
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import time_ns
 
@@ -11,70 +15,36 @@ import trio
 import session_core as sc
 from frontends.arguments import UsageError
 from frontends.cli import wording
-from frontends.cli.agent import Agent, Wanted, open_agent, remark_lines
+from frontends.cli.agent import DEMO, Agent, Wanted, open_agent, remark_lines
+from frontends.cli.attached import (
+    OnlyEmbedded,
+    ServiceClient,
+    about_folder,
+    beside_a_service,
+    full_name,
+    goes_on,
+    not_there,
+    open_service,
+    stays_open,
+    telling_what_is_wrong,
+)
 from frontends.cli.attachments import Attached
-from frontends.cli.conversation import Conversation, Manners
+from frontends.cli.conversation import Conversation
 from frontends.cli.extensions import CLIENT, about_extensions, ui_kinds, until_started, unused_in
+from frontends.cli.options import Continued as Continued
+from frontends.cli.options import RunOptions as RunOptions
 from frontends.cli.requests import Client
 from frontends.cli.typed import Unused, is_for_model, read_prompt
 from frontends.console.figures import place
 from frontends.console.sanitise import one_line
-from frontends.console.signals import LEAVING_SIGNALS, minding_signals
+from frontends.console.signals import LEAVING_SIGNALS, Start, minding_signals
 from frontends.console.streams import Streams
 from frontends.stored.home import how_to_go_on, list_kept
 from frontends.stored.which import find, last_used, short_id
 
 _PLACE_CHARS = 200
+_LENIENT = frozenset({"auto_edit", "full"})
 _LAST_WORDS = 1.0  # seconds that a terminal which takes nothing may hold up the end
-
-
-@attrs.frozen(kw_only=True)
-class RunOptions:
-    """What was asked for on the command line.
-
-    Attributes:
-        prompt: What to say; None goes on with a turn that did not come to its end.
-        typed: Whether a person typed the prompt, so that it may be a command; a text from elsewhere never is one.
-        cwd: An absolute path of a directory; None is where the session works, or this directory for a new one.
-        home: Where settings are, and the sessions; None is for those who bring a service of their own.
-        keeps: Whether anything is kept in the home.
-        session: What was typed to name a session to go on with.
-        go_on: Whether to go on with the last used session of this directory.
-        model, permissions, thinking: Settings of the session, if they are to differ from what they are.
-        protocol: How the model acts in a new session; one that is gone on with keeps its own.
-        limits: What one turn may use; the limits of a session that goes on stay where nothing is said.
-        attached: What goes along with the prompt.
-        output_schema: The shape of the answer, if it is to be JSON.
-        extensions: Whether extensions may be started.
-        flags: What they are told, as `name` or `name=value`.
-        manners: How to show it.
-    """
-
-    prompt: str | None
-    typed: bool = True
-    cwd: str | None = None
-    home: Path | None = None
-    keeps: bool = True
-    session: str | None = None
-    go_on: bool = False
-    model: str | None = None
-    permissions: sc.PermissionTier | None = None
-    thinking: sc.Thinking | None = None
-    protocol: str | None = None
-    limits: sc.TurnLimits = attrs.field(factory=sc.TurnLimits)
-    attached: Attached = attrs.field(factory=Attached)
-    output_schema: sc.JsonObject | None = None
-    extensions: bool = True
-    flags: tuple[str, ...] = ()
-    manners: Manners = attrs.field(factory=Manners)
-
-
-@attrs.frozen(kw_only=True)
-class Continued:
-    """A session to go on with, and how it was found."""
-
-    summary: sc.SessionSummary
-    short: str
 
 
 def main(options: RunOptions) -> int:
@@ -88,16 +58,10 @@ async def _run(options: RunOptions, streams: Streams) -> int:
     with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
         async with minding_signals(signals) as start:
             known = await _continued(options)
-            async with open_agent(wanted(options, known), progress=options.manners.narrated) as agent:
-                chosen = options if options.model is None else attrs.evolve(options, model=agent.model)  # not its alias
-                await _introduce(agent, options, streams)
-                async with sc.open_session_service(agent.service) as service:
-                    # Attached at once: what can be asked here is what extensions are told at their start.
-                    with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
-                        await _extensions_started(agent, chosen, streams)
-                        start.over()
-                        unused = unused_in(agent.extensions)
-                        codes.append(await converse(client, chosen, streams, signals, known, unused=unused))
+            codes += await _run_attached(options, streams, signals, known, start)
+            if not codes:
+                with beside_a_service(options.home, embedded=options.embedded):
+                    codes.append(await _run_embedded(options, streams, signals, known, start))
     if codes:
         return codes[0]
     with trio.move_on_after(_LAST_WORDS):
@@ -106,10 +70,66 @@ async def _run(options: RunOptions, streams: Streams) -> int:
     return start.exit_code
 
 
+async def _run_embedded(
+    options: RunOptions, streams: Streams, signals: AsyncIterator[int], known: Continued | None, start: Start
+) -> int:
+    """Have the turn in a service of this process."""
+    async with open_agent(wanted(options, known), progress=options.manners.narrated) as agent:
+        chosen = options if options.model is None else attrs.evolve(options, model=agent.model)  # not its alias
+        await _introduce(agent, options, streams)
+        async with sc.open_session_service(agent.service) as service:
+            # Attached at once: what can be asked here is what extensions are told at their start.
+            with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
+                await _extensions_started(agent, chosen, streams)
+                start.over()
+                return await converse(client, chosen, streams, signals, known, unused=unused_in(agent.extensions))
+
+
+async def _run_attached(
+    options: RunOptions, streams: Streams, signals: AsyncIterator[int], known: Continued | None, start: Start
+) -> list[int]:
+    """Have the turn in the service that runs for the home; there is no code if none does, or none is to be used."""
+    if options.home is None or not options.keeps or options.embedded:
+        return []
+    folder = options.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
+    async with open_service(options.home, ui_kinds(streams)) as service:
+        if service is None:
+            return []
+        OnlyEmbedded(no_extensions=not options.extensions, flags=options.flags).check(options.home)
+        if options.manners.narrated:
+            remarks = await about_folder(options.home, folder)
+            await streams.err.write(remark_lines(streams.err.style, remarks))
+        try:
+            async with telling_what_is_wrong(options.home, folder):
+                chosen = attrs.evolve(
+                    options,
+                    model=await full_name(options.home, folder, options.model),
+                    cwd=folder if known is None else options.cwd,
+                )
+                start.over()
+                return [await converse(service, chosen, streams, signals, known, meet=partial(_meet, options, streams))]
+        except sc.NotFound as refused:
+            if refused.field != "model":
+                raise
+            unknown = not_there(options.home, refused)
+        raise unknown
+
+
+async def _meet(options: RunOptions, streams: Streams, state: sc.SessionState) -> None:
+    """Say that no real model answers, if the service has none for this session."""
+    if state.settings.model == DEMO and _asks(options) and not options.manners.quiet:
+        await streams.err.write(wording.demo_notice(streams.err.style, state.settings.model) + "\n")
+
+
+def _asks(options: RunOptions) -> bool:
+    """Tell whether a model is asked."""
+    return options.prompt is None or not options.typed or is_for_model(options.prompt)
+
+
 async def _introduce(agent: Agent, options: RunOptions, streams: Streams) -> None:
     """Say who answers, if anybody is asked, and what people should know before."""
     style, manners = streams.err.style, options.manners
-    asks = options.prompt is None or not options.typed or is_for_model(options.prompt)
+    asks = _asks(options)
     if asks and agent.is_demo and not manners.quiet and not (manners.narrated and agent.told_of_demo):
         await streams.err.write(wording.demo_notice(style, agent.model) + "\n")
     if manners.narrated:
@@ -163,21 +183,34 @@ async def converse(
     known: Continued | None = None,
     *,
     unused: Sequence[Unused] = (),
+    meet: Callable[[sc.SessionState], Awaitable[None]] | None = None,
 ) -> int:
     """Have one turn, in a new session or a known one, and return the exit code.
 
-    A prompt that is a command has that done instead; extensions that are `unused` may be why there is none.
+    A prompt that is a command has that done instead; extensions that are `unused` may be why there is none. `meet` is
+    told of the session before anything happens in it.
 
     Cancellation: the turn goes on in the service, which interrupts it when it closes.
     """
+    if known is not None and options.protocol is not None:
+        await _refuse_another_protocol(service, known, options.protocol)
     typed = await _meant(service, options, unused)
     session_id = await _begin(service, options, known)
     is_left = True
     async with service.follow(session_id) as feed, trio.open_nursery() as nursery:
         talk = Conversation(service, feed, options.manners, streams, nursery)
-        await talk.receive()  # the snapshot before anything happens
-        if known is not None and options.manners.narrated:
-            await _tell_of(known, talk, options, streams)
+
+        async def introduce() -> None:
+            if meet is not None:
+                await meet(talk.state)
+            if known is not None and options.manners.narrated:
+                await _tell_of(known, talk, options, streams)
+            if options.manners.approve == "rules":
+                await _leave_it_to_rules(service, talk, options)
+            if typed is None and not talk.at_rest and options.manners.narrated:
+                await talk.remark("It is at work already; this follows it to its end.")
+
+        await talk.begin(introduce)
         nursery.start_soon(talk.mind_signals, signals)
         try:
             match typed:
@@ -202,7 +235,20 @@ async def converse(
         nursery.cancel_scope.cancel(reason="the turn is over")
     with trio.move_on_after(_LAST_WORDS):
         await talk.break_off()  # for those who were asked to leave in the middle of a line
+        if isinstance(service, ServiceClient) and talk.deserted:
+            await streams.remark(stays_open(options.home, session_id))
+        elif isinstance(service, ServiceClient) and talk.stopped and talk.state.turn is not None:
+            await streams.remark(goes_on(options.home, session_id))
     return talk.exit_code
+
+
+async def _refuse_another_protocol(service: Client, known: Continued, wanted: str) -> None:
+    has = (await service.load_session(known.summary.session_id)).protocol.name
+    if has != wanted:
+        raise UsageError(
+            f"session {known.short} has the protocol {one_line(has)}, for all of its life, so it cannot go on with "
+            f"{one_line(wanted)}; leave --protocol out, or begin a new session with it"
+        )
 
 
 async def _meant(service: Client, options: RunOptions, unused: Sequence[Unused]) -> sc.Typed | None:
@@ -231,10 +277,23 @@ async def _tell_of(known: Continued, talk: Conversation, options: RunOptions, st
         await talk.remark(f"{known.short} now works in {where}.")
 
 
+async def _leave_it_to_rules(service: Client, talk: Conversation, options: RunOptions) -> None:
+    """Take away what the tier alone would let through: then a change runs if a rule allows it, and else not at all."""
+    tier = talk.state.settings.permission_tier
+    if tier in _LENIENT:
+        await service.change_permission_tier(talk.state.session_id, "ask_writes")
+        if options.manners.narrated:
+            said = tier.replace("_", "-")
+            await talk.remark(f"--approve rules: the session has ask-writes now, not {said}; only rules allow changes.")
+
+
 async def _have_a_turn(
     text: str | None, service: Client, talk: Conversation, options: RunOptions, known: Continued | None
 ) -> None:
-    """Say something, or go on, and show the turn to its end."""
+    """Say something, or go on, and show the turn to its end; what is at work already goes on as it is."""
+    if text is None and not talk.at_rest:
+        await talk.follow_to_end()
+        return
     if not await _say(service, talk.state.session_id, text, options, is_new=known is None) and talk.stopped:
         # A stop that came first has withheld the message.
         await talk.say("stopped before the turn began; nothing was sent to the model")
@@ -266,6 +325,7 @@ async def _begin(service: Client, options: RunOptions, known: Continued | None) 
             thinking=options.thinking,
             protocol=options.protocol,
         )
+        await _limit(service, created.session_id, options)
         return created.session_id
     session_id, model = known.summary.session_id, options.model or known.summary.model
     if model != known.summary.model or options.thinking is not None:
@@ -274,11 +334,18 @@ async def _begin(service: Client, options: RunOptions, known: Continued | None) 
         await service.change_working_directory(session_id, options.cwd)
     if options.permissions is not None:
         await service.change_permission_tier(session_id, options.permissions)
+    await _limit(service, session_id, options)
+    return session_id
+
+
+async def _limit(service: Client, session_id: sc.SessionId, options: RunOptions) -> None:
+    """Bound turns as was asked for; an embedded service has given its new sessions these bounds already."""
     said = {name: bound for name, bound in attrs.asdict(options.limits).items() if bound is not None}
     if said:
         before = (await service.load_session(session_id)).settings.limits
-        await service.change_turn_limits(session_id, attrs.evolve(before, **said))
-    return session_id
+        bounds = attrs.evolve(before, **said)
+        if bounds != before:
+            await service.change_turn_limits(session_id, bounds)
 
 
 async def _say(

@@ -58,6 +58,7 @@ class View:
         self._arguments: dict[sc.CallId, sc.JsonObject] = {}
         self._children: dict[sc.CallId, sc.SessionId] = {}
         self._plan: tuple[sc.PlanItem, ...] = ()
+        self._protocol: str | None = None
 
     def take(self) -> list[Piece]:
         """Return the pieces that were collected, in order, and forget them."""
@@ -73,6 +74,21 @@ class View:
             self._seen[message.message_id] = sum(len(text) for _, text in _spoken(message))
             self._results.update(part.call_id for part in message.parts if isinstance(part, sc.ToolResultPart))
         self._plan = snapshot.plan
+        self._protocol = snapshot.protocol.name
+
+    def join(self, snapshot: sc.SessionSnapshot) -> None:
+        """Take what is over as known, and show the answer that is being given to somebody who joins in the middle."""
+        self.begin_after(snapshot)
+        for message in snapshot.transcript:
+            for call in message.tool_calls:
+                self._arguments[call.call_id] = call.arguments
+        for tool in snapshot.tools:
+            self._arguments[tool.call_id] = tool.arguments
+            if tool.child_id is not None:
+                self._children[tool.call_id] = tool.child_id
+        if snapshot.partial is not None:
+            partial = snapshot.partial
+            self._rest(partial.message_id, [(part.kind, str(part.text)) for part in partial.parts])
 
     def event(self, envelope: sc.SessionEvent) -> None:
         """Show one event."""
@@ -109,7 +125,7 @@ class View:
 
     def _of_extension(self, event: sc.Event) -> None:
         match event:
-            case sc.events.MessageAdded(message=message) if message.source is not None:
+            case sc.events.MessageAdded(message=message, ended_call_id=None) if message.source is not None:
                 self._posted(message)
             case sc.events.NoticeShown():
                 self.line(wording.notice_line(self._styles["err"], event))
@@ -204,8 +220,9 @@ class View:
                 self._result(part)
 
     def _posted(self, message: sc.Message) -> None:
-        """Show what an extension has put into the conversation: what it says as an answer is one."""
-        self.line(wording.posted_line(self._styles["err"], message))
+        """Show what an extension, or the protocol, has put into the conversation: what it says as an answer is one."""
+        told = wording.told_line if message.source == self._protocol else wording.posted_line
+        self.line(told(self._styles["err"], message))
         if message.role == "assistant":
             self._message(message)
 

@@ -202,6 +202,12 @@ def posted_line(style: Style, message: sc.Message) -> str:
     return f"{mark} {who} asks for you: {one_line(message.text, _ERROR_CHARS)}"
 
 
+def told_line(style: Style, message: sc.Message) -> str:
+    """Say what the session's protocol has told the model."""
+    who = style.cyan(one_line(message.source or "", NAME_CHARS))
+    return f"{style.cyan(style.symbol('●'))} protocol {who} says: {one_line(message.text, _ERROR_CHARS)}"
+
+
 def cut_short(style: Style, reason: str) -> str:
     """Say why an answer ends in the middle."""
     said = _TOO_LONG if reason == "max_tokens" else one_line(reason)

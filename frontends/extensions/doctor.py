@@ -18,6 +18,8 @@ from frontends.extensions.checking import Report, check, step_time
 from frontends.extensions.listing import remark
 from frontends.extensions.logs import log_file
 from frontends.extensions.places import Entry, Looked, consents_of, look, pick, shown
+from frontends.serving.attaching import attached
+from frontends.serving.places import service_process
 from frontends.stored.home import to_type
 
 _LONGEST = 600
@@ -35,14 +37,30 @@ def doctor(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
 
 
 def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
-    """Run `ext reload`: check the extension as it is now, and say who will use it from when on."""
+    """Run `ext reload`: check the extension as it is now, and have the service that runs take it over if it is well."""
     code = doctor(home, cwd, word, as_json=as_json)
     holder = sc.lock_holder(home) if home.is_dir() else None
     if holder is None:
         remark("no service runs in this home, so there is nothing to reload; the next one uses it as it is now")
-    else:
+    elif service_process(home) is None:
         remark(f"{holder} runs in this home and cannot be reached from here; it uses the new files at its next start")
+    elif code:
+        remark("the service that runs goes on with the extension as it was")
+    else:
+        name = pick(look(home, cwd), word, prefer=("ready", "watched", "disabled", "shadowed")).name
+        remark(trio.run(_reload_there, home, name))
     return code
+
+
+async def _reload_there(home: Path, name: str) -> str:
+    """Have the service that runs let a new process of an extension take over, and say what came of it."""
+    async with attached(home, name="ext reload") as client:
+        if client is None:
+            return "the service has ended just now; the next one uses the extension as it is"
+        with Progress.on_stderr() as doing:
+            doing(f"the service reloads {name}")
+            await client.reload_extension(name)
+    return f"the service that runs uses {one_line(name)} as it is now"
 
 
 def _agreed(home: Path, entry: Entry) -> sc.Found:

@@ -130,7 +130,11 @@ def look(home: Path, cwd: Path, environ: Mapping[str, str]) -> Findings:
     ]
     unread = () if trust is not None else _not_read(home, cwd, environ, config.remarks)
     return Findings(
-        problems=(*_model_problems(home, cwd, config, environ), *_server_problems(home, cwd, config)),
+        problems=(
+            *_model_problems(home, cwd, config, environ),
+            *_protocol_problems(config),
+            *_server_problems(home, cwd, config),
+        ),
         warnings=(*config.ignored, *sc.unknown_tool_names(config), *_unknown_watched(home, cwd, config)),
         remarks=(*kept, *unread, *about_late_model(home, cwd, config, environ), *_about_keys(config, environ)),
     )
@@ -163,6 +167,15 @@ def _model_problems(home: Path, cwd: Path, config: sc.Config, environ: Mapping[s
         source = config.source("model")
         return [sc.ConfigProblem(place=source.place, line=source.line, key="model", what=refused.message)]
     return []
+
+
+def _protocol_problems(config: sc.Config) -> list[sc.ConfigProblem]:
+    """Say that there is no such protocol: no session could be made."""
+    what = sc.problem_of_protocol_name(config.protocol)
+    if what is None:
+        return []
+    source = config.source("protocol")
+    return [sc.ConfigProblem(place=source.place, line=source.line, key="protocol", what=what)]
 
 
 def about_late_model(home: Path, cwd: Path, config: sc.Config, environ: Mapping[str, str]) -> list[str]:

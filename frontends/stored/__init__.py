@@ -2,6 +2,7 @@
 
 - `which`: from what a person types to the one session that is meant, and the shortest form of an id; pure functions
 - `home`: where the sessions are, and reading the list without disturbing whoever writes
+- `acting`: changing something, by the service that runs there or by one for just this purpose
 - `patience`: waiting a moment for a home that is in use
 - `listing`, `transcript`: a list of sessions and a conversation as lines for a terminal; pure functions
 - `reading`: `sessions` and `show`, which work beside a running process

@@ -1,11 +1,10 @@
-"""`rename`, `archive`, `restore`, `delete`, `fork`: one command to an embedded service each.
+"""`rename`, `archive`, `restore`, `delete`, `fork`: one command each, to the service that runs or an embedded one.
 
 The session is looked up by reading, before the home is taken: a slip of the keyboard needs no lock, and nobody waits
 for a person who thinks about a question.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import trio
@@ -15,8 +14,8 @@ from frontends.arguments import UsageError
 from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams, read_answer
 from frontends.console.style import Style, counted
+from frontends.stored.acting import acting_on
 from frontends.stored.home import how_to_go_on, list_kept
-from frontends.stored.patience import PatientStore
 from frontends.stored.which import find, find_all, short_id, short_ids
 
 _NAME_CHARS = 60
@@ -47,17 +46,6 @@ def fork(home: Path, session: str, name: str | None) -> int:
     return trio.run(_fork, home, session, name, Streams.standard())
 
 
-@asynccontextmanager
-async def _open_kept(home: Path) -> AsyncGenerator[sc.SessionService]:
-    """Run a service over a home, to change something in it.
-
-    Raises:
-        StoreInUse: Another process does not let go of it.
-    """
-    async with sc.open_session_service(sc.ServiceConfig(store=PatientStore(home), wakeups=False)) as service:
-        yield service
-
-
 def _called(style: Style, short: str, name: str) -> str:
     return f"{style.cyan(short)} {_quoted(name)}"
 
@@ -69,7 +57,7 @@ def _quoted(name: str) -> str:
 async def _rename(home: Path, typed: str, name: str, streams: Streams) -> int:
     sessions = await list_kept(home)
     found = find(typed, sessions, home)
-    async with _open_kept(home) as service:
+    async with acting_on(home, "rename") as service:
         await service.rename_session(found.session_id, name)
     short = short_id(found.session_id, sessions)
     await streams.say(f"{_called(streams.out.style, short, found.name)} is now called {_quoted(name)}")
@@ -82,7 +70,7 @@ async def _set_aside(home: Path, typed: Sequence[str], aside: bool, streams: Str
     found = find_all(typed, sessions, home)
     changing = [each for each in found if each.archived != aside]
     if changing:
-        async with _open_kept(home) as service:
+        async with acting_on(home, "archive" if aside else "restore") as service:
             for each in changing:
                 await (service.archive_session if aside else service.restore_session)(each.session_id)
     for each in found:
@@ -101,7 +89,7 @@ async def _delete(home: Path, typed: Sequence[str], yes: bool, streams: Streams)
     if not yes and not await _may_delete(found, ids, streams):
         await streams.remark("nothing was deleted")
         return 1
-    async with _open_kept(home) as service:
+    async with acting_on(home, "delete") as service:
         for each in found:
             await service.delete_session(each.session_id)
             await streams.say(f"deleted {_called(streams.out.style, ids[each.session_id], each.name)}")
@@ -126,7 +114,7 @@ async def _may_delete(found: Sequence[sc.SessionSummary], ids: Mapping[sc.Sessio
 async def _fork(home: Path, typed: str, name: str | None, streams: Streams) -> int:
     sessions = await list_kept(home)
     found = find(typed, sessions, home)
-    async with _open_kept(home) as service:
+    async with acting_on(home, "fork") as service:
         made = await service.fork_session(found.session_id, name=name)
         sessions = (await service.load_service()).sessions
     short = short_id(made.session_id, sessions)

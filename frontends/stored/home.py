@@ -14,6 +14,7 @@ import attrs
 import trio
 
 import session_core as sc
+from frontends.arguments import UsageError
 from frontends.console.figures import place
 
 _SIGNS_OF_A_STORE = ("sessions.sqlite3", "store-id")
@@ -35,8 +36,11 @@ def home_of(chosen: str | None) -> Path:
 
     Raises:
         StoreUnusable: There is something that cannot be a home, or cannot be entered; a missing one is fine.
+        UsageError: An empty one was chosen.
     """
-    home = _expanded(chosen) if chosen else sc.default_home()
+    if chosen is not None and not chosen.strip():
+        raise UsageError("--home is empty; say which directory, or leave it out")
+    home = sc.default_home() if chosen is None else _expanded(chosen)
     try:
         is_directory = stat.S_ISDIR(home.stat().st_mode)
     except FileNotFoundError:

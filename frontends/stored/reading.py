@@ -140,7 +140,9 @@ async def _show(options: ShowOptions, streams: Streams) -> int:
             await streams.out.write(sc.encode(snapshot) + b"\n")
             return 0
         messages = await _messages(kept.reader, snapshot, options)
-        setting = transcript.Setting(style=streams.out.style, now=_now(), width=columns())
+        setting = transcript.Setting(
+            style=streams.out.style, now=_now(), width=columns(), protocol=snapshot.protocol.name
+        )
         lines = _shown(setting, snapshot, messages, options, kept)
         await streams.out.write("\n".join(lines) + "\n")
         if summary.activity.name == "interrupted" and not summary.archived:

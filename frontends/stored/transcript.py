@@ -21,11 +21,12 @@ Arguments: TypeAlias = Mapping[sc.CallId, Mapping[str, sc.JsonValue]]
 
 @attrs.frozen(kw_only=True)
 class Setting:
-    """How a conversation is to be written down."""
+    """How a conversation is to be written down; `protocol` is that of its session."""
 
     style: Style
     now: int
     width: int
+    protocol: str | None = None
 
 
 def head_lines(setting: Setting, snapshot: sc.SessionSnapshot, short: str, *, abandoned: bool) -> list[str]:
@@ -72,6 +73,10 @@ def _speaker(setting: Setting, message: sc.Message) -> str:
     style = setting.style
     when = style.dim(clock_time(message.created_at, setting.now))
     match message.role:
+        case "user" if message.source is not None:
+            name = one_line(message.source, _NAME_CHARS)
+            said = f"protocol {name} says" if message.source == setting.protocol else f"{name} asks for you"
+            return f"{style.bold(style.yellow(said))} {when}"
         case "user":
             return f"{style.bold(style.cyan('you'))} {when}"
         case "summary" if message.source is not None:

@@ -1,4 +1,4 @@
-"""`export` and `import`: a session as lines of JSON, out of one home and into another."""
+"""`export` and `import`: a session as lines of JSON, out of one home and into another; or as a document for people."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import trio
 
@@ -18,21 +18,22 @@ from frontends.console.progress import Progress
 from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
 from frontends.console.style import counted
-from frontends.stored.home import how_to_go_on, list_kept, look_into
+from frontends.stored.home import Kept, how_to_go_on, list_kept, look_into
 from frontends.stored.patience import PatientStore
 from frontends.stored.which import find, short_id
 
 STANDARD = "-"
+Format = Literal["jsonl", "markdown", "html"]
 _CHUNK_BYTES = 256 * 1024
 _LONGEST_LINE = 128 * 1024 * 1024  # twice the longest event; what is longer is cut here and refused there
 
 
-def export(home: Path, session: str, file: str, *, force: bool) -> int:
+def export(home: Path, session: str, file: str, *, force: bool, kind: Format = "jsonl") -> int:
     """Run `export` and return the exit code."""
     target = None if file == STANDARD else Path(file).absolute()
     if target is not None and target.exists() and not force:
         raise UsageError(f"{file!r} exists already; choose another name, or overwrite it with --force")
-    return trio.run(_export, home, session, target, Streams.standard())
+    return trio.run(_export, home, session, target, kind, Streams.standard())
 
 
 def bring(home: Path, file: str, *, as_new: bool) -> int:
@@ -52,11 +53,10 @@ def bring(home: Path, file: str, *, as_new: bool) -> int:
 # --- out --------------------------------------------------------------------------------------------------------------
 
 
-async def _export(home: Path, typed: str, target: Path | None, streams: Streams) -> int:
+async def _export(home: Path, typed: str, target: Path | None, kind: Format, streams: Streams) -> int:
     async with look_into(home) as kept:
         found = find(typed, kept.sessions, home)
-        assert kept.reader is not None, "a home without a store has no sessions to find"
-        lines = sc.export_session(kept.reader, found.session_id)
+        lines = _pieces(kept, found.session_id, kind)
         with Progress.on_stderr() as progress:
             async with aclosing(lines), aclosing(_chunks(lines, progress)) as chunks:
                 if target is None:
@@ -67,6 +67,15 @@ async def _export(home: Path, typed: str, target: Path | None, streams: Streams)
     short = short_id(found.session_id, kept.sessions)
     await streams.remark(f'{short} "{one_line(found.name, 60)}" is in {target} ({size(written)})')
     return 0
+
+
+def _pieces(kept: Kept, session_id: sc.SessionId, kind: Format) -> AsyncGenerator[bytes]:
+    assert kept.reader is not None, "a home without a store has no sessions to find"
+    if kind == "jsonl":
+        return sc.export_session(kept.reader, session_id)
+    from frontends.exporting.writing import document
+
+    return document(kept, session_id, kind)
 
 
 async def _chunks(lines: AsyncIterator[bytes], progress: Progress) -> AsyncGenerator[bytes]:

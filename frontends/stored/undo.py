@@ -12,12 +12,10 @@ from frontends.arguments import UsageError
 from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
 from frontends.console.style import Style, counted
+from frontends.stored.acting import acting_on
 from frontends.stored.home import list_kept, to_type
-from frontends.stored.patience import PatientStore
 from frontends.stored.which import find, last_used, short_id
 
-CHECKPOINTS = "checkpoints"
-"""Where a home keeps files as they were."""
 _MOST_FILES = 50
 _MOST_CANDIDATES = 10
 _PATH_CHARS = 300
@@ -55,14 +53,9 @@ async def _undo(options: UndoOptions, streams: Streams) -> int:
     if options.files and not await trio.Path(found.cwd).is_dir():
         gone = f"this session worked in {one_line(found.cwd, _PATH_CHARS)!r}, which is gone"
         raise UsageError(f"{gone}; --conversation-only leaves files alone")
-    config = sc.ServiceConfig(
-        store=PatientStore(options.home),
-        checkpoints=sc.CheckpointStore(options.home / CHECKPOINTS),
-        wakeups=False,
-    )
     short = short_id(found.session_id, sessions)
     try:
-        async with sc.open_session_service(config) as service:
+        async with acting_on(options.home, "undo", files=True) as service:
             reply = await _go_back(service, found.session_id, options)
     except sc.FilesChanged as refused:
         for line in refusal_lines(streams.err.style, refused, options, short):
@@ -76,7 +69,7 @@ async def _undo(options: UndoOptions, streams: Streams) -> int:
 
 
 async def _go_back(
-    service: sc.SessionService, session_id: sc.SessionId, options: UndoOptions
+    service: sc.SessionMethods, session_id: sc.SessionId, options: UndoOptions
 ) -> sc.replies.RestoreReply:
     if options.redo:
         return await service.take_back_undo(session_id, force=options.force)

@@ -45,6 +45,7 @@ async def test_a_host_is_measured_beside_the_peer() -> None:
 
 
 @needs_node
+@pytest.mark.slow
 async def test_extensions_that_are_not_asked_are_measured() -> None:
     """A tool call is timed without extensions, with some that are not asked, and with one that is."""
     check_measured(await extensions._unasked(2, 1))

@@ -3,6 +3,7 @@
 import math
 
 import attrs
+import pytest
 
 from bench import __main__ as program
 from bench import protocols
@@ -10,6 +11,7 @@ from bench.workshop import open_workshop
 from session_core.storage.memory import MemoryStore
 
 
+@pytest.mark.slow
 async def test_the_case_measures_something() -> None:
     """The case, in small, gives a ratio and figures that were really measured."""
     result = await protocols._protocols(2, 1, 10)

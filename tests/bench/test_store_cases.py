@@ -133,6 +133,7 @@ async def test_cases_measure_something(name: str, case: Callable[[], Awaitable[R
     assert [] == files_in(scratch)
 
 
+@pytest.mark.slow
 def test_sessions_that_left_weigh_less() -> None:
     """The scales for memory see that a session takes much more while it is in memory than after it left."""
     weight = store_growth._traced(20)

@@ -113,10 +113,10 @@ async def test_a_slip_in_a_rule_is_told(home: Path) -> None:
 
 
 async def test_a_limit_ends_the_turn() -> None:
-    """A turn that reaches its limit says so and is exit code 1."""
+    """A turn that reaches its limit says so and is exit code 4."""
     ended = await program("run", "--max-steps", "1", "list the files")
 
-    assert 1 == ended.code
+    assert 4 == ended.code
     assert "✗ ended after" in ended.err
 
 

@@ -119,7 +119,7 @@ async def test_an_answer_of_a_shape(
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-@pytest.mark.parametrize(("last", "code", "printed"), [('{"bugs": 3}', 0, '{"bugs": 3}\n'), ("none", 1, "")])
+@pytest.mark.parametrize(("last", "code", "printed"), [('{"bugs": 3}', 0, '{"bugs": 3}\n'), ("none", 5, "")])
 async def test_rejected_tries_are_no_answer(
     last: str,
     code: int,

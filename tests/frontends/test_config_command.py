@@ -233,3 +233,13 @@ def test_lines_fit(tmp_path: Path, width: int) -> None:
 
     assert len(settings) + 1 == len(lines)
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("variable", [False, True])
+def test_a_protocol_that_there_is_not(home: Path, tmp_path: Path, *, variable: bool) -> None:
+    """A protocol that is not there is a problem, with its place and with those that there are."""
+    write(home, "" if variable else "thinking = 'off'\nprotocol = 'plan'\n")
+    found = look(home, tmp_path, {**QUIET, **({"SESSION_CORE_PROTOCOL": "plan"} if variable else {})})
+    (problem,) = found.problems
+    assert ("protocol", None if variable else 2) == (problem.key, problem.line)
+    assert problem.what.startswith("there is no protocol called 'plan'; known are: standard, code")

@@ -55,6 +55,17 @@ async def test_only_the_new_turn_counts(paper: Streams, autojump_clock: trio.tes
     assert "✗ Its last turn failed: " in err
 
 
+async def test_another_protocol_is_refused(paper: Streams, autojump_clock: trio.testing.MockClock) -> None:
+    """A session has one protocol for all of its life: asking for another is refused, for the same it is not."""
+    async with open_checked_service(config(scripted.ScriptedProvider(scripted.text("a")))) as service:
+        await service.create_session()
+        before = await known(service)
+        with pytest.raises(UsageError, match=r"session 7k2f has the protocol standard, .* cannot go on with code"):
+            await converse(service, RunOptions(prompt="one", protocol="code"), paper, NoSignals(), before)
+        assert not (await service.load_session(before.summary.session_id)).messages
+        assert 0 == await converse(service, RunOptions(prompt="one", protocol="standard"), paper, NoSignals(), before)
+
+
 async def test_settings_change_only_when_asked(paper: Streams, autojump_clock: trio.testing.MockClock) -> None:
     """Model, directory, permissions and limits stay as they are in the session unless options say otherwise."""
     provider = scripted.ScriptedProvider(scripted.text("a"), scripted.text("b"), scripted.text("c"))

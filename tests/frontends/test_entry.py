@@ -63,16 +63,23 @@ async def test_the_prompt_from_stdin() -> None:
     [
         ((), "choose a command (see: session-core --help)"),
         (("walk",), "argument command: invalid choice: 'walk'"),
-        (("run",), "the following arguments are required: prompt (see: session-core run --help)"),
+        (("run",), "stdin was empty, and there is no other prompt (see: session-core run --help)"),
         (("run", "--bogus", "hi"), "unrecognized arguments: --bogus"),
         (("run", "hello", "world"), "unrecognized arguments: world; put the prompt in quotes"),
         (("--home", "x", "sessions"), "--home goes after the command, as in: session-core sessions --home DIR"),
         (("run", ""), "the prompt is empty"),
         (("run", " \n"), "the prompt is empty"),
-        (("run", "-"), "the prompt on stdin is empty"),
+        (("run", "-"), "stdin was empty, and there is no other prompt (see: session-core run --help)"),
+        (("sessions", "--home", ""), "--home is empty"),
         (("run", "--cwd", "/no/such/place", "hi"), "--cwd: there is no '/no/such/place'"),
         (("run", "--cwd", "pyproject.toml", "hi"), "--cwd: 'pyproject.toml' is not a directory"),
         (("run", "--json", "--quiet", "hi"), "--json and --quiet exclude each other"),
+        (("run", "--yes", "--approve", "never", "hi"), "argument --approve: not allowed with argument --yes"),
+        (
+            ("run", "--approve", "rules", "--permissions", "full", "hi"),
+            "--approve rules lets only rules allow a change",
+        ),
+        (("run", "--approve", "maybe", "hi"), "argument --approve: invalid choice: 'maybe'"),
         (("run", "--permissions", "all", "hi"), "argument --permissions: invalid choice: 'all'"),
         (("run", "--continue", "--file", "x"), "--file and --output-schema go along with a prompt"),
         (("run", "--file", "no-such-file", "hi"), "--file: 'no-such-file' cannot be read: No such file or directory"),
@@ -111,6 +118,7 @@ async def test_consent_needs_a_terminal() -> None:
     denied = await program("run", "--permissions", "ask_all", "list the files")
     allowed = await program("run", "--permissions", "ask_all", "--yes", "list the files")
 
+    assert (3, 0) == (denied.code, allowed.code)
     assert "no terminal to ask on: denied. Use --yes" in denied.err
     assert "list_files found" in allowed.out
 

@@ -76,13 +76,13 @@ async def test_consent_without_a_terminal(
     paper: Streams,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """With nobody to ask, a tool is denied and that is said; --yes lets it run and that is said too."""
+    """With nobody to ask, a tool is denied, which is said and is exit code 3; --yes lets it run and says so too."""
     tool = scripted.ScriptedTool("danger", effects=["write"])
     async with open_checked_service(config(two_steps(), tool)) as service:
         code = await converse(service, options(yes=yes), paper, NoSignals())
 
     _, err = written(paper)
-    assert 0 == code
+    assert (0 if yes else 3) == code
     assert (1 if yes else 0) == len(tool.calls)
     assert ("because of --yes" if yes else "there is no terminal to ask on: denied") in err
 

@@ -88,6 +88,16 @@ def test_a_turn_is_one_answer() -> None:
     ] == message_lines(SETTING, messages, {})
 
 
+def test_what_was_said_in_your_place() -> None:
+    """Messages that the protocol, or an extension, has put in the user's place are not said to be the user's."""
+    messages = [
+        attrs.evolve(message(number, "user", sc.TextPart(text="Sure?")), source=source)
+        for number, source in enumerate((None, "review", "gate"))
+    ]
+    lines = message_lines(attrs.evolve(SETTING, protocol="review"), messages, {})
+    assert [f"you {CLOCK}", f"protocol review says {CLOCK}", f"gate asks for you {CLOCK}"] == lines[1::3]
+
+
 def test_the_newest_messages_may_begin_with_a_tool() -> None:
     """Results whose call is left out still know what they were called with."""
     assert ["", '✓ look(path=".") success: 2 lines'] == message_lines(

@@ -1,5 +1,6 @@
 """What extensions put into a conversation and show beside it, and lines for the shell, as `run` shows them."""
 
+import attrs
 import pytest
 import trio
 
@@ -43,6 +44,23 @@ def test_what_extensions_say() -> None:
     assert {"out": "So it is.", "err": "● gate says:\n"} == shown(posted("assistant", "So \x1b[31mit is."))
     assert {"out": "", "err": "● gate asks for you: do it now\n"} == shown(posted("user", "do it\nnow"))
     assert {"out": "", "err": ""} == shown(posted("user", "typed by somebody", source=None))
+
+
+def test_what_the_protocol_says() -> None:
+    """What the session's protocol has told the model is told as that; the output of a cell was shown as it came."""
+    view = View(Style(), Style(), shared=False, live=False)
+    view.begin_after(snapshot_of("gate"))
+    told = posted("user", "Sure?")
+    cell = attrs.evolve(told, ended_call_id=sc.CallId("call_1"))
+    for number, event in enumerate((told, cell), 1):
+        view.event(sc.SessionEvent(number, number, sc.SessionId("ses_test"), 0, event))
+    assert [("err", "● protocol gate says: Sure?\n")] == view.take()
+
+
+def snapshot_of(protocol: str) -> sc.SessionSnapshot:
+    """The state of a new session that has this protocol."""
+    state = sc.SessionState(session_id=sc.SessionId("ses_test"), protocol=sc.ProtocolRecord(name=protocol))
+    return state.snapshot(sc.Cursor(epoch=sc.Epoch("e"), seq=0))
 
 
 def test_what_extensions_show() -> None:

@@ -1,0 +1,106 @@
+"""Where a server is: the socket of a home on this machine, or a WebSocket anywhere."""
+
+import ipaddress
+import ssl
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+import attrs
+
+import session_core as sc
+from frontends.contract.socket_place import socket_of
+
+_PATH: Final = "/v1/ws"
+"""Where WebSockets are, if an address does not say so."""
+
+
+@attrs.frozen(kw_only=True)
+class UnixAddress:
+    """A socket on this machine."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+@attrs.frozen(kw_only=True)
+class WebSocketAddress:
+    """A server behind HTTP.
+
+    Attributes:
+        url: Where it is, such as `ws://127.0.0.1:8080/v1/ws`.
+        token: What lets us in.
+        tls: How to check who answers, if not by the authorities that the system trusts.
+    """
+
+    url: str
+    token: str = attrs.field(default="", repr=False)
+    tls: ssl.SSLContext | None = None
+
+    def __str__(self) -> str:
+        return self.url
+
+
+Address = UnixAddress | WebSocketAddress
+
+
+def find_address(
+    *,
+    home: Path | str | None = None,
+    address: str | Path | None = None,
+    token: str = "",
+    tls: ssl.SSLContext | None = None,
+    insecure: bool = False,
+) -> Address:
+    """Return where to connect: an address if one is given, else the socket of the home.
+
+    Args:
+        home: A home; None is the user's own.
+        address: The path of a socket, or a URL that begins with `ws://` or `wss://`; its path may be left out.
+        token: What lets us in at a URL.
+        tls: How to check who answers at a `wss://` one.
+        insecure: Send the token to another machine even if everybody on the way can read it.
+
+    Raises:
+        InvalidInput: The address is none, or would give the token away.
+    """
+    if address is None:
+        return UnixAddress(path=socket_of(Path(home) if home is not None else sc.default_home()))
+    if home is not None:
+        raise sc.InvalidInput("give a home or an address, not both", field="address")
+    if isinstance(address, Path) or "://" not in address:
+        if not str(address) or "\0" in str(address):
+            raise sc.InvalidInput("the address is empty or no path", field="address")
+        return UnixAddress(path=Path(address))
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname
+        _ = parts.port
+    except ValueError as error:
+        raise sc.InvalidInput(f"the address cannot be read: {error}", field="address") from None
+    if parts.scheme not in {"ws", "wss"} or not host or parts.username is not None:
+        raise sc.InvalidInput(
+            "the address must look like ws://127.0.0.1:8000 or wss://example.net:8443; in the address of a service ws "
+            "takes the place of http",
+            field="address",
+        )
+    if parts.scheme == "ws" and not insecure and not _is_this_machine(host):
+        raise sc.InvalidInput(
+            f"everybody on the way to {host} could read the token; use wss://, or insecure=True",
+            field="address",
+        )
+    if not token.isprintable() or not token.isascii():
+        raise sc.InvalidInput("the token holds characters that no token has", field="token")
+    url = address if parts.path.strip("/") else urlunsplit(parts._replace(path=_PATH))
+    return WebSocketAddress(url=url, token=token, tls=tls)
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,313 @@
+"""A service in another process, with the same methods as one in this process.
+
+Rules:
+1. One task keeps one connection: it opens it, serves it, and opens the next one when it is lost, after a pause.
+2. What was asked and not answered is asked again on the next connection. That is safe: a command that changes something
+   carries a key, by which the server knows that it has done it already, as the client keeps its name.
+3. Whoever waits for an answer waits so long without a connection and no longer; feeds wait as long as the client lives.
+4. The end comes once, with a reason: the client is left, or the server does not want it any more.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from secrets import token_hex
+from typing import Any, Final, TypeVar
+
+import anyio
+import attrs
+
+import session_core as sc
+from frontends.client.address import Address
+from frontends.client.backoff import pause_before
+from frontends.client.feed import RemoteFeed
+from frontends.client.link import Link, LinkLost
+from frontends.client.replies import error_of, reply_to, result_of
+from frontends.client.state import ConnectionState, Phase, StateBoard, StateHandler
+from frontends.client.transport import TransportLost, open_transport
+
+R = TypeVar("R")
+
+PATIENCE_S: Final = 30.0
+"""How long a request waits for a connection; people have given up by then, and programs want to know."""
+STEADY_S: Final = 5.0
+"""A connection that has lasted so long was no mere attempt."""
+_PASSING_CODES: Final = {"closed", "overloaded", "internal", "disconnected"}
+"""Refusals that may be gone by themselves: the server is about to end, or has too much to do."""
+
+
+@attrs.frozen(kw_only=True)
+class ClientSettings:
+    """How a client behaves.
+
+    Attributes:
+        hello: What it says of itself; the server may give it a name.
+        patience_s: How long its requests wait for a connection.
+        pause_before: How long to wait before an attempt to connect, counted from 1.
+        on_state: Hears of each change of the connection's state; must not wait.
+    """
+
+    hello: sc.Hello
+    patience_s: float = PATIENCE_S
+    pause_before: Callable[[int], float] = pause_before
+    on_state: StateHandler | None = None
+
+
+class SessionClient(sc.SessionMethods):
+    """A client of a server; made by `open_client`. The methods are those of `sc.SessionMethods`."""
+
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
+        self.numbers: dict[int, RemoteFeed] = {}
+        self.stray_batches = 0
+        self._address = address
+        self._settings = settings
+        self._hello = settings.hello
+        self._board = StateBoard(settings.on_state)
+        self._link: Link | None = None
+        self._useful = False  # the last connection
+        self._feeds: dict[RemoteFeed, None] = {}
+        self._last_error: sc.SessionCoreError | None = None
+        self._end: sc.SessionCoreError | None = None
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ConnectionState:
+        """How it is connected."""
+        return self._board.now
+
+    async def state_change(self, known: ConnectionState | None = None) -> ConnectionState:
+        """Wait until the state is another than the one that is known, and return it."""
+        known = known or self._board.now
+        while self._board.now == known:
+            await self._board.change()
+        return self._board.now
+
+    @property
+    def client_id(self) -> sc.ClientId:
+        """What it is called in events; empty until the server has given it a name."""
+        return self._hello.client_id
+
+    @property
+    def link(self) -> Link | None:
+        """The connection, while there is one."""
+        return self._link if self._link is not None and self._link.ended is None else None
+
+    def pause_before(self, attempt: int) -> float:
+        """Return how long to wait before this attempt."""
+        return self._settings.pause_before(attempt)
+
+    # --- what it does -------------------------------------------------------------------------------------------------
+
+    async def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
+        """Run a command and return its reply, or raise one typed error.
+
+        A command that changes something gets a key of its own if it has none, so that it is done once, however often
+        it has to be sent.
+
+        Raises:
+            Disconnected: There was no connection for too long; the command may or may not have been done.
+            ProtocolError: The server's answer makes no sense; the same holds.
+            SessionCoreError: The service refuses.
+
+        Cancellation: the server is told; a command that has started takes effect all the same.
+        """
+        if idempotency_key is None and not getattr(command, "reads_only", True):
+            idempotency_key = token_hex(16)
+        asked = sc.Execute(command=command, idempotency_key=idempotency_key)
+        return reply_to(command, await self._ask("execute", sc.to_json(asked)))
+
+    def follow(self, session_id: sc.SessionId | None = None, *, after: sc.Cursor | None = None) -> RemoteFeed:
+        """Follow one session, or the list of all: a snapshot first, then events, a new snapshot after a lag.
+
+        With `after`, it goes on there without a snapshot if that is possible, and with exactly one if not. Whatever the
+        server has against it, the first reading raises.
+        """
+        sc.Follow(session_id=session_id, after=after)  # refuses wrong types
+        if self._end is not None:
+            raise self._end.anew()
+        feed = RemoteFeed(self, session_id, after)
+        self._feeds[feed] = None
+        feed.begin()
+        return feed
+
+    def forget(self, feed: RemoteFeed) -> None:
+        """Keep a feed no longer."""
+        self._feeds.pop(feed, None)
+
+    async def status(self) -> sc.ServiceStatus:
+        """Ask what the server is doing."""
+        return sc.from_json(await self._ask("status", {}), sc.ServiceStatus)
+
+    async def shutdown(self, *, force: bool = False) -> None:
+        """End the server; work that runs stops it from ending unless forced.
+
+        Raises:
+            Conflict: Something runs.
+            Disconnected: The connection was lost before there was an answer; the server may have ended or not.
+        """
+        await self._ask("shutdown", {"force": force}, again=False)
+
+    async def _ask(self, method: str, params: dict[str, Any], *, again: bool = True) -> Any:
+        lost_at: float | None = None
+        while True:
+            link = await self._until_linked(lost_at)
+            began = anyio.current_time()
+            try:
+                return result_of(method, await link.request(method, params))
+            except LinkLost:
+                now = anyio.current_time()
+                if lost_at is None or now - began > STEADY_S:
+                    lost_at = now
+                if not again:
+                    if link.goodbye is not None:
+                        return {}
+                    raise self._disconnected() from None
+
+    async def _until_linked(self, lost_at: float | None) -> Link:
+        deadline = (anyio.current_time() if lost_at is None else lost_at) + self._settings.patience_s
+        while True:
+            if self._end is not None:
+                raise self._end.anew()
+            if anyio.current_time() > deadline:
+                raise self._disconnected()
+            if self.link is not None:
+                return self.link
+            with anyio.move_on_at(deadline):
+                await self._board.change()
+
+    def _disconnected(self) -> sc.Disconnected:
+        why = self._last_error.message if self._last_error is not None else "there is no answer yet"
+        return sc.Disconnected(f"the connection to the server is lost: {why}")
+
+    # --- the connection -----------------------------------------------------------------------------------------------
+
+    async def keep(self) -> None:
+        """Keep a connection, until the end."""
+        attempt = 0
+        while self._end is None:
+            useful = await self._connect()
+            if self._end is None:
+                attempt = 1 if useful else attempt + 1
+                reason = self._last_error.message if self._last_error is not None else ""
+                phase: Phase = "connecting" if self.state.welcome is None else "lost"
+                self._board.show(attrs.evolve(self.state, phase=phase, reason=reason, attempt=attempt))
+                await anyio.sleep(self.pause_before(attempt))
+
+    async def _connect(self) -> bool:
+        """Open and serve one connection; returns whether it was of any use."""
+        self._useful = False
+        try:
+            async with open_transport(self._address) as transport:
+                await self._serve(Link(transport, self._hear))
+        except TransportLost as lost:
+            self._lose(lost.error, final=lost.final)
+        return self._useful
+
+    async def _serve(self, link: Link) -> None:
+        link.ask("hello", sc.to_json(self._hello), partial(self._greeted, link))
+        try:
+            await link.run()
+        finally:
+            assert link.ended is not None
+            self._useful = link.useful
+            self._lose(link.ended, final=link.final)
+
+    def _greeted(self, link: Link, reply: sc.Success | sc.Failure | None) -> None:
+        if reply is None:
+            return
+        if isinstance(reply, sc.Failure):
+            error = error_of("hello", reply)
+            link.end(error, final=error.code not in _PASSING_CODES)
+            return
+        try:
+            welcome = sc.from_json(reply.result, sc.Welcome)
+        except sc.ProtocolError as error:
+            link.end(error, final=True)
+            return
+        if welcome.contract != sc.CONTRACT or not welcome.client_id:
+            link.end(sc.ProtocolError("the server speaks another version; use programs of one release"), final=True)
+            return
+        link.welcome(welcome.heartbeat_ms)
+        self._hello = named(self._hello, welcome.client_id)
+        self._link = link
+        self._board.show(ConnectionState(phase="connected", welcome=welcome))
+        for feed in tuple(self._feeds):
+            feed.begin()
+
+    def _lose(self, error: sc.SessionCoreError, *, final: bool) -> None:
+        self._link = None
+        self._last_error = error
+        self.numbers.clear()
+        for feed in self._feeds:
+            feed.lose_link()
+        if final:
+            self.end(error)
+
+    def end(self, error: sc.SessionCoreError) -> None:
+        """End for good."""
+        if self._end is None:
+            self._end = error
+            self._board.show(attrs.evolve(self.state, phase="ended", reason=error.message))
+            for feed in tuple(self._feeds):
+                feed.finish(error.anew)
+
+    # --- what the server tells ----------------------------------------------------------------------------------------
+
+    def _hear(self, link: Link, told: sc.Notification, size: int) -> None:
+        try:
+            match told.method:
+                case "feed":
+                    self._hear_batch(told.params, size)
+                case "feed_ended":
+                    ended = sc.from_json(told.params, sc.FeedEnded)
+                    if (feed := self.numbers.get(ended.feed)) is not None:
+                        feed.take_end(ended)
+                case "heartbeat":
+                    for place in sc.from_json(told.params, sc.Heartbeat).feeds:
+                        if (feed := self.numbers.get(place.feed)) is not None:
+                            feed.move_on(place.cursor)
+                case "goodbye":
+                    link.goodbye = sc.from_json(told.params, sc.Goodbye)
+                    error = sc.Disconnected(f"the server has ended the connection: {link.goodbye.reason}")
+                    link.end(error, final=not link.goodbye.retry)
+                case _:
+                    pass  # of a later version
+        except sc.ProtocolError as error:
+            link.end(error)
+
+    def _hear_batch(self, params: dict[str, Any], size: int) -> None:
+        number = params.get("feed")
+        feed = self.numbers.get(number) if type(number) is int else None
+        if feed is None:
+            self.stray_batches += 1  # on its way when we left, or of nothing that we know
+        else:
+            feed.take_batch(params, size)
+
+    async def ready(self, wait_s: float) -> None:
+        """Wait for the first connection.
+
+        Raises:
+            SessionCoreError: There is none after one attempt, nor after so many seconds.
+        """
+        with anyio.move_on_after(wait_s if wait_s > 0 else None):
+            while self.state.phase != "connected":
+                if self._end is not None:
+                    raise self._end.anew()
+                if self.state.attempt and wait_s <= 0:
+                    break
+                await self._board.change()
+        if self.state.phase != "connected":
+            raise self._last_error.anew() if self._last_error is not None else self._disconnected()
+
+
+def named(hello: sc.Hello, client_id: sc.ClientId) -> sc.Hello:
+    """Return the greeting of a client that has a name, so that it is the same one after a reconnect."""
+    return sc.Hello(
+        contract=hello.contract,
+        client_id=client_id,
+        name=hello.name,
+        kind=hello.kind,
+        role=hello.role,
+        ui=hello.ui,
+        instance=hello.instance,
+    )

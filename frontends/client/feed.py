@@ -1,0 +1,347 @@
+"""What a client reads from a server: the same items as of a feed in its own process.
+
+Rules:
+1. Numbers decide, by `sc.Follower`: what was received before is passed over, and a hole is a reason to begin anew with
+   a snapshot, whoever has made it.
+2. A feed goes on over any number of connections: after the last that was received, or with one snapshot.
+3. A bounded part of what was received waits for the reader. When there is no more room, the server is told to send no
+   more, and asked to go on from there as soon as the reader has come so far.
+4. Nothing is lost in silence: the reader gets the next item, a snapshot, the end, or an error.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+import anyio
+import anyio.lowlevel
+import attrs
+
+import session_core as sc
+from frontends.client.link import Link
+from frontends.client.pulse import Pulse
+from frontends.client.replies import error_of
+
+MAX_WAITING_ITEMS: Final = 4_096
+"""Items that wait for the reader of a feed; a batch that comes on top of as many is left to the server."""
+MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
+"""The same in bytes, as they came in; a single batch may be larger."""
+
+
+class FeedKeeper(Protocol):
+    """What a feed needs of its client.
+
+    Attributes:
+        numbers: The feeds that the server knows, by its own numbers.
+    """
+
+    numbers: "dict[int, RemoteFeed]"
+
+    @property
+    def link(self) -> Link | None:
+        """The connection, while there is one."""
+        ...
+
+    def pause_before(self, attempt: int) -> float:
+        """Return how long to wait before this attempt."""
+        ...
+
+    def forget(self, feed: "RemoteFeed") -> None:
+        """Keep a feed no longer."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class _Batch:
+    """What was received and not read yet; everything in it is of one epoch."""
+
+    items: list[sc.FeedItem]
+    epoch: sc.Epoch
+    cursor: sc.Cursor | None
+    resyncs: tuple[sc.Resync, ...]
+    size: int
+
+
+class RemoteFeed:
+    """An async iterator of snapshots and events; made by `SessionClient.follow`.
+
+    Attributes:
+        session_id: What is followed; None is the list of all sessions.
+        resyncs: How many snapshots were read, the first included.
+        last_resync: Why the newest of them was given.
+        gaps: How often events were missing that the server should have sent.
+        cuts: How often the server was asked to wait, as nobody read.
+    """
+
+    def __init__(self, keeper: FeedKeeper, session_id: sc.SessionId | None, after: sc.Cursor | None) -> None:
+        self.session_id = session_id
+        self.resyncs = 0
+        self.last_resync: sc.Resync | None = None
+        self.gaps = 0
+        self.cuts = 0
+        self._keeper = keeper
+        self._follower = sc.Follower(session_id, after=after)
+        self._due: sc.Resync | None = None  # why there will be a snapshot, if that was found out here
+        self._resume = after  # the follower's place, or a later one up to which there is nothing for us
+        self._read_up_to = after
+        self._waiting: deque[_Batch] = deque()
+        self._waiting_items = self._waiting_bytes = 0
+        self._current: _Batch | None = None  # what the iterator hands out
+        self._rest: list[sc.FeedItem] = []  # of that, newest first
+        self._changed = Pulse()
+        self._asked: object = None  # the request to follow that counts
+        self._number: int | None = None  # what the server calls us
+        self._resting = False  # nothing is asked of the server before the reader wants more
+        self._failures = 0  # since something of use was received
+        self._error: sc.SessionCoreError | None = None  # to be raised once
+        self._end: Callable[[], Exception] | None = None
+
+    # --- for readers --------------------------------------------------------------------------------------------------
+
+    @property
+    def cursor(self) -> sc.Cursor | None:
+        """Where to resume: everything up to here was read. None while a snapshot is due."""
+        if self._rest or self._waiting:
+            return self._read_up_to
+        return None if self._follower.needs is not None else self._resume
+
+    async def receive_batch(self) -> list[sc.FeedItem]:
+        """Wait until there is something, then return all of it, in order.
+
+        Raises:
+            anyio.EndOfStream: The session was deleted, and everything was received.
+            Disconnected: The client has ended, and this is why.
+            SessionCoreError: The server refuses, or what it says cannot be used; reading again tries anew.
+
+        Cancellation: atomic; a cancelled call has taken nothing.
+        """
+        await anyio.lowlevel.checkpoint()
+        if self._rest:  # the iterator has taken these and not handed them out
+            assert self._current is not None
+            items, self._rest = self._rest[::-1], []
+            self._read_up_to = self._current.cursor
+            return items
+        await self._until_ready()
+        items = []
+        while self._waiting:
+            batch = self._take()
+            self._read_up_to = batch.cursor
+            items += batch.items
+        return items
+
+    async def _until_ready(self) -> None:
+        while not self._waiting:
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            if self._end is not None:
+                raise self._end()
+            if self._resting:
+                await self._ask_again()
+            else:
+                await self._changed.wait()
+
+    async def _ask_again(self) -> None:
+        if self._failures:
+            await anyio.sleep(self._keeper.pause_before(self._failures))
+        if self._resting and self._end is None:
+            self._resting = False
+            self.begin()
+
+    def _take(self) -> _Batch:
+        batch = self._waiting.popleft()
+        self._waiting_items -= len(batch.items)
+        self._waiting_bytes -= batch.size
+        self.resyncs += len(batch.resyncs)
+        if batch.resyncs:
+            self.last_resync = batch.resyncs[-1]
+        return batch
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> sc.FeedItem:
+        if not self._rest:
+            try:
+                await self._until_ready()
+            except anyio.EndOfStream:
+                raise StopAsyncIteration from None
+            self._current = self._take()
+            self._rest = self._current.items[::-1]
+        return self._hand_out()
+
+    def take_ready(self) -> sc.FeedItem | None:
+        """Return the next of the items that the iterator has taken, if it has any left; never waits."""
+        return self._hand_out() if self._rest else None
+
+    def _hand_out(self) -> sc.FeedItem:
+        assert self._current is not None
+        item = self._rest.pop()
+        if not self._rest:
+            self._read_up_to = self._current.cursor
+        elif isinstance(item, sc.SessionEvent):
+            self._read_up_to = sc.Cursor(epoch=self._current.epoch, seq=item.seq)
+        else:
+            self._read_up_to = item.cursor
+        return item
+
+    def close(self) -> None:
+        """Stop following."""
+        self.finish(lambda: sc.ServiceClosed("this feed is closed"))
+        self._waiting.clear()
+        self._rest.clear()
+        self._keeper.forget(self)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- asking the server --------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Ask to be sent what there is, if there is a connection and the reader has not to come first."""
+        link = self._keeper.link
+        if link is None or self._resting or self._end is not None:
+            return
+        self._asked = token = object()
+        follow = sc.Follow(session_id=self.session_id, after=None if self._follower.needs else self._resume)
+        link.ask("follow", sc.to_json(follow), partial(self._followed, link, token))
+
+    def lose_link(self) -> None:
+        """The connection is gone; `begin` is called when there is another."""
+        self._asked = self._number = None
+
+    def finish(self, make_error: Callable[[], Exception]) -> None:
+        """Nothing more will come; what was received can still be read, and then there is this error."""
+        if self._end is None:
+            self._unfollow()
+            self._end = make_error
+            self._changed.beat()
+
+    def _followed(self, link: Link, token: object, reply: sc.Success | sc.Failure | None) -> None:
+        if reply is None:
+            return  # the link has ended, and the client tells us
+        try:
+            if isinstance(reply, sc.Failure):
+                raise error_of("follow", reply)
+            followed = sc.from_json(reply.result, sc.Followed)
+        except sc.SessionCoreError as error:
+            if token is self._asked:
+                self._refused(error)
+            return
+        if token is not self._asked:  # nobody wants it any more
+            link.ask("unfollow", sc.to_json(sc.Unfollow(feed=followed.feed)), _ignore)
+            return
+        self._number = followed.feed
+        self._keeper.numbers[followed.feed] = self
+        if followed.answer == "replaying" and self._follower.needs is not None:
+            self._give_up(None, sc.ProtocolError("the server goes on where nothing was begun", field="$.answer"))
+        elif followed.answer == "snapshot" and self._follower.needs is None:
+            self._forget_place(sc.Resync(reason=followed.reason or "gap"))
+
+    def _forget_place(self, why: sc.Resync) -> None:
+        """Need a snapshot. The follower is a new one: what the old one holds may never have happened."""
+        self._due = self._due or why
+        self._follower = sc.Follower(self.session_id)
+
+    def _refused(self, error: sc.SessionCoreError) -> None:
+        self._asked = None
+        if isinstance(error, sc.NotFound) and (self.resyncs or self._waiting):
+            self.finish(anyio.EndOfStream)  # deleted while we were away
+        else:
+            self._rest_after(None if isinstance(error, sc.ServiceClosed) else error)
+
+    def _give_up(self, why: sc.Resync | None, error: sc.SessionCoreError | None = None) -> None:
+        """Leave what the server sends: it is not sound. A snapshot is needed, and the reader is told the error."""
+        self._unfollow()
+        if why is not None:
+            self._forget_place(why)
+        self._rest_after(error)
+
+    def _rest_after(self, error: sc.SessionCoreError | None) -> None:
+        self._failures += 1
+        self._resting = True
+        self._error = error or self._error
+        self._changed.beat()
+
+    def _unfollow(self) -> None:
+        self._asked = None
+        number, self._number = self._number, None
+        if number is not None:
+            self._keeper.numbers.pop(number, None)
+            if self._keeper.link is not None:
+                self._keeper.link.ask("unfollow", sc.to_json(sc.Unfollow(feed=number)), _ignore)
+
+    # --- what comes in ------------------------------------------------------------------------------------------------
+
+    def take_batch(self, plain: dict[str, Any], size: int) -> None:
+        """Take what the server has sent, or leave it to the server if there is no room."""
+        full = self._waiting_items >= MAX_WAITING_ITEMS or self._waiting_bytes + size > MAX_WAITING_BYTES
+        if self._waiting and full:
+            self.cuts += 1
+            self._unfollow()
+            self._resting = True
+            return
+        try:
+            self._sort_in(sc.from_json(plain, sc.FeedBatch), size)
+        except sc.ProtocolError as error:
+            self._give_up(sc.Resync(reason="gap"), error)
+
+    def take_end(self, ended: sc.FeedEnded) -> None:
+        """The server sends no more: because there is no more, or as it is about to end itself."""
+        self._keeper.numbers.pop(ended.feed, None)
+        self._number = None
+        if ended.reason == "deleted":
+            self.finish(anyio.EndOfStream)
+        else:
+            self._rest_after(None)
+
+    def move_on(self, cursor: sc.Cursor) -> None:
+        """Resume from here after a reconnect: nothing of ours happened up to there.
+
+        The follower is not told. If this were wrong, the numbers of the events that come next would show it.
+        """
+        if self._follower.needs is None and self._resume is not None and cursor.epoch == self._resume.epoch:
+            self._resume = max(self._resume, cursor, key=lambda each: each.seq)
+
+    def _sort_in(self, batch: sc.FeedBatch, size: int) -> None:
+        follower, epoch = self._follower, batch.cursor.epoch
+        items: list[sc.FeedItem] = []
+        events: list[sc.SessionEvent] = []
+        resyncs: list[sc.Resync] = []
+        for item in batch.items:
+            if isinstance(item, sc.SessionEvent):
+                events.append(item)
+                continue
+            items += follower.on_events(events, epoch)
+            events = []
+            told = sc.Resync(reason=batch.resync or "initial", missed=batch.missed)
+            due, self._due = self._due, None
+            items += follower.on_snapshot(item)
+            resyncs.append(due or told)
+        items += follower.on_events(events, epoch)
+        if follower.needs is None and follower.cursor is not None:
+            self._failures = 0
+            if resyncs:
+                self._resume = follower.cursor
+            self.move_on(follower.cursor)
+            self.move_on(batch.cursor)
+        if items:
+            place = None if follower.needs is not None else self._resume
+            self._waiting.append(_Batch(items=items, epoch=epoch, cursor=place, resyncs=tuple(resyncs), size=size))
+            self._waiting_items += len(items)
+            self._waiting_bytes += size
+            self._changed.beat()
+        if follower.needs is not None and batch.items:
+            self.gaps += 1
+            self._give_up(follower.needs)
+
+
+def _ignore(_: object) -> None:
+    """Pass an outcome over that changes nothing."""

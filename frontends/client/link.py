@@ -1,0 +1,236 @@
+"""One connection to a server, from its opening to its end; what comes after that is not its business.
+
+Rules:
+1. One task reads and one writes. The reader never waits for whoever reads feeds or replies.
+2. Each request has exactly one outcome: a reply, an error, or the end of the link. Whoever gives up tells the server.
+3. Replies and notifications are dealt with in the order they came in, each before the next.
+4. Requests wait while the server does not read; everything else that is sent is small, and answers something.
+5. A server that says nothing for twice as long as its heartbeat is gone.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import anyio
+import anyio.lowlevel
+
+import session_core as sc
+from frontends.client.pulse import Pulse
+from frontends.client.transport import Transport, TransportLost
+
+GREETING_S: Final = 10.0
+"""How long a server may take to welcome us."""
+CROWDED_BYTES: Final = 1024 * 1024
+"""What waits to be written before requests wait too."""
+CROWDED_FRAMES: Final = 1_024
+"""The same in frames."""
+MAX_FRAMES: Final = 8_192
+"""Frames that wait, with those that nothing can hold back; a server that leaves more unread is given up."""
+_WRITE_BYTES: Final = 64 * 1024
+_LAST_WORDS_S: Final = 1.0
+"""When nothing can be written any more, how long the server may still be heard: it may say why."""
+
+Answer = Callable[[sc.Success | sc.Failure | None], None]
+"""Takes the outcome of a request; nothing means that the link has ended before."""
+
+
+class LinkLost(Exception):
+    """The link has ended before the answer came."""
+
+
+class Link:
+    """One connection; `run` serves it.
+
+    Args:
+        transport: Where the bytes go and come from.
+        hear: Takes notifications with the bytes they took up to come here, one after the other; must not wait.
+
+    Attributes:
+        ended: Why it has ended.
+        final: Connecting again makes no sense.
+        goodbye: What the server has said before it ended the link.
+        useful: It has carried something beside the greeting.
+    """
+
+    def __init__(self, transport: Transport, hear: Callable[["Link", sc.Notification, int], None]) -> None:
+        self.ended: sc.SessionCoreError | None = None
+        self.final = False
+        self.goodbye: sc.Goodbye | None = None
+        self.useful = False
+        self._transport = transport
+        self._hear = hear
+        self._peer: sc.RpcPeer[Answer] = sc.RpcPeer()
+        self._outbox: deque[bytes] = deque()
+        self._outbox_bytes = 0
+        self._written = Pulse()
+        self._queued = Pulse()
+        self._scope = anyio.CancelScope()
+        self._quiet = anyio.CancelScope()  # ends when nothing is heard for too long
+        self._patience = GREETING_S
+        self._welcomed = False
+        self._broken: sc.SessionCoreError | None = None  # why nothing can be written any more
+        self._received = 0  # bytes that no notification has accounted for yet
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> sc.Success | sc.Failure:
+        """Ask, and wait for the reply.
+
+        Raises:
+            LinkLost: The link has ended, before or meanwhile.
+            InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
+
+        Cancellation: the server is told that nobody waits any more.
+        """
+        await anyio.lowlevel.checkpoint()
+        while self.ended is None and self._crowded:
+            await self._written.wait()
+        outcomes: list[sc.Success | sc.Failure | None] = []
+        arrived = Pulse()
+
+        def settle(outcome: sc.Success | sc.Failure | None) -> None:
+            outcomes.append(outcome)
+            arrived.beat()
+
+        number = self.ask(method, params, settle)
+        try:
+            while not outcomes:
+                await arrived.wait()
+        finally:
+            if not outcomes:
+                self._give_up(number)
+        if outcomes[0] is None:
+            raise LinkLost
+        return outcomes[0]
+
+    def ask(self, method: str, params: Mapping[str, Any], answer: Answer) -> int:
+        """Ask, and have the outcome dealt with before anything that comes after it; never waits.
+
+        Raises:
+            InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
+        """
+        if self.ended is not None:
+            answer(None)
+            return 0
+        number, frame = self._peer.request(method, params, answer)
+        self._send(frame)
+        return number
+
+    def _give_up(self, number: int) -> None:
+        frame = self._peer.give_up(number)
+        if frame is not None:
+            self._send(frame)
+
+    @property
+    def _crowded(self) -> bool:
+        return self._outbox_bytes > CROWDED_BYTES or len(self._outbox) > CROWDED_FRAMES
+
+    def _send(self, frame: bytes) -> None:
+        if self.ended is not None:
+            return
+        if len(self._outbox) >= MAX_FRAMES:
+            self.end(sc.Disconnected("the server does not read what it is sent"))
+            return
+        self._outbox.append(frame)
+        self._outbox_bytes += len(frame)
+        self._queued.beat()
+
+    # --- serving ------------------------------------------------------------------------------------------------------
+
+    def welcome(self, heartbeat_ms: int) -> None:
+        """The server has said who it is and how often it will be heard."""
+        self._welcomed = True
+        self._patience = max(2 * heartbeat_ms, 1) / 1000
+        self._quiet.deadline = anyio.current_time() + self._patience
+
+    def end(self, error: sc.SessionCoreError, *, final: bool = False) -> None:
+        """End the link; only the first reason counts."""
+        if self.ended is not None:
+            return
+        self.ended, self.final = error, final
+        self._outbox.clear()
+        self._outbox_bytes = 0
+        self._scope.cancel()
+        for answer in self._peer.close():
+            answer(None)
+        self._written.beat()
+
+    async def run(self) -> None:
+        """Read and write until the end.
+
+        Cancellation: ends the link.
+        """
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._write)
+                    await self._read()
+                    tasks.cancel_scope.cancel()
+        finally:
+            self.end(sc.Disconnected("the client has left"))
+
+    async def _read(self) -> None:
+        with self._quiet:
+            self._quiet.deadline = anyio.current_time() + self._patience
+            try:
+                await self._listen()
+            except TransportLost as lost:
+                self.end(lost.error, final=lost.final)
+        if self._broken is not None:
+            self.end(self._broken)
+        elif self.ended is None:
+            what = "has said nothing" if self._welcomed else "did not say who it is"
+            self.end(sc.Disconnected(f"the server {what} for {self._patience:g} s"))
+
+    async def _listen(self) -> None:
+        while self.ended is None:
+            data = await self._transport.receive()
+            self._received += len(data)
+            if self._welcomed and self._broken is None:
+                self._quiet.deadline = anyio.current_time() + self._patience
+            self._peer.receive(data)
+            while self._peer.unread and self.ended is None:
+                for item in self._peer.portion():
+                    self._take(item)
+                await anyio.lowlevel.checkpoint()
+            if self._peer.flooded:
+                self.end(sc.ProtocolError("the server writes too much that is no message"))
+
+    def _take(self, item: sc.Request | sc.Notification | sc.Settled[Answer] | sc.Refused) -> None:
+        if self.ended is not None:
+            if isinstance(item, sc.Settled):
+                item.waiter(None)
+            return
+        match item:
+            case sc.Settled(waiter=answer, reply=reply):
+                self.useful = self.useful or self._welcomed
+                answer(reply)
+            case sc.Notification():
+                size, self._received = self._received, 0
+                self._hear(self, item, size)
+            case sc.Request(id=id):
+                self._send(sc.refusal(sc.Refused(id=id, reason="a client answers no requests")))
+            case sc.Refused():
+                self._send(sc.refusal(item))
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                while not self._outbox:
+                    await self._queued.wait()
+                await self._transport.send(self._next_lines())
+                if not self._crowded:
+                    self._written.beat()
+        except TransportLost as lost:
+            self._broken = lost.error
+            self._quiet.deadline = anyio.current_time() + _LAST_WORDS_S
+
+    def _next_lines(self) -> bytes:
+        lines, size = [], 0
+        while self._outbox and size < _WRITE_BYTES:
+            line = self._outbox.popleft()
+            lines.append(line)
+            size += len(line)
+        self._outbox_bytes -= size
+        return b"".join(lines)

@@ -1,0 +1,122 @@
+"""The same messages over a WebSocket: each text holds one or more lines. Imported on first use only."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import httpcore2
+import httpx2
+
+import session_core as sc
+from frontends.client.address import WebSocketAddress
+from frontends.client.transport import CONNECT_S, Transport, TransportLost
+
+if TYPE_CHECKING:
+    from httpx2.websockets import AsyncWebSocketSession
+
+MAX_TEXT_BYTES: Final = 32 * 1024 * 1024
+"""One text from the server: room for a message of the greatest length and some others."""
+_CLOSE_S: Final = 1.0
+"""How long a server may take to read that we leave; then the connection is cut."""
+_ENDS: Final = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError)
+_REFUSED: Final = {401, 403, 421}
+
+
+@asynccontextmanager
+async def open_websocket(address: WebSocketAddress) -> AsyncGenerator[Transport]:
+    """Connect for the length of the block; see `transport.open_transport`."""
+    try:
+        from httpx2.websockets import HTTPXWSException, WebSocketUpgradeError
+        from wsproto.utilities import ProtocolError
+    except ImportError:
+        missing = sc.Unavailable("WebSockets need the package wsproto: install session-core[server]")
+        raise TransportLost(missing, final=True) from None
+    faults = (HTTPXWSException, ProtocolError, httpx2.HTTPError, httpcore2.NetworkError, OSError)
+    headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
+    # Looking for the authorities of the system takes long, and without TLS nobody asks them.
+    verify = address.tls if address.tls is not None else address.url.startswith("wss:")
+    left: BaseException | None = None
+    reached = False
+    try:
+        async with (
+            httpx2.AsyncClient(verify=verify, trust_env=False, timeout=CONNECT_S) as client,
+            client.websocket(
+                address.url,
+                headers=headers,
+                max_message_size_bytes=MAX_TEXT_BYTES,
+                keepalive_ping_interval_seconds=None,  # the server's heartbeats tell as much
+            ) as session,
+        ):
+            reached = True
+            try:
+                yield _WebSocketTransport(session, faults)
+            except BaseException as error:
+                left = error
+                raise
+            finally:
+                # In peace if the server reads, else by cutting the line: the session itself would wait for ever.
+                with anyio.move_on_after(_CLOSE_S, shield=True):
+                    await session.close()
+                with anyio.move_on_after(_CLOSE_S, shield=True):
+                    await session.stream.aclose()
+    except BaseExceptionGroup as group:
+        if left is not None and group.exceptions == (left,):
+            raise left from None  # of the block, and only wrapped by the session's own tasks
+        _, others = group.split(faults)
+        if others is not None:
+            raise others from None
+    except WebSocketUpgradeError as refused:
+        raise _refused(refused.response.status_code) from None
+    except faults as error:
+        if reached:
+            return
+        unreached = sc.Disconnected(f"the server at {address.url} cannot be reached: {_words_of(error)}")
+        raise TransportLost(unreached) from None
+
+
+def _words_of(error: BaseException) -> str:
+    """Return what an error says, or else what lies behind it says."""
+    behind: BaseException | None = error
+    while behind is not None:
+        if str(behind):
+            return str(behind)
+        behind = behind.__cause__ or behind.__context__
+    return type(error).__name__
+
+
+def _refused(status: int) -> TransportLost:
+    if status in _REFUSED:
+        why = (
+            f"the server does not let this client in (HTTP {status}); check the address and the token, which "
+            "`session-core serve --token` prints on its machine"
+        )
+        return TransportLost(sc.NotAllowed(why), final=True)
+    return TransportLost(sc.Disconnected(f"the server answers with HTTP {status} instead of a WebSocket"))
+
+
+class _WebSocketTransport:
+    def __init__(self, session: "AsyncWebSocketSession", faults: tuple[type[Exception], ...]) -> None:
+        self._session = session
+        self._faults: tuple[type[Exception], ...] = (
+            *faults,
+            anyio.EndOfStream,
+            anyio.ClosedResourceError,
+            anyio.BrokenResourceError,
+        )
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await self._session.send_text(data.decode())
+        except self._faults:
+            raise _ended() from None
+
+    async def receive(self) -> bytes:
+        try:
+            return (await self._session.receive_text()).encode() + b"\n"
+        except self._faults:
+            raise _ended() from None
+
+
+def _ended() -> TransportLost:
+    return TransportLost(sc.Disconnected("the server has closed the connection"))

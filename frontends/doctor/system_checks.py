@@ -1,0 +1,79 @@
+"""The machine: the sandbox, the terminal, Python with its packages, and git."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+
+import session_core as sc
+from frontends.console.streams import Streams
+from frontends.doctor.finding import Finding, ok, problem, warning
+
+OLDEST_PYTHON = (3, 11)
+NEEDED = ("trio", "attrs", "cattrs", "msgspec", "httpx2")
+USEFUL = {"mcp": "MCP servers cannot be used without it", "hypercorn": "serving over HTTP needs it"}
+NARROW = 60
+
+
+async def check_sandbox() -> list[Finding]:
+    """Try out whether commands can be confined."""
+    found = await sc.find_bubblewrap()
+    if isinstance(found, sc.NoBubblewrap):
+        hint = "install bubblewrap, and allow user namespaces; until then every command needs a yes"
+        return [warning("sandbox", f"commands cannot be confined: {found.reason}", hint)]
+    findings = [ok("sandbox", f"{found.path} works, in namespaces of its own")]
+    if not found.stops_namespaces:
+        findings = [warning("sandbox", f"{found.path} is old: programs in it can make namespaces", "update bubblewrap")]
+    machine = platform.machine()
+    if sc.filter_program(machine) is None:
+        findings.append(warning("sandbox", f"there is no filter of system calls for {machine}"))
+    return findings
+
+
+def check_terminal(streams: Streams, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at what this program writes to."""
+    out = streams.out
+    if not out.style.symbols:
+        hint = "use a UTF-8 locale, as in: export LANG=C.UTF-8"
+        yield warning("terminal", f"the encoding is {out.encoding}, so symbols are left out", hint)
+    if not out.tty:
+        yield ok("terminal", f"the output is no terminal; encoding {out.encoding}")
+        return
+    width, height = shutil.get_terminal_size()
+    why = " (NO_COLOR is set)" if environ.get("NO_COLOR") else f" (TERM={environ.get('TERM', '')})"
+    colours = "with colours" if out.style.colours else f"without colours{why}"
+    if width < NARROW:
+        yield warning("terminal", f"{width} x {height}, {colours}", f"a width of {NARROW} or more reads better")
+    else:
+        yield ok("terminal", f"{width} x {height}, {colours}, {out.encoding}")
+
+
+def check_python() -> Iterator[Finding]:
+    """Look at the versions of Python and of what this program is made of."""
+    version = platform.python_version()
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        yield problem("python", f"{version} is too old", f"use {'.'.join(map(str, OLDEST_PYTHON))} or newer")
+    found = {name: _version(name) for name in (*NEEDED, *USEFUL)}
+    missing = [name for name in NEEDED if found[name] is None]
+    there = ", ".join(f"{name} {found[name]}" for name in found if found[name] is not None)
+    if missing:
+        yield problem("python", f"{', '.join(missing)} cannot be found", "install session-core again")
+    yield ok("python", f"{version}; session-core {sc.__version__}, {there}")
+    for name, why in USEFUL.items():
+        if found[name] is None:
+            yield warning("python", f"{name} is not installed", why)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_git(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look for git."""
+    path = shutil.which("git", path=environ.get("PATH", os.defpath))
+    yield ok("git", path) if path else warning("git", "git is not there", "models like to use it: install git")

@@ -1,0 +1,52 @@
+"""The log of requests: who asked for what and how it went, without anything that lets others in."""
+
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+log = logging.getLogger("frontends.server.http.access")
+
+_SECRET: Final = re.compile(
+    r"(?i)((?:^|[?&;,\s\"'{])(?:code|token|access_token|authorization|cookie|set-cookie)\"?\s*[=:]\s*\"?)"
+    r"((?:bearer|basic)\s+)?[^&;,\s\"'}]+"
+)
+_MOST: Final = 500
+
+
+def redacted(text: str) -> str:
+    """Return a text with the values of all that is secret taken out, and with nothing that breaks a line of a log."""
+    shown = _SECRET.sub(r"\1\2***", text)
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in shown[:_MOST])
+
+
+class AccessLog:
+    """Takes what hypercorn reports, in place of its own logger, which writes queries and headers out."""
+
+    def __init__(self, config: object = None) -> None:
+        del config
+
+    async def access(self, request: Mapping[str, Any], response: Mapping[str, Any] | None, request_time: float) -> None:
+        """Write one line about a request."""
+        query = request["query_string"].decode("latin-1")
+        path = request["path"] + (f"?{query}" if query else "")
+        client = request.get("client")
+        log.info(
+            "%s %s %s %s %.1f ms",
+            client[0] if client else "-",
+            request.get("method", "WEBSOCKET"),
+            redacted(path),
+            response["status"] if response is not None else "left",
+            request_time * 1000,
+        )
+
+    async def exception(self, message: str, *args: object, **_: object) -> None:
+        """Report a bug."""
+        log.error(message, *args, exc_info=sys.exc_info())
+
+    async def info(self, message: str, *args: object, **_: object) -> None:
+        """Say what is going on."""
+        log.debug(message, *args)
+
+    warning = error = critical = debug = info

@@ -1,0 +1,213 @@
+"""The HTTP door's ASGI app: every request is checked, then counted against what its client may send, then looked at."""
+
+import logging
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from math import inf
+from typing import Any, Final
+
+import trio
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Router
+
+import session_core as sc
+from frontends.server.http import asking
+from frontends.server.http.buckets import Buckets
+from frontends.server.http.checking import Asked, Refusal, Rules, check
+from frontends.server.http.guests import Guest
+from frontends.server.http.hypercorn_guards import ClientGone
+from frontends.server.http.logins import Logins
+from frontends.server.http.metrics import CONTENT_TYPE, Counts, metrics_text
+from frontends.server.http.routes import WEBSOCKET, Routes
+from frontends.server.http.settings import HttpBounds
+from frontends.server.http.tokens import Credential
+from frontends.server.http.websocket import NOT_ALLOWED, serve_websocket
+from frontends.server.server import Server
+
+log = logging.getLogger(__name__)
+
+_UNKNOWN: Final = "unknown"
+
+
+class HttpApp:
+    """The door's ASGI app."""
+
+    def __init__(
+        self,
+        server: Server,
+        rules: Rules,
+        bounds: HttpBounds,
+        logins: Logins,
+        connections: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
+        self.counts = Counts()
+        self.guests: set[Guest] = set()
+        self._server = server
+        self._rules = rules
+        self._connections = connections
+        self._requests = Buckets(per_s=bounds.requests_per_s, at_once=bounds.requests_at_once)
+        self._refusals = Buckets(per_s=bounds.refusals_per_s, at_once=bounds.refusals_at_once)
+        self.routes = Routes(
+            server,
+            bounds,
+            logins,
+            cookie=rules.cookie,
+            secure=rules.scheme == "https",
+            feeding=self._feeding,
+            figures=self._figures,
+        )
+        self.router = Router(self.routes.table(), redirect_slashes=False)
+
+    # --- letting in ---------------------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle one request or one WebSocket."""
+        asked = _asked(scope)
+        verdict = check(asked, self._rules)
+        client = scope["client"][0] if scope.get("client") else ""
+        refusal = self._refusal(verdict, client, for_reading=asking.wants_page(asked.one("accept")))
+        counted = self._counting(scope, send)
+        if refusal is not None:
+            await _send_refusal(refusal, scope, receive, counted)
+        elif scope["type"] == "websocket":
+            assert isinstance(verdict, Credential)
+            await self._serve_websocket(verdict, scope, receive, counted)
+        else:
+            scope["state"]["credential"] = verdict
+            await self._serve(verdict if isinstance(verdict, Credential) else None, scope, receive, counted)
+
+    def _refusal(self, verdict: Credential | Refusal | None, client: str, *, for_reading: bool) -> Response | None:
+        now = trio.current_time()
+        if isinstance(verdict, Credential):
+            wait = self._requests.take(verdict.id, now)
+        elif verdict is None or verdict.status == 401:
+            wait = self._refusals.take(client, now)  # what is open to all can be guessed at too
+        else:
+            wait = 0.0
+        if wait:
+            info = sc.ErrorInfo(code="overloaded", message="this client sends too many requests; try again later")
+            return asking.refuse(info, 429, retry_after=wait)
+        if isinstance(verdict, Refusal):
+            refusal = asking.refuse(verdict.error, verdict.status, for_reading=for_reading)
+            if verdict.status == 401:
+                refusal.headers["www-authenticate"] = 'Bearer realm="session-core"'
+            return refusal
+        return None
+
+    def _counting(self, scope: Any, send: Any) -> Any:
+        async def counted(message: Any) -> None:
+            match message["type"]:
+                case "http.response.start" | "websocket.http.response.start":
+                    scope["begun"] = True
+                    self.counts.requests[scope.get("route_path", _UNKNOWN), message["status"]] += 1
+                case "websocket.accept":
+                    self.counts.requests[WEBSOCKET, 101] += 1
+                case _:
+                    pass
+            await send(message)
+
+        return counted
+
+    async def _serve(self, credential: Credential | None, scope: Any, receive: Any, send: Any) -> None:
+        if credential is None:  # strangers do not keep the server from ending
+            await self._answer(scope, receive, send)
+            return
+        try:
+            self._server.arrive()
+        except sc.SessionCoreError as refusal:
+            await asking.refuse_for(refusal)(scope, receive, send)
+            return
+        try:
+            with self._staying(credential) as guest:
+                scope["state"]["guest"] = guest
+                await self._answer(scope, receive, send)
+            if guest.scope.cancelled_caught and "begun" not in scope:
+                ended = sc.NotAllowed("the token or the login has ended meanwhile", field="Authorization")
+                await asking.refuse(sc.error_info(ended), 401)(scope, receive, send)
+        finally:
+            self._server.leave()
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        scope["app"] = self  # has the router raise what it would otherwise answer itself
+        try:
+            await self.router(scope, receive, send)
+        except HTTPException as error:
+            code = "not_found" if error.status_code == 404 else "invalid_input"
+            message = "there is nothing here" if error.status_code == 404 else "this cannot be done here"
+            refusal = asking.refuse(sc.ErrorInfo(code=code, message=message), error.status_code)
+            refusal.headers.update(error.headers or {})
+            await refusal(scope, receive, send)
+        except (ClientGone, BaseExceptionGroup):
+            raise
+        except Exception:
+            log.exception("a request failed by a bug")
+            bug = sc.InternalError("the server failed by a bug; its log says more")
+            await asking.refuse_for(bug)(scope, receive, send)
+
+    async def _serve_websocket(self, credential: Credential, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] != WEBSOCKET:
+            info = sc.ErrorInfo(code="not_found", message=f"WebSockets are at {WEBSOCKET}")
+            await _send_refusal(asking.refuse(info, 404), scope, receive, send)
+            return
+        self.counts.websockets += 1
+        try:
+            with self._staying(credential) as guest:
+                await serve_websocket(self._server, scope, receive, send, credential.access)
+            if guest.scope.cancelled_caught:
+                await send({"type": "websocket.close", "code": NOT_ALLOWED})
+        finally:
+            self.counts.websockets -= 1
+
+    @contextmanager
+    def _staying(self, credential: Credential) -> Generator[Guest]:
+        """Note somebody who is being served, until the credential is no good any more."""
+        good_until = inf
+        if credential.expires_at is not None:
+            good_until = trio.current_time() + max(0, credential.expires_at - self._server.now()) / 1000
+        guest = Guest(credential, trio.CancelScope(deadline=good_until), good_until)
+        self.guests.add(guest)
+        try:
+            with guest.scope:
+                yield guest
+        finally:
+            self.guests.discard(guest)
+
+    @contextmanager
+    def _feeding(self) -> Generator[None]:
+        self.counts.streams += 1
+        try:
+            yield
+        finally:
+            self.counts.streams -= 1
+
+    def _figures(self) -> Response:
+        connections, turned_away = self._connections()
+        text = metrics_text(self._server, self.counts, connections=connections, turned_away=turned_away)
+        return Response(text, media_type=CONTENT_TYPE)
+
+    def send_away(self, generation: int) -> None:
+        """End all answers, feeds and WebSockets that rest on another token of the home than this one."""
+        for guest in self.guests:
+            if guest.credential.generation != generation:
+                guest.send_away()
+
+
+def _asked(scope: Any) -> Asked:
+    return Asked(
+        kind=scope["type"],
+        method=scope.get("method", "GET"),
+        path=scope["path"],
+        headers=tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]),
+        own_address=scope.get("server"),
+    )
+
+
+async def _send_refusal(refusal: Response, scope: Any, receive: Any, send: Any) -> None:
+    """Answer a request without looking at it further; a WebSocket is answered before it becomes one."""
+    if scope["type"] == "http":
+        await refusal(scope, receive, send)
+        return
+    start = {"type": "websocket.http.response.start", "status": refusal.status_code, "headers": refusal.raw_headers}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": refusal.body})

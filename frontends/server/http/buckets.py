@@ -1,0 +1,47 @@
+"""How many requests each client may send: a bucket of tokens per client, refilled at a steady rate."""
+
+from collections import OrderedDict
+from typing import Final
+
+import attrs
+
+_MOST: Final = 4_096
+
+
+@attrs.define
+class _Bucket:
+    level: float
+    at: float
+
+
+class Buckets:
+    """A bucket for each of the clients seen lately; one that was forgotten begins with a full bucket again.
+
+    Args:
+        per_s: How fast a bucket fills.
+        at_once: How much it holds.
+    """
+
+    def __init__(self, *, per_s: float, at_once: float) -> None:
+        self._per_s = per_s
+        self._at_once = at_once
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take(self, client: str, now: float) -> float:
+        """Take one from a client's bucket; returns 0, or after how many seconds there is one again."""
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = self._buckets[client] = _Bucket(self._at_once, now)
+            if len(self._buckets) > _MOST:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(client)
+        bucket.level = min(self._at_once, bucket.level + (now - bucket.at) * self._per_s)
+        bucket.at = now
+        if bucket.level >= 1:
+            bucket.level -= 1
+            return 0.0
+        return (1 - bucket.level) / self._per_s

@@ -1,0 +1,168 @@
+"""The HTTP door of a running server."""
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+import session_core as sc
+from frontends.server.accepting import serve_all
+from frontends.server.access import EVERYTHING, Access
+from frontends.server.http.app import HttpApp
+from frontends.server.http.checking import SECURITY_HEADERS, Rules, host_names
+from frontends.server.http.connections import Connections
+from frontends.server.http.logins import Logins, cookie_name
+from frontends.server.http.settings import HttpSettings, Tls
+from frontends.server.http.tokens import TokenKeeper, rotate
+from frontends.server.server import Server
+
+_BACKLOG: Final = 1_024
+_LOOK_EVERY_S: Final = 1.0
+
+
+class HttpDoor:
+    """An open door.
+
+    Attributes:
+        url: Where it is for programs of this machine, with the port that it really has.
+        is_everywhere: Whether it listens on all addresses of this machine, not only at `url`.
+        app: What answers; its counts are public.
+        connections: Who is connected.
+    """
+
+    def __init__(self, server: Server, settings: HttpSettings, listening: socket.socket) -> None:
+        address, port = listening.getsockname()[:2]
+        scheme = settings.scheme
+        names = [str(address), *(["localhost"] if settings.address.is_loopback else [])]
+        urls = [url.lower() for url in settings.urls]
+        known = (*settings.names, *(url.partition("://")[2] for url in urls))
+        hosts = frozenset({*host_names(names, port, scheme), *(name.lower() for name in known)})
+        near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(str(address), str(address))  # noqa: S104 - to be replaced
+        self.url = f"{scheme}://{next(iter(host_names([near], port, scheme)))}"
+        self.is_everywhere = near != str(address)
+        self._linked = urls[0] if urls else self.url
+        self.home = Path(server.settings.home)
+        self._keeper = TokenKeeper(self.home)
+        self._logins = Logins(self._keeper.refresh, now=server.now)
+        rules = Rules(
+            scheme=scheme,
+            hosts=hosts,
+            cookie=cookie_name(port, secure=settings.tls is not None),
+            body_bytes=settings.bounds.body_bytes,
+            token=self._keeper.credential_of,
+            login=self._logins.credential_of,
+            origins=frozenset({*settings.origins, *urls}),
+        )
+        self.app = HttpApp(server, rules, settings.bounds, self._logins, self._figures)
+        tls = None if settings.tls is None else _tls_context(settings.tls)
+        self.connections = Connections(self.app, settings.bounds, SECURITY_HEADERS, tls)
+
+    def login_link(self, access: Access = EVERYTHING) -> str:
+        """Return an address that lets one browser in, once, within a minute."""
+        return f"{self._linked}/login?code={self._logins.new_code(access)}"
+
+    def rotate_token(self) -> str:
+        """Give the home another token: whoever came in by the one before is sent away, now."""
+        token = rotate(self.home)
+        self.app.send_away(self._keeper.refresh())
+        return token
+
+    async def watch_token(self) -> None:
+        """See when another process gives the home another token, and end what rests on the one before."""
+        while True:
+            await trio.sleep(_LOOK_EVERY_S)
+            self.app.send_away(self._keeper.refresh())
+
+    def _figures(self) -> tuple[int, int]:
+        return len(self.connections), self.connections.refused
+
+
+@asynccontextmanager
+async def open_http_door(server: Server, settings: HttpSettings | None = None) -> AsyncGenerator[HttpDoor]:
+    """Let clients in by HTTP for the length of the block.
+
+    Leaving the block lets answers that are on their way be finished, for `bounds.farewell_s` at most, and then ends all
+    connections, whatever their clients do. End the server first (`Server.end`), so that feeds end by themselves.
+
+    Raises:
+        InvalidInput: The settings would not be safe.
+        StoreUnusable: The token cannot be made or read.
+        Unavailable: The address cannot be listened on, or the certificate cannot be used.
+    """
+    settings = settings or HttpSettings()
+    settings.check()
+    with _listening(settings) as listening:
+        door = await trio.to_thread.run_sync(HttpDoor, server, settings, listening)
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+        own = sc.OwnError()
+        with own.unwrapped():
+            async with trio.open_nursery() as nursery:
+                await nursery.start(serve_all, listener, door.connections.serve_client)
+                nursery.start_soon(door.watch_token)
+                server.address = door.url
+                try:
+                    with own.noted():
+                        yield door
+                        await door.connections.finish()
+                finally:
+                    server.address = None
+                    nursery.cancel_scope.cancel(reason="the door is closed")
+
+
+def _listening(settings: HttpSettings) -> socket.socket:
+    address = settings.address
+    listening = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if address.version == 6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind((str(address), settings.port))
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        raise sc.Unavailable(
+            f"the server cannot listen on {settings.host} port {settings.port}: {_why_not(error)}", field="port"
+        ) from error
+    return listening
+
+
+def _why_not(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "another program has it; choose another port, or 0 for any"
+    if error.errno == errno.EACCES:
+        return "ports below 1024 are for the system; choose another port, or 0 for any"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine does not have that address; 0.0.0.0 stands for all that it has"
+    return error.strerror or str(error)
+
+
+def _tls_context(tls: Tls) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+    except ssl.SSLError as error:
+        raise sc.Unavailable(
+            f"the certificate or its key cannot be used: is {str(tls.certificate)!r} the certificate, and "
+            f"{str(tls.key)!r} the key that belongs to it, both as PEM?",
+            field="tls",
+        ) from error
+    except OSError as error:
+        raise sc.Unavailable(
+            f"the certificate or its key cannot be used: {_unreadable(tls)} cannot be read: {error.strerror}",
+            field="tls",
+        ) from error
+    return context
+
+
+def _unreadable(tls: Tls) -> str:
+    """Name the file that cannot be opened: the error of `load_cert_chain` does not."""
+    return repr(str(tls.key if os.access(tls.certificate, os.R_OK) else tls.certificate))

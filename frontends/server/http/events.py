@@ -1,0 +1,140 @@
+"""Server-sent events: a feed for those who speak nothing but HTTP.
+
+Rules:
+1. Room first: the next batch is taken from the stream when the one before has been handed to the network. A client
+   that stops reading so holds one batch, falls behind like any slow reader, and is told by a snapshot on the same feed.
+2. The first event is `followed`; each `feed` carries as its id the place to go on from, and so does each `heartbeat`
+   of a feed that has sent everything.
+3. When the token ends, only `ended` is sent any more, to say so.
+4. Nothing but receiving is ever cut off from within: half an event would garble the ones after it.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from math import inf
+from typing import Any, Final
+
+import trio
+
+import session_core as sc
+from frontends.server.feeds import BEHIND_BYTES
+from frontends.server.frames import batch_json
+from frontends.server.http.asking import refuse_for
+from frontends.server.http.guests import Guest
+from frontends.server.server import Server
+
+_NUMBER: Final = 1  # of the only feed on its connection
+_RETRY_MS: Final = 2_000
+
+
+class EventsAnswer:
+    """The answer to a request for events; begins when it is called, as an ASGI app."""
+
+    def __init__(
+        self,
+        server: Server,
+        session_id: sc.SessionId | None,
+        after: sc.Cursor | None,
+        feeding: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        self._server = server
+        self._session_id = session_id
+        self._after = after
+        self._feeding = feeding
+        self._receiving = trio.CancelScope()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send events until the client leaves, or there is nothing more to come."""
+        with self._feeding():
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            feed = self._server.service.follow(self._session_id, after=self._after, max_bytes=BEHIND_BYTES)
+        except sc.SessionCoreError as refusal:
+            await refuse_for(refusal)(scope, receive, send)
+            return
+        scope["state"]["patience"].write_s = inf
+        guest: Guest = scope["state"]["guest"]
+        guest.say_goodbye_first()
+        async with feed, trio.open_nursery() as nursery:
+            nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+            nursery.start_soon(self._until_ending)
+            nursery.start_soon(self._until_token_ends, guest)
+            headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._send_all(feed, guest, send)
+            nursery.cancel_scope.cancel(reason="the feed has ended")
+
+    async def _send_all(self, feed: sc.Feed, guest: Guest, send: Any) -> None:
+        if feed.needs is not None:
+            followed = sc.Followed(feed=_NUMBER, answer="snapshot", reason=feed.needs.reason)
+        else:
+            followed = sc.Followed(feed=_NUMBER, answer="replaying", after=self._after)
+        await _send(send, b"retry: %d\n" % _RETRY_MS + event("followed", sc.encode(followed)))
+        every = self._server.settings.heartbeat_ms / 1000
+        beat_at = trio.current_time() + every
+        while not (self._server.closing or guest.has_ended):
+            resyncs, items = feed.resyncs, None
+            self._receiving = trio.CancelScope(deadline=beat_at)
+            with self._receiving:
+                try:
+                    items = await feed.receive_batch()
+                except trio.EndOfChannel:
+                    break
+            if items:
+                resync = feed.last_resync if feed.resyncs > resyncs else None
+                await self._send_batch(send, guest, feed.cursor, items, resync)
+            if trio.current_time() >= beat_at and not guest.has_ended:
+                await self._beat(send, feed.cursor)
+                beat_at = trio.current_time() + every
+        reason: sc.FeedEnd = "closing" if self._server.closing else "deleted"
+        ended = sc.FeedEnded(feed=_NUMBER, reason="token_ended" if guest.has_ended else reason)
+        await _send(send, event("ended", sc.encode(ended)))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_batch(
+        self,
+        send: Any,
+        guest: Guest,
+        cursor: sc.Cursor | None,
+        items: list[sc.FeedItem],
+        resync: sc.Resync | None,
+    ) -> None:
+        pieces = list(self._server.encodings.pieces(items, self._server.epoch))
+        for place, piece in enumerate(pieces):
+            if guest.has_ended:  # may be so although nobody has been woken yet
+                return
+            is_last = place == len(pieces) - 1
+            reached = cursor if is_last and cursor is not None else piece.cursor
+            await _send(send, event("feed", batch_json(_NUMBER, piece, reached, resync), reached))
+            resync = None
+
+    async def _beat(self, send: Any, cursor: sc.Cursor | None) -> None:
+        places = () if cursor is None else (sc.FeedPlace(feed=_NUMBER, cursor=cursor),)
+        beat = sc.Heartbeat(at=self._server.now(), feeds=places)
+        await _send(send, event("heartbeat", sc.encode(beat), cursor))
+
+    async def _until_token_ends(self, guest: Guest) -> None:
+        await guest.wait_ended()
+        self._receiving.cancel(reason="the token has ended")
+
+    async def _until_ending(self) -> None:
+        await self._server.ending.wait()
+        self._receiving.cancel(reason="the server ends")
+
+
+def event(name: str, data: bytes, cursor: sc.Cursor | None = None) -> bytes:
+    """Return one event as it is sent; JSON never holds a line break."""
+    place = b"" if cursor is None else f"id: {cursor.epoch}:{cursor.seq}\n".encode()
+    return b"%sevent: %s\ndata: %s\n\n" % (place, name.encode(), data)
+
+
+async def _send(send: Any, data: bytes) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _until_gone(receive: Any, scope: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel(reason="the client has gone")

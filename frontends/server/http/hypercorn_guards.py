@@ -1,0 +1,299 @@
+"""Hypercorn's HTTP/1.1 and WebSocket on connections of our own, as its own ones can be held up by a client.
+
+What is guarded, and why hypercorn alone is not enough (version 0.18):
+1. It shields writing from cancellation: one client that does not read keeps the server from ending. Here an end is an
+   end, within `farewell_s`.
+2. Sending after the client has gone returns at once without letting others run. Here it raises `ClientGone`.
+3. The queue of what a handler has not read yet also holds the news that the client has gone, and can block on itself.
+   See `inbox`.
+4. Heads and bodies may take for ever. Here each has its time, and so has an answer that nobody reads.
+5. It takes up HTTP/2 without TLS when asked to, compressed WebSocket messages of any size once they are unpacked, and
+   goes on collecting a message that is too long. Here none of these is on offer.
+
+This reaches into hypercorn: `H11Protocol`, its `stream`, `connection`, `_check_protocol`, `_create_stream` and
+`_send_error_response`, and `Config.response_headers`. A test compares them with what is expected here.
+"""
+
+import contextlib
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from math import inf
+from typing import Any, Final
+
+import attrs
+import h11
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.h11 import H11Protocol, H11WSConnection
+from hypercorn.protocol.ws_stream import WSStream
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ConnectionState
+
+from frontends.server.http.access_log import AccessLog
+from frontends.server.http.inbox import Inbox
+from frontends.server.http.settings import HttpBounds
+
+log = logging.getLogger(__name__)
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
+Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+_CHUNK: Final = 65_536
+_LINGER_S: Final = 1.0
+_LEAVE_S: Final = 5.0  # for handlers to notice that their client has gone
+GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
+"""What reading and writing raise when the client has gone."""
+
+
+class ClientGone(OSError):
+    """There is nobody any more to send this to."""
+
+
+class _NotSpoken(Exception):
+    """The client asks for a protocol that is not on offer."""
+
+
+class GuardedConfig(Config):
+    """Hypercorn's settings, with headers that go into every answer, those of its own included."""
+
+    def __init__(self, bounds: HttpBounds, headers: Headers) -> None:
+        self.h11_max_incomplete_size = bounds.head_bytes
+        self.websocket_max_message_size = bounds.body_bytes
+        self.logger_class = AccessLog  # type: ignore[assignment]  # has all that is called of it
+        self.include_server_header = False
+        self._every_answer = list(headers)
+
+    def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
+        """Return what every answer says."""
+        return [*super().response_headers(protocol), *self._every_answer]
+
+
+class GuardedProtocol(H11Protocol):
+    """Hypercorn's HTTP/1.1, without its ways into other protocols."""
+
+    @property
+    def is_websocket(self) -> bool:
+        """Whether messages go to and fro."""
+        return isinstance(self.connection, H11WSConnection)
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the client sends a WebSocket message that is longer than allowed."""
+        return isinstance(self.stream, WSStream) and self.stream.buffer.length > self.stream.buffer.max_length
+
+    @property
+    def has_refused(self) -> bool:
+        """Whether hypercorn has turned down a WebSocket by itself, and now waits for nothing."""
+        return isinstance(self.stream, WSStream) and self.stream.closed
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        if event.http_version not in {b"1.0", b"1.1"} or not event.target.startswith(b"/"):
+            raise _NotSpoken
+        names = {name.lower() for name, _ in event.headers}
+        if {b"content-length", b"transfer-encoding"} <= names:
+            raise _NotSpoken  # those in between may have believed the other one
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        kept = [(name, value) for name, value in request.headers if name != b"sec-websocket-extensions"]
+        await super()._create_stream(
+            h11.Request(method=request.method, target=request.target, headers=kept, http_version=request.http_version)
+        )
+
+    async def _send_error_response(self, status_code: int) -> None:
+        await super()._send_error_response(status_code if status_code < 500 else 400)
+
+    async def refuse(self) -> None:
+        """Answer that this cannot be understood."""
+        await self._send_error_response(400)
+
+
+class _Handlers:
+    """Runs the app for each request of a connection; what hypercorn calls a task group."""
+
+    def __init__(self, app: App, nursery: trio.Nursery, on_whole: Callable[[], None]) -> None:
+        self._app = app
+        self._nursery = nursery
+        self._on_whole = on_whole
+
+    async def spawn_app(
+        self, app: object, config: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
+    ) -> Callable[[Any], Awaitable[None]]:
+        """Begin to handle a request; returns how to give it what the client sends."""
+        inbox = Inbox()
+
+        async def put(message: Mapping[str, Any]) -> None:
+            if message["type"] == "websocket.connect" or message.get("more_body") is False:
+                self._on_whole()
+            await inbox.put(message)
+
+        self._nursery.start_soon(self._handle, scope, inbox, send)
+        return put
+
+    def spawn(self, func: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run something else of hypercorn's."""
+        self._nursery.start_soon(func, *args)
+
+    async def _handle(self, scope: Any, inbox: Inbox, send: Callable[[Any], Awaitable[None]]) -> None:
+        async def send_or_fail(message: Mapping[str, Any]) -> None:
+            await trio.lowlevel.checkpoint()
+            if inbox.ended:
+                raise ClientGone("the client has gone")
+            await send(message)
+
+        try:
+            await self._app(scope, inbox.receive, send_or_fail)
+        except* ClientGone:
+            pass
+        except* Exception:
+            log.exception("a request failed by a bug")
+        inbox.end({"type": "http.disconnect"})
+        await send(None)
+
+
+@attrs.define(eq=False)
+class Patience:
+    """How long answers on a connection may wait for their reader; a handler that feeds makes it endless."""
+
+    write_s: float
+
+
+class GuardedConnection:
+    """One client, from its first byte to its last."""
+
+    def __init__(self, stream: Stream, config: GuardedConfig, bounds: HttpBounds) -> None:
+        self._stream = stream
+        self._config = config
+        self._bounds = bounds
+        self._patience = Patience(bounds.write_s)
+        self._sending = trio.Lock()
+        self._rests = True
+        self._is_whole = False  # whether a request was read to its end
+        self._protocol: GuardedProtocol | None = None
+        self._reader: trio.lowlevel.Task | None = None
+        self._read_all = trio.Event()
+        self._life = trio.CancelScope()  # its deadline is until when the client must have sent what is awaited
+
+    async def run(self, app: App, context: WorkerContext) -> None:
+        """Serve the client until it leaves or has had its time; nothing that goes wrong here reaches anybody else.
+
+        Cancellation: the connection ends at once, whatever the client does.
+        """
+        self._await_within(self._bounds.head_s)
+        try:
+            with self._life:
+                await self._serve(app, context)
+        except* (*GONE, ssl.SSLError):
+            pass
+        except* Exception:
+            log.exception("a connection failed by a bug")
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(self._stream)
+
+    def end_if_resting(self) -> None:
+        """End the connection unless a request is being answered."""
+        if self._rests:
+            self._life.cancel(reason="the server ends")
+
+    async def _serve(self, app: App, context: WorkerContext) -> None:
+        secure = isinstance(self._stream, trio.SSLStream)
+        if isinstance(self._stream, trio.SSLStream):
+            await self._stream.do_handshake()
+        below = _below(self._stream).socket
+        peer, own = below.getpeername()[:2], below.getsockname()[:2]
+        async with trio.open_nursery() as nursery:
+            state = ConnectionState({"patience": self._patience})
+            protocol = GuardedProtocol(
+                app,  # type: ignore[arg-type]  # it is our own handlers that call it
+                self._config,
+                context,
+                _Handlers(app, nursery, self._hear_whole),  # type: ignore[arg-type]  # never entered as a block
+                state,
+                secure,
+                peer,
+                own,
+                self._send,
+            )
+            self._protocol, self._reader = protocol, trio.lowlevel.current_task()
+            try:
+                await self._read(protocol)
+            finally:
+                self._read_all.set()
+            self._await_within(_LEAVE_S)
+            await protocol.handle(Closed())
+
+    async def _read(self, protocol: GuardedProtocol) -> None:
+        while True:
+            try:
+                data = await self._stream.receive_some(_CHUNK)
+            except GONE:
+                data = b""  # handlers are told of any end in the same way
+            if data and self._rests:
+                self._life.deadline = min(self._life.deadline, trio.current_time() + self._bounds.head_s)
+            try:
+                await protocol.handle(RawData(bytes(data)))
+            except _NotSpoken:
+                await protocol.refuse()
+                await self._linger()
+                return
+            if protocol.has_refused:
+                await self._linger()
+            if not data or protocol.is_too_long or protocol.has_refused:
+                return
+
+    def _await_within(self, seconds: float) -> None:
+        self._life.deadline = trio.current_time() + seconds
+
+    def _hear_whole(self) -> None:
+        self._life.deadline = inf
+        self._is_whole = True
+
+    async def _send(self, event: Event) -> None:
+        match event:
+            case RawData(data=data):
+                await self._write(data)
+            case Closed():
+                try:
+                    await self._linger()
+                finally:  # a handler may have been cancelled by the same news
+                    self._life.cancel(reason="the connection has served")
+                await trio.lowlevel.checkpoint()
+            case Updated(idle=idle):
+                self._rests, self._is_whole = idle, False
+                self._patience.write_s = self._bounds.write_s
+                self._await_within(self._bounds.idle_s if idle else self._bounds.body_s)
+            case _:
+                pass
+
+    async def _write(self, data: bytes) -> None:
+        async with self._sending:
+            with trio.move_on_after(self._patience.write_s):
+                try:
+                    await self._stream.send_all(data)
+                    return
+                except GONE as error:
+                    raise ClientGone("the client has gone") from error
+                except trio.Cancelled:
+                    # Nothing can follow what may have gone out in part.
+                    self._life.cancel(reason="writing was cut off, or nobody reads")
+                    raise
+            await trio.lowlevel.checkpoint()
+
+    async def _linger(self) -> None:
+        """Let the client read the last answer: closing while it may still send would take the answer from it."""
+        below = _below(self._stream)
+        with trio.move_on_after(_LINGER_S), contextlib.suppress(*GONE):
+            await below.send_eof()
+            if self._is_whole and self._protocol is not None and not self._protocol.is_websocket:
+                return
+            if trio.lowlevel.current_task() is not self._reader:
+                await self._read_all.wait()  # it drops what comes
+                return
+            while await below.receive_some(_CHUNK):
+                pass
+
+
+def _below(stream: Stream) -> trio.SocketStream:
+    return stream.transport_stream if isinstance(stream, trio.SSLStream) else stream

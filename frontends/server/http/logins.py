@@ -1,0 +1,99 @@
+"""How a browser gets in: a one-time code in a link, turned into a cookie."""
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+import session_core as sc
+from frontends.server.access import Access
+from frontends.server.http.tokens import Credential
+
+CODE_MS: Final = 60_000
+"""How long a code is good."""
+MAX_CODES: Final = 16
+"""Codes that wait to be used; the oldest are forgotten."""
+LOGIN_MS: Final = 7 * 24 * 3_600_000
+"""How long a login lasts."""
+MAX_LOGINS: Final = 64
+"""Logins at once; the oldest are forgotten."""
+
+
+@attrs.frozen(kw_only=True)
+class _Kept:
+    access: Access
+    generation: int
+    expires_at: int
+
+
+class Logins:
+    """Codes that were given out and browsers that are logged in; of their secrets only the hashes are kept.
+
+    Args:
+        generation: Tells which token of the home is good now: a new one ends all codes and logins.
+        now: The time in milliseconds.
+    """
+
+    def __init__(self, generation: Callable[[], int], *, now: Callable[[], int] = sc.now_ms) -> None:
+        self._generation = generation
+        self._now = now
+        self._codes: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._logins: OrderedDict[bytes, _Kept] = OrderedDict()
+
+    def new_code(self, access: Access) -> str:
+        """Make a code that lets one browser in, once, within a minute."""
+        code = secrets.token_urlsafe(16)
+        self._keep(self._codes, code, access, CODE_MS, MAX_CODES)
+        return code
+
+    def redeem(self, code: str) -> str | None:
+        """Turn a code into the secret of a login; nothing if it is not good, or not any more."""
+        kept = self._codes.pop(_hash_of(code), None)
+        if kept is None or not self._is_good(kept):
+            return None
+        secret = secrets.token_urlsafe(32)
+        self._keep(self._logins, secret, kept.access, LOGIN_MS, MAX_LOGINS)
+        return secret
+
+    def credential_of(self, secret: str) -> Credential | None:
+        """Return what a cookie allows; nothing if it is not good."""
+        hashed = _hash_of(secret)
+        kept = self._logins.get(hashed)
+        if kept is None or not self._is_good(kept):
+            self._logins.pop(hashed, None)
+            return None
+        return Credential(
+            id=f"login-{hashed.hex()[:8]}",
+            kind="cookie",
+            access=kept.access,
+            generation=kept.generation,
+            expires_at=kept.expires_at,
+        )
+
+    def _keep(self, where: OrderedDict[bytes, _Kept], secret: str, access: Access, lasting: int, most: int) -> None:
+        expires_at = self._now() + lasting
+        where[_hash_of(secret)] = _Kept(access=access, generation=self._generation(), expires_at=expires_at)
+        while len(where) > most:
+            where.popitem(last=False)
+
+    def _is_good(self, kept: _Kept) -> bool:
+        return kept.expires_at > self._now() and kept.generation == self._generation()
+
+
+def _hash_of(secret: str) -> bytes:
+    # A lookup by hash tells an attacker nothing by its time: he cannot choose hashes.
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+def cookie_name(port: int, *, secure: bool) -> str:
+    """Return what the cookie is called: browsers share cookies between all ports of a host."""
+    return f"{'__Host-' if secure else ''}session-core-{port}"
+
+
+def cookie_header(name: str, secret: str, *, secure: bool) -> str:
+    """Return the header that hands the cookie to a browser."""
+    parts = [f"{name}={secret}", "Path=/", "HttpOnly", "SameSite=Strict", f"Max-Age={LOGIN_MS // 1000}"]
+    return "; ".join([*parts, *(["Secure"] if secure else [])])

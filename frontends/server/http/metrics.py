@@ -1,0 +1,111 @@
+"""The figures of a server as Prometheus reads them: text, a line per number."""
+
+import os
+import resource
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+import session_core as sc
+from frontends.server.server import Server
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@attrs.define(eq=False)
+class Counts:
+    """What the door itself counts."""
+
+    requests: Counter[tuple[str, int]] = attrs.field(factory=Counter)
+    streams: int = 0
+    websockets: int = 0
+
+
+@attrs.frozen
+class _Metric:
+    name: str
+    kind: Literal["counter", "gauge"]
+    help: str
+    values: Mapping[Labels, float]
+
+
+def metrics_text(server: Server, counts: Counts, *, connections: int, turned_away: int) -> str:
+    """Return all figures of this moment."""
+    stats = server.service.statistics()
+    mailbox, stream = stats.mailbox, stats.stream
+    metrics = [
+        _gauge("info", "Which program this is.", 1, version=sc.__version__),
+        _gauge("started_seconds", "When the server began.", server.started_at / 1000),
+        _gauge("sessions", "Sessions that are kept.", stats.sessions),
+        _gauge("sessions_in_memory", "Sessions that are held in memory.", stats.in_memory),
+        _gauge("sessions_running", "Sessions at work.", stats.running),
+        _gauge("clients", "Clients that are attached.", stats.clients),
+        _gauge("read_only", "Whether nothing can be changed any more.", stats.read_only is not None),
+        _gauge("mailbox_waiting", "Commands that wait.", mailbox.waiting),
+        _count("mailbox_performed_total", "Commands that were run.", mailbox.performed),
+        _count("mailbox_refused_total", "Commands that were refused as too many waited.", mailbox.refused),
+        _count("events_published_total", "Events that were published.", stream.published),
+        _count("feeds_lagged_total", "Times that a reader fell behind and had to take a snapshot.", stream.lagged),
+        _gauge("feeds", "Readers of events.", stream.subscribers),
+        _gauge("events_kept", "Events that are kept for readers.", stream.kept),
+        _gauge("connections", "Connections of clients, over all doors.", server.connections),
+        _gauge("http_connections", "Connections to the HTTP door.", connections),
+        _count("http_connections_refused_total", "Connections that were one too many.", turned_away),
+        _gauge("http_streams", "Feeds by server-sent events.", counts.streams),
+        _gauge("websockets", "WebSockets.", counts.websockets),
+        _Metric(
+            "http_requests_total",
+            "counter",
+            "Requests by route and status.",
+            {
+                (("route", route), ("status", str(status))): number
+                for (route, status), number in sorted(counts.requests.items())
+            },
+        ),
+        *_process(),
+    ]
+    return "".join(_lines(metrics))
+
+
+def _process() -> Iterable[_Metric]:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    yield _Metric("process_cpu_seconds_total", "counter", "Time on a processor.", {(): usage.ru_utime + usage.ru_stime})
+    yield _Metric("process_resident_memory_bytes", "gauge", "Memory in use.", {(): _resident_bytes(usage)})
+
+
+def _resident_bytes(usage: resource.struct_rusage) -> int:
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return usage.ru_maxrss * 1024  # the most there ever was, on systems that say no more
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
+def _gauge(name: str, help: str, value: float, **labels: str) -> _Metric:
+    return _Metric(f"session_core_{name}", "gauge", help, {tuple(labels.items()): value})
+
+
+def _count(name: str, help: str, value: float) -> _Metric:
+    return _Metric(f"session_core_{name}", "counter", help, {(): value})
+
+
+def _lines(metrics: Iterable[_Metric]) -> Iterable[str]:
+    for metric in metrics:
+        name = metric.name if metric.name.startswith(("session_core_", "process_")) else f"session_core_{metric.name}"
+        yield f"# HELP {name} {metric.help}\n# TYPE {name} {metric.kind}\n"
+        for labels, value in metric.values.items():
+            shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
+            yield f"{name}{{{shown}}} {_number(value)}\n" if shown else f"{name} {_number(value)}\n"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,63 @@
+"""A WebSocket as a pair of streams, so that the JSON-RPC of the other door serves it too."""
+
+from math import inf
+from typing import Any, Final
+
+import trio
+
+from frontends.server.access import Access
+from frontends.server.attending import attend
+from frontends.server.server import Server
+
+_NORMAL: Final = 1000
+_GOING_AWAY: Final = 1001
+NOT_ALLOWED: Final = 1008
+"""The client's token or login has ended."""
+
+
+class WebSocketSource(trio.abc.ReceiveStream):
+    """What a client sends: each message holds one or more lines."""
+
+    def __init__(self, receive: Any) -> None:
+        self._receive = receive
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Return the next message as lines; empty at the end."""
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            return b""
+        text = message.get("text")
+        data: bytes = text.encode("utf-8", "surrogatepass") if text is not None else message.get("bytes") or b""
+        return data if data.endswith(b"\n") else data + b"\n"
+
+    async def aclose(self) -> None:
+        """Leave it open: the connection closes it."""
+        await trio.lowlevel.checkpoint()
+
+
+class WebSocketSink(trio.abc.SendStream):
+    """What a client is sent: whole lines, as many as there are, in one message."""
+
+    def __init__(self, send: Any) -> None:
+        self._send = send
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send lines; they are whole, as the other side of the connection writes whole rounds."""
+        await self._send({"type": "websocket.send", "text": bytes(data).decode("utf-8").removesuffix("\n")})
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Return at once: `send_all` itself waits."""
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        """Leave it open: the connection closes it."""
+        await trio.lowlevel.checkpoint()
+
+
+async def serve_websocket(server: Server, scope: Any, receive: Any, send: Any, access: Access) -> None:
+    """Serve a client that was let in, until it leaves or the server ends."""
+    scope["state"]["patience"].write_s = inf
+    await receive()  # that it wants to connect
+    await send({"type": "websocket.accept"})
+    await attend(server, WebSocketSource(receive), WebSocketSink(send), access=access, door="WebSocket")
+    await send({"type": "websocket.close", "code": _GOING_AWAY if server.closing else _NORMAL})

@@ -1,0 +1,76 @@
+"""From the words of a command about a running service to what does it."""
+
+import argparse
+from pathlib import Path
+
+from frontends.parsing import UsageError
+
+
+def dispatch(chosen: argparse.Namespace, home: Path) -> int:
+    """Run the command and return the exit code."""
+    match chosen.command:
+        case "serve":
+            return _serve(chosen, home)
+        case "status":
+            from frontends.serving.reporting import status
+
+            return status(home, as_json=chosen.json)
+        case "shutdown":
+            from frontends.serving.ending import shutdown
+
+            return shutdown(home, force=chosen.force)
+        case "watch":
+            return _watch(chosen, home)
+        case _:
+            from frontends.watching.stopping import stop
+
+            return stop(home, chosen.session, chosen.scope, directory=str(Path.cwd()))
+
+
+def _serve(chosen: argparse.Namespace, home: Path) -> int:
+    if chosen.token or chosen.rotate_token or chosen.login:
+        from frontends.serving import letting_in
+
+        if chosen.login:
+            return letting_in.login(home)
+        return letting_in.show_token(home, new=chosen.rotate_token)
+    if chosen.http is None and (chosen.tls is not None or chosen.allow_remote or chosen.url):
+        raise UsageError("--tls, --url and --allow-remote are about HTTP: say where with --http [HOST:]PORT")
+    if chosen.tls is not None and (missing := [each for each in chosen.tls if not Path(each).is_file()]):
+        raise UsageError(f"--tls: there is no file {missing[0]!r}")
+    from frontends.serving.command import Wanted, serve
+
+    host, port = chosen.http if chosen.http is not None else ("127.0.0.1", None)
+    certificate, key = chosen.tls if chosen.tls is not None else (None, None)
+    return serve(
+        Wanted(
+            home=home,
+            foreground=chosen.foreground,
+            detached=chosen.detached,
+            idle_s=None if chosen.idle is None else chosen.idle / 1000,
+            host=host,
+            port=port,
+            certificate=certificate,
+            key=key,
+            urls=tuple(chosen.url),
+            allow_remote=chosen.allow_remote,
+            log_level=chosen.log_level,
+        )
+    )
+
+
+def _watch(chosen: argparse.Namespace, home: Path) -> int:
+    if chosen.all and chosen.sessions:
+        raise UsageError("--all is about all sessions, so no ID goes with it")
+    from frontends.watching.watch import WatchOptions, watch
+
+    return watch(
+        WatchOptions(
+            home=home,
+            directory=str(Path.cwd()),
+            sessions=tuple(chosen.sessions),
+            everything=chosen.all,
+            until_idle=chosen.until_idle,
+            json=chosen.json,
+        )
+    )

@@ -1,0 +1,137 @@
+"""`session-core shutdown`: end the service of a home, and wait until its process is gone."""
+
+import os
+import signal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+import session_core as sc
+from frontends.console.progress import Progress
+from frontends.console.streams import Streams, read_answer
+from frontends.serving.places import service_process
+from frontends.serving.reporting import EXIT_NOT_RUNNING, nothing_lines
+from frontends.serving.talking import Ending, Talk, open_talk
+from frontends.stored.home import to_type
+from frontends.stored.which import short_ids
+
+LEAVE_S: Final = 30.0
+"""How long a service may take to end: it interrupts what runs, and writes that down."""
+_LOOK_EVERY_S: Final = 0.05
+_MOST_NAMES: Final = 10
+
+
+def shutdown(home: Path, *, force: bool) -> int:
+    """Run `shutdown` and return the exit code: 3 if no service runs."""
+    return trio.run(_shutdown, home, force, Streams.standard())
+
+
+async def _shutdown(home: Path, force: bool, streams: Streams) -> int:  # noqa: FBT001
+    holder = await trio.to_thread.run_sync(service_process, home)
+    if holder is None:
+        await streams.say(nothing_lines(home, None)[0])
+        return EXIT_NOT_RUNNING
+    with _watching(holder) as process:  # before it is asked: its number could be somebody else's afterwards
+        if not await _ask_to_end(home, holder, streams, force=force):
+            await streams.remark("the service goes on")
+            return 1
+        with Progress.on_stderr() as doing:
+            doing(f"waiting for process {holder.pid} to end")
+            with trio.move_on_after(LEAVE_S) as patience:
+                await _until_gone(home, holder, process)
+    if patience.cancelled_caught:
+        raise sc.Unavailable(
+            f"the service was asked to end, but process {holder.pid} is still there after {LEAVE_S:.0f} seconds; "
+            f"to end it at once: kill -9 {holder.pid}"
+        )
+    await streams.say(f"the service has ended (process {holder.pid})")
+    return 0
+
+
+async def _ask_to_end(home: Path, holder: sc.Holder, streams: Streams, *, force: bool) -> bool:
+    """Ask the service, and the person before something is interrupted; returns whether it is about to end."""
+    try:
+        async with open_talk(home, name="shutdown") as talk:
+            at_work = [] if force else await _at_work(talk)
+            if at_work and not await _may_interrupt(home, at_work, streams):
+                return False
+            try:
+                await talk.shut_down(force=force or bool(at_work))
+            except sc.Conflict:  # a turn has begun just now
+                at_work = await _at_work(talk)
+                if at_work and not await _may_interrupt(home, at_work, streams):
+                    return False
+                await talk.shut_down(force=True)
+    except Ending:
+        pass  # somebody else has asked already
+    except (ConnectionRefusedError, sc.ProtocolError):
+        # It still starts, or is of another release: every one of them ends cleanly when it is sent this.
+        _terminate(holder)
+    except sc.Disconnected as error:
+        if not force:
+            typed = to_type(home, "shutdown", "--force")
+            raise sc.Disconnected(f"{error.message}: {holder}; to have its process end: {typed}") from error
+        _terminate(holder)
+    return True
+
+
+async def _at_work(talk: Talk) -> list[str]:
+    """Return the short ids of the sessions that are at work."""
+    sessions = (await talk.load_service()).sessions
+    ids = short_ids(sessions)
+    return [ids[each.session_id] for each in sessions if not each.activity.at_rest]
+
+
+async def _may_interrupt(home: Path, at_work: Sequence[str], streams: Streams) -> bool:
+    many = len(at_work)
+    names = ", ".join([*at_work[:_MOST_NAMES], *(["..."] if many > _MOST_NAMES else [])])
+    what, them = ("a session is at work", "it") if many == 1 else (f"{many} sessions are at work", "them")
+    what = f"{what} ({names})"
+    if streams.keyboard is None:
+        force = to_type(home, "shutdown", "--force")
+        raise sc.Conflict(f"{what}; stop {them} first, or interrupt {them} with: {force}")
+    question = f"{what[0].upper()}{what[1:]}. Interrupt {them}? [y/N] "
+    await streams.err.write(f"{streams.err.style.yellow('?')} {question}")
+    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+
+
+def _terminate(holder: sc.Holder) -> None:
+    """Ask a process of this machine to end; of one that is not known for certain, nothing is asked."""
+    if holder.pid <= 0 or holder.host != os.uname().nodename:
+        raise sc.Unavailable(f"the service of this home is {holder}, which cannot be asked to end from here")
+    try:
+        os.kill(holder.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        raise sc.Forbidden(f"process {holder.pid} belongs to somebody else") from None
+
+
+@contextmanager
+def _watching(holder: sc.Holder) -> Generator[int | None]:
+    """Hold on to a process, so that its end is seen; None where the system cannot do that, or it has ended."""
+    try:
+        descriptor = os.pidfd_open(holder.pid) if holder.host == os.uname().nodename else None
+    except (AttributeError, OSError):
+        descriptor = None
+    if descriptor is None:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+async def _until_gone(home: Path, holder: sc.Holder, process: int | None) -> None:
+    if process is not None:
+        await trio.lowlevel.wait_readable(process)
+        return
+    while True:
+        now = await trio.to_thread.run_sync(service_process, home)
+        if now is None or now.pid != holder.pid:
+            return
+        await trio.sleep(_LOOK_EVERY_S)

@@ -1,0 +1,49 @@
+"""`serve --token`, `--rotate-token` and `--login`: what lets browsers and other machines in."""
+
+from pathlib import Path
+
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.console.streams import Streams
+from frontends.serving.attaching import nothing_runs
+from frontends.serving.finding import find
+from frontends.serving.talking import open_talk
+from frontends.stored.home import to_type
+
+
+def show_token(home: Path, *, new: bool) -> int:
+    """Print the token of a home, made anew if asked for, and return the exit code."""
+    return trio.run(_show_token, home, new, Streams.standard())
+
+
+async def _show_token(home: Path, new: bool, streams: Streams) -> int:  # noqa: FBT001
+    from frontends.server.http.tokens import ensure_token, rotate
+
+    await trio.to_thread.run_sync(sc.prepare_home, home)
+    await streams.say(await trio.to_thread.run_sync(rotate if new else ensure_token, home))
+    if new:
+        await streams.remark("Whoever came in by the token before is sent away, and so are all browsers.")
+    return 0
+
+
+def login(home: Path) -> int:
+    """Print a link that lets one browser in, and return the exit code."""
+    return trio.run(_login, home, Streams.standard())
+
+
+async def _login(home: Path, streams: Streams) -> int:
+    if await find(home) is None:
+        raise UsageError(nothing_runs(home, "log in to", start="--http 0"))
+    async with open_talk(home, name="login") as talk:
+        try:
+            link = await talk.login_link()
+        except sc.Unavailable:
+            end, start = to_type(home, "shutdown", ""), to_type(home, "serve", "--http 0")
+            raise UsageError(
+                f"the service of this home has no door for browsers; to start it with one: {end}, then {start}"
+            ) from None
+    await streams.say(link)
+    await streams.remark("It lets one browser in, once, within a minute.")
+    return 0

@@ -1,0 +1,146 @@
+"""Everything at once: bad lines, slow readers, programs and a server that are killed."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+
+import attrs
+import pytest
+import trio
+
+import session_core as sc
+from frontends.client import SessionClient, open_client
+from frontends.contract.socket_place import socket_of
+from tests.chaos import _chaos_server
+from tests.chaos._actors import Watcher, Writer
+from tests.chaos._proxy import FaultyProxy
+
+ROOT = Path(__file__).parents[2]
+SESSIONS, WATCHERS = 3, 20
+_SETTLE_S = 90.0
+
+
+async def _start(home: Path) -> trio.Process:
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-m", _chaos_server.__name__, str(home)], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert b"ready\n" == bytes(await process.stdout.receive_some(100))
+    return process
+
+
+async def _kill(process: trio.Process) -> None:
+    process.kill()
+    with trio.CancelScope(shield=True):
+        await process.wait()
+        assert process.stdout is not None
+        await process.stdout.aclose()
+
+
+@attrs.define(eq=False)
+class _Victim:
+    """The server, which is killed now and then."""
+
+    home: Path
+    process: trio.Process
+    kills: int = 0
+
+    async def suffer(self, random: Random, seconds: float) -> None:
+        end = trio.current_time() + seconds
+        while (pause := random.uniform(4, 8)) < end - trio.current_time():
+            await trio.sleep(pause)
+            await _kill(self.process)
+            self.kills += 1
+            await trio.sleep(random.uniform(0, 0.5))
+            self.process = await _start(self.home)
+
+
+async def _at_rest(client: SessionClient, session_ids: list[sc.SessionId]) -> None:
+    for session_id in session_ids:
+        await client.request_stop(session_id, scope="session", queue="keep")
+
+
+def _said(parts: Iterable[object]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, sc.TextPart))
+
+
+async def _texts(client: SessionClient, session_id: sc.SessionId) -> Counter[str]:
+    """All that was said in a session, with what still waits to be, and how often."""
+    snapshot = await client.load_session(session_id)
+    texts = Counter(_said(item.parts) for item in snapshot.queue)
+    before: int | None = None
+    while before != 0:
+        page = await client.load_messages(session_id, before=before, limit=100)
+        texts.update(_said(message.parts) for message in page.messages)
+        before = page.first
+    return texts
+
+
+async def _converged(watcher: Watcher, client: SessionClient) -> None:
+    """Wait until a watcher shows what the server has."""
+    while True:
+        fresh = (
+            await client.load_service() if watcher.session_id is None else await client.load_session(watcher.session_id)
+        )
+        if watcher.state is not None and watcher.seen(fresh.cursor) == fresh:
+            return
+        await trio.sleep(0.1)
+
+
+async def _chaos(folder: Path, seed: int, seconds: float) -> None:
+    random, home, door = Random(seed), folder / "home", folder / "door"
+    victim = _Victim(home, await _start(home))
+    proxy = FaultyProxy(socket_of(home), Random(random.random()))
+    try:
+        async with open_client(home=home, wait_s=20, patience_s=60) as direct, trio.open_nursery() as nursery:
+            await nursery.start(proxy.serve, door)
+            sessions = [(await direct.create_session(name=f"session {n}")).session_id for n in range(SESSIONS)]
+            writers = [Writer(door, session_id) for session_id in sessions]
+            chosen: list[sc.SessionId | None] = [None, *sessions]
+            watchers = [
+                Watcher(door, chosen[n % len(chosen)], Random(random.random()), 6.0 if n % 8 < 4 else 60.0)
+                for n in range(WATCHERS)
+            ]
+            async with trio.open_nursery() as writing:
+                for writer in writers:
+                    writing.start_soon(writer.run)
+                for watcher in watchers:
+                    nursery.start_soon(watcher.run)
+                await victim.suffer(random, seconds)
+                for calm in (*(writer.calm for writer in writers), *(watcher.calm for watcher in watchers)):
+                    calm.set()
+                proxy.healed.set()
+            with trio.fail_after(_SETTLE_S):
+                await _at_rest(direct, sessions)
+                for watcher in watchers:
+                    await _converged(watcher, direct)
+                for writer in writers:
+                    texts = await _texts(direct, writer.session_id)
+                    assert dict.fromkeys(writer.acknowledged, 1) == {each: texts[each] for each in writer.acknowledged}
+            nursery.cancel_scope.cancel(reason="all is well")
+    finally:
+        await _kill(victim.process)
+    # The world was bad enough to prove something.
+    assert victim.kills >= 2
+    assert proxy.cuts > 5
+    assert proxy.stalls > 5
+    assert sum(len(writer.acknowledged) for writer in writers) > 3 * victim.kills
+    assert sum(watcher.programs for watcher in watchers) > 2 * WATCHERS
+    assert sum(watcher.replayed for watcher in watchers) > 0
+    reasons = sum((watcher.reasons for watcher in watchers), Counter[str]())
+    assert {"initial", "lagged", "foreign_epoch"} <= {reason for reason, count in reasons.items() if count}, reasons
+
+
+async def test_every_client_is_right_in_the_end(tmp_path: Path) -> None:
+    """Through bad lines, killed clients and a killed server, every client's folded state ends as the server's."""
+    await _chaos(tmp_path, int(os.environ.get("CHAOS_SEED", "1")), 25)
+
+
+@pytest.mark.slow
+async def test_every_client_is_right_in_the_long_run(tmp_path: Path) -> None:
+    """The same for ten minutes."""
+    await _chaos(tmp_path, int(os.environ.get("CHAOS_SEED", "2")), 600)

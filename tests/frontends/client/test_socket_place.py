@@ -1,0 +1,51 @@
+"""The socket of a home can be bound and reached, however long its path is."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+import session_core as sc
+from frontends.contract import socket_place
+from frontends.contract.socket_place import MAX_SOCKET_PATH, name_of_socket, socket_of
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("length", [MAX_SOCKET_PATH - 1, MAX_SOCKET_PATH, MAX_SOCKET_PATH + 1, 600])
+def test_any_length(tmp_path: Path, length: int) -> None:
+    """A socket is bound and connected to by names that fit, whatever the length of its path."""
+    home = tmp_path
+    room = length - len(os.fsencode(socket_of(home)))
+    while room > 200:
+        home, room = home / ("x" * 99), room - 100
+    home /= "y" * (room - 1)
+    path = socket_of(home)
+    path.parent.mkdir(parents=True)
+    assert length == len(os.fsencode(path))
+    before = open_files()
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as client:
+        with name_of_socket(path) as name:
+            listening.bind(name)
+        listening.listen()
+        assert path.is_socket()
+        with name_of_socket(path) as name:
+            assert (name == str(path)) == (length <= MAX_SOCKET_PATH)
+            client.connect(name)
+    assert before == open_files()
+
+
+def test_no_names_for_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no names for opened folders, a path that is too long is refused with advice."""
+    monkeypatch.setattr(socket_place, "_DESCRIPTORS", tmp_path / "none")
+    with pytest.raises(sc.Unavailable, match="shorter path"), name_of_socket(tmp_path / ("x" * 200) / "s"):
+        pass
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    """A long path into nowhere is the error of the system."""
+    with pytest.raises(FileNotFoundError), name_of_socket(tmp_path / ("x" * 200) / "s"):
+        pass

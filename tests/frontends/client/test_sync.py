@@ -1,0 +1,149 @@
+"""The client without `await`, for scripts and notebooks."""
+
+import gc
+import inspect
+import os
+import signal
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import pytest
+import trio
+
+import session_core as sc
+from frontends.client import open_client
+from frontends.client.blocking import BlockingMethods
+from frontends.client.sync import SyncClient, connect
+from tests.frontends.client._real import real_server
+from tests.frontends.client._scripted import SESSION, Mirror, ScriptedServer, run
+
+
+def test_it_has_every_method() -> None:
+    """Each method of the service is there, with the same arguments and words."""
+    for name, method in inspect.getmembers(sc.SessionMethods, inspect.isfunction):
+        if not name.startswith("_"):
+            same = getattr(BlockingMethods, name)
+            assert inspect.signature(method).parameters.keys() == inspect.signature(same).parameters.keys()
+            assert method.__doc__ == same.__doc__
+            assert not inspect.iscoroutinefunction(same)
+    assert inspect.signature(open_client).parameters == inspect.signature(connect).parameters
+
+
+def test_a_script(tmp_path: Path) -> None:
+    """A script creates a session, sends a message and reads what becomes of it, by plain calls and a plain loop."""
+    with real_server(tmp_path), connect(tmp_path, name="script", kind="script") as client:
+        assert "connected" == client.state.phase
+        assert client.client_id
+        session_id = client.create_session(name="x").session_id
+        mirror = Mirror()
+        with client.follow(session_id) as feed:
+            client.send_user_message(session_id, "hello")
+            client.wait_for_turn(session_id)
+            truth = client.load_session(session_id)
+            for item in feed:
+                mirror.take([item])
+                assert mirror.state is not None
+                if mirror.state.sseq == truth.sseq:
+                    break
+            assert mirror.state is not None
+            assert truth.messages == mirror.state.messages
+            assert (1, sc.Resync(reason="initial")) == (feed.resyncs, feed.last_resync)
+            assert truth.cursor.epoch == feed.cursor.epoch if feed.cursor is not None else False
+            assert [] == feed.receive_batch(timeout_s=0)
+            client.execute(sc.commands.RenameSession(session_id=session_id, name="y"))
+            assert 1 == len(feed.receive_batch())
+            assert 1 == client.status().sessions
+            with pytest.raises(sc.NotFound):
+                client.load_session(sc.new_session_id())
+            client.delete_session(session_id)
+            assert [sc.SessionEvent] * len(rest := list(feed)) == [type(each) for each in rest]
+            with pytest.raises(EOFError):
+                feed.receive_batch()
+        client.shutdown()
+    with pytest.raises(sc.ServiceClosed):
+        client.load_service()
+
+
+def test_no_server(tmp_path: Path) -> None:
+    """Without a server, connecting says so, and leaves no thread behind."""
+    before = threading.active_count()
+    with pytest.raises(sc.Disconnected, match="session-core serve"):
+        connect(tmp_path)
+    assert before == threading.active_count()
+
+
+def test_beside_a_running_loop(backend: str, tmp_path: Path) -> None:
+    """It can be used from within a running loop, as in a notebook."""
+    with real_server(tmp_path):
+
+        async def body() -> None:
+            with connect(tmp_path) as client:
+                assert () == client.load_service().sessions
+
+        run(backend, body)
+
+
+def test_a_forgotten_client_is_closed(tmp_path: Path) -> None:
+    """A client that nobody holds any more leaves the server by itself, but not while one of its feeds is held."""
+    with real_server(tmp_path), connect(tmp_path) as other:
+        client: SyncClient | None = connect(tmp_path)
+        assert client is not None
+        feed, gone = client.follow(None), weakref.ref(client)
+        client = None
+        gc.collect()
+        assert feed.receive_batch()
+        assert gone() is not None
+        del feed
+        gc.collect()
+        assert gone() is None
+        assert 1 == other.status().clients
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+import session_core as sc
+from frontends.client.sync import connect
+
+session_id = sc.SessionId(sys.argv[2])
+with connect(address=sys.argv[1]) as client:
+    def interrupt():
+        os.kill(os.getpid(), signal.SIGINT)
+    for wait in (lambda: client.wait_for_turn(session_id), lambda: list(client.follow(session_id))):
+        threading.Timer(0.2, interrupt).start()
+        try:
+            wait()
+        except KeyboardInterrupt:
+            print("interrupted")
+    print(client.load_session(session_id).name)
+print(threading.active_count())
+forgotten = connect(address=sys.argv[1])
+"""
+
+
+async def test_an_interrupt(tmp_path: Path) -> None:
+    """Ctrl-C ends what waits and tells the server, the client can be used on, and a program ends without closing it."""
+    server = ScriptedServer(tmp_path / "s")
+    async with server.running():
+        with trio.fail_after(30):
+            done = await trio.run_process(
+                [sys.executable, "-W", "error", "-c", INTERRUPTED, str(server.path), SESSION],
+                capture_stdout=True,
+                capture_stderr=True,
+                cwd=Path(__file__).parents[3],
+                check=False,
+            )
+    assert (b"interrupted\ninterrupted\nnew\n1\n", b"", 0) == (done.stdout, done.stderr, done.returncode)
+    assert "$/cancel" in server.asked
+
+
+def test_an_interrupt_while_connecting(tmp_path: Path) -> None:
+    """Ctrl-C during the connecting leaves at once, and no thread."""
+    before = threading.active_count()
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        connect(tmp_path, wait_s=20)
+    timer.join()
+    assert before == threading.active_count()

@@ -1,0 +1,174 @@
+"""The token of a home and those with fewer rights."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import session_core as sc
+from frontends.server.access import EVERYTHING, Access
+from frontends.server.http.tokens import (
+    MAX_SCOPED_MS,
+    TokenKeeper,
+    ensure_token,
+    rotate,
+    scoped_token,
+    token_file,
+)
+
+A, B = sc.new_session_id(), sc.new_session_id()
+
+
+def soon() -> int:
+    return sc.now_ms() + 60_000
+
+
+def test_a_token_is_made_once_and_kept_private(tmp_path: Path) -> None:
+    """The first call makes 256 random bits in a file of mode 0600, in a folder of mode 0700, and later ones read it."""
+    token = ensure_token(tmp_path)
+
+    file = token_file(tmp_path)
+    assert token == ensure_token(tmp_path) == file.read_text().strip()
+    assert 0o600 == stat.S_IMODE(file.stat().st_mode)
+    assert 0o700 == stat.S_IMODE(file.parent.stat().st_mode)
+    assert len(token.removeprefix("sct_")) >= 43
+    assert [file] == list(file.parent.iterdir())
+
+
+def test_a_umask_takes_nothing_away_and_gives_nothing(tmp_path: Path) -> None:
+    """The mode is 0600 whatever the umask."""
+    before = os.umask(0o777)
+    try:
+        ensure_token(tmp_path)
+    finally:
+        os.umask(before)
+
+    assert 0o600 == stat.S_IMODE(token_file(tmp_path).stat().st_mode)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o622])
+def test_a_token_that_others_may_know_is_refused(tmp_path: Path, mode: int) -> None:
+    """A file that others could read or write is not used, and the message says what to do."""
+    ensure_token(tmp_path)
+    token_file(tmp_path).chmod(mode)
+
+    with pytest.raises(sc.StoreUnusable, match="delete it"):
+        ensure_token(tmp_path)
+
+
+def test_links_and_other_things_in_its_place_are_refused(tmp_path: Path) -> None:
+    """A link, a folder, a pipe or a file without a token is never taken for one, and never written through."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("precious")
+    file = token_file(tmp_path / "home")
+    sc.prepare_home(file.parent)
+    makers: list[Callable[[], None]] = [
+        lambda: file.symlink_to(elsewhere),
+        file.mkdir,
+        lambda: os.mkfifo(file, 0o600),
+        lambda: file.touch(0o600),
+    ]
+    for make in makers:
+        make()
+        with pytest.raises(sc.StoreUnusable):
+            ensure_token(tmp_path / "home")
+        file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
+
+    assert "precious" == elsewhere.read_text()
+
+
+def test_only_the_token_is_good(tmp_path: Path) -> None:
+    """The token gives all rights; anything else, close or long or strange, gives none."""
+    token = ensure_token(tmp_path)
+    keeper = TokenKeeper(tmp_path)
+
+    found = keeper.credential_of(token)
+
+    assert found is not None
+    assert (EVERYTHING, "token") == (found.access, found.kind)
+    for bad in ["", token[:-1], token + "x", token.upper(), "sct_", "scs_", "scs_.", "é", "x" * 10_000, "\0"]:
+        assert keeper.credential_of(bad) is None
+
+
+def test_the_keeper_does_not_keep_the_token(tmp_path: Path) -> None:
+    """Nothing in a keeper's memory is the token itself."""
+    token = ensure_token(tmp_path)
+
+    assert token not in repr(vars(TokenKeeper(tmp_path)))
+
+
+def test_a_new_token_ends_the_old_one_at_once(tmp_path: Path) -> None:
+    """After a rotation, by this process or another, the old token and all made from it are good for nothing."""
+    old = ensure_token(tmp_path)
+    scoped = scoped_token(tmp_path, Access(role="observer"), expires_at=soon())
+    keeper = TokenKeeper(tmp_path)
+    before = keeper.generation
+    assert keeper.credential_of(scoped) is not None
+
+    new = rotate(tmp_path)
+
+    assert new != old
+    assert keeper.credential_of(old) is None
+    assert keeper.credential_of(scoped) is None
+    assert keeper.credential_of(new) is not None
+    assert keeper.generation > before
+    assert [token_file(tmp_path)] == list(token_file(tmp_path).parent.iterdir())
+
+
+@pytest.mark.parametrize("spoil", ["unlink", "chmod"])
+def test_a_token_that_is_gone_lets_nobody_in(tmp_path: Path, spoil: str) -> None:
+    """When the file is removed or opened to others while the server runs, no token is good any more."""
+    token = ensure_token(tmp_path)
+    keeper = TokenKeeper(tmp_path)
+
+    token_file(tmp_path).unlink() if spoil == "unlink" else token_file(tmp_path).chmod(0o644)
+
+    assert keeper.credential_of(token) is None
+
+
+def test_a_token_with_fewer_rights_says_what_they_are(tmp_path: Path) -> None:
+    """A scoped token gives exactly the rights it was made with, until its time."""
+    access = Access(role="observer", sessions=frozenset({A}))
+    token = scoped_token(tmp_path, access, expires_at=soon())
+
+    found = TokenKeeper(tmp_path).credential_of(token)
+
+    assert found is not None
+    assert (access, "scoped") == (found.access, found.kind)
+    with pytest.raises(sc.NotAllowed):
+        found.access.check_session(B)
+    with pytest.raises(sc.NotAllowed):
+        found.access.check_session(None)
+
+
+def test_a_changed_or_old_scoped_token_is_refused(tmp_path: Path) -> None:
+    """Changing any letter of a scoped token, or waiting until its time is over, makes it worthless."""
+    good = scoped_token(tmp_path, Access(role="observer", sessions=frozenset({A})), expires_at=soon())
+    keeper = TokenKeeper(tmp_path)
+
+    other = {place: "A" if good[place] != "A" else "B" for place in range(len("scs_"), len(good) - 1)}
+    changed = [good[:place] + letter + good[place + 1 :] for place, letter in other.items()]
+
+    assert [] == [each for each in changed if keeper.credential_of(each) is not None]
+    assert keeper.credential_of(scoped_token(tmp_path, EVERYTHING, expires_at=sc.now_ms() - 1)) is None
+
+
+def test_a_scoped_token_of_another_home_is_refused(tmp_path: Path) -> None:
+    """A token made from the token of another home lets nobody in here."""
+    foreign = scoped_token(tmp_path / "one", EVERYTHING, expires_at=soon())
+
+    assert TokenKeeper(tmp_path / "two").credential_of(foreign) is None
+
+
+def test_scoped_tokens_are_bounded(tmp_path: Path) -> None:
+    """A scoped token cannot be made for longer than a month, for no session, or for too many."""
+    many = frozenset(sc.new_session_id() for _ in range(65))
+    for access, until in [
+        (EVERYTHING, sc.now_ms() + MAX_SCOPED_MS + 60_000),
+        (Access(sessions=frozenset()), soon()),
+        (Access(sessions=many), soon()),
+    ]:
+        with pytest.raises(sc.InvalidInput):
+            scoped_token(tmp_path, access, expires_at=until)
