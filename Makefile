@@ -21,6 +21,9 @@ PIP = $$(if $(BIN)/python -c 'import pip' 2>/dev/null; then echo "$(BIN)/python 
          else echo "$(PYTHON) -m pip --python $(BIN)/python"; fi)
 INSTALL = $(PIP) install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
+# Many tests wait for programs, disks and clocks more than they calculate, so there are more workers than processors.
+WORKERS = $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
+
 # Tests of the sandbox and of searching need these two programs; without them they are skipped, and say so loudly.
 SANDBOX = if command -v bwrap >/dev/null && command -v rg >/dev/null; then :; \
     elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -37,7 +40,7 @@ run: $(VENV)/.runtime  ## show a session at work, offline
 	$(BIN)/session-core demo
 
 test: checks  ## lint, types and all quick tests: what must pass before a change goes in
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 test-all: checks lint-async-all  ## the same with slow tests and many more random examples
 	@$(INSTALL) '.[dev,fuzz]'

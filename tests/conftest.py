@@ -14,7 +14,7 @@ _COMMON = settings(
 )
 
 settings.register_profile("quick", _COMMON, max_examples=20)
-settings.register_profile("default", _COMMON, max_examples=30)
+settings.register_profile("default", _COMMON, max_examples=25)
 settings.register_profile("thorough", _COMMON, max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

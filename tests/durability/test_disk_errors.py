@@ -172,7 +172,9 @@ async def fail_at(home: Path, kind: FaultKind, call: int, *, sticky: bool) -> bo
 
 
 @pytest.mark.parametrize("sticky", [False, True], ids=["once", "from then on"])
-@pytest.mark.parametrize("kind", ["EIO", pytest.param("ENOSPC", marks=pytest.mark.slow), "short_write"])
+@pytest.mark.parametrize(
+    "kind", ["EIO", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("ENOSPC", "short_write"))]
+)
 async def test_a_disk_that_fails_at_any_call(kind: FaultKind, sticky: bool, tmp_path: Path) -> None:  # noqa: FBT001
     """A command is acknowledged and kept, or says that it is not; people can read on; nobody hangs; it opens again."""
     call = 1
