@@ -34,12 +34,15 @@ SANDBOX = if command -v bwrap >/dev/null && command -v rg >/dev/null; then :; \
     else echo "Please install the packages bubblewrap and ripgrep: tests that need them are skipped."; fi
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-all bench lint types format schema clean help checks ruff lint-async lint-async-all mypy pyright
+.PHONY: run test quick-tests test-all bench lint types format schema clean help checks ruff lint-async lint-async-all mypy pyright
 
 run: $(VENV)/.runtime  ## show a session at work, offline
 	$(BIN)/session-core demo
 
-test: checks  ## lint, types and all quick tests: what must pass before a change goes in
+test: $(VENV)/.dev  ## lint, types and all quick tests: what must pass before a change goes in
+	@$(MAKE) --no-print-directory --jobs 3 quick-tests ruff mypy pyright lint-async
+
+quick-tests: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 test-all: checks lint-async-all  ## the same with slow tests and many more random examples

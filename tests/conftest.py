@@ -13,8 +13,8 @@ _COMMON = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
-settings.register_profile("quick", _COMMON, max_examples=20)
-settings.register_profile("default", _COMMON, max_examples=25)
+settings.register_profile("quick", _COMMON, max_examples=10)
+settings.register_profile("default", _COMMON, max_examples=15)
 settings.register_profile("thorough", _COMMON, max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -52,6 +52,7 @@ async def test_extensions_that_are_not_asked_are_measured() -> None:
 
 
 @needs_node
+@pytest.mark.slow
 async def test_our_way_really_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind of request reaches the extension as often as it was to be made."""
     asked: list[str] = []
