@@ -40,7 +40,7 @@ run: $(VENV)/.runtime  ## show a session at work, offline
 	$(BIN)/session-core demo
 
 test: $(VENV)/.dev  ## lint, types and all quick tests: what must pass before a change goes in
-	@$(MAKE) --no-print-directory --jobs 3 quick-tests ruff mypy pyright lint-async
+	@$(MAKE) --no-print-directory --jobs 3 quick-tests ruff mypy pyright
 
 quick-tests: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
@@ -58,8 +58,8 @@ ruff: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check --quiet
 
-# flake8-async takes a second for two files, so it looks at those that can hold anything for it to find, and at the tests
-# only in the long run.
+# flake8-async takes a second for two files, so it looks at those that can hold anything for it to find; it is part of
+# `make lint` and of the long run, which shows it the tests too.
 lint-async: $(VENV)/.dev
 	grep -rlE --include='*.py' 'async |trio' $(wildcard $(PRODUCT)) | xargs -P 2 -n 30 $(BIN)/$(FLAKE8_ASYNC)
 

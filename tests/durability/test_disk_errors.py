@@ -171,7 +171,7 @@ async def fail_at(home: Path, kind: FaultKind, call: int, *, sticky: bool) -> bo
     return fault.fired > 0
 
 
-@pytest.mark.parametrize("sticky", [False, True], ids=["once", "from then on"])
+@pytest.mark.parametrize("sticky", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["once", "from then on"])
 @pytest.mark.parametrize(
     "kind", ["EIO", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("ENOSPC", "short_write"))]
 )
