@@ -13,6 +13,9 @@ CODE := $(PRODUCT) tests bench
 # The last list: functions that report when they are ready, so `nursery.start` is the way to start them.
 FLAKE8_ASYNC := flake8-async --disable ASYNC124,ASYNC9 --startable-in-context-manager run,serve,_keep,serve_unix,serve_all
 
+# Hundreds of tests start Python: without bytecode on disk, each of them would compile the whole product again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # pyright comes inside its wheel; this keeps it from asking the network for a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 

@@ -134,7 +134,7 @@ def our_way(extension: Extension) -> InThisProcess:
     """Ask as our agent does."""
     contexts, arguments = Contexts(), JsonObject(ARGUMENTS)
     value = JsonObject({"tool": TOOL, "arguments": arguments})
-    (echo,) = ExtensionToolSource(lambda: (extension,), contexts).tools(SESSION)
+    (echo,) = ExtensionToolSource(lambda _: (extension,), contexts).tools(SESSION)
     context = ToolContext(
         call_id=CallId("call_measured"),
         cwd="/",

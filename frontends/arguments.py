@@ -9,6 +9,7 @@ import session_core as sc
 from frontends import help_texts
 from frontends.parsing import Commands, Parser, add_command, count, flag, micros, milliseconds
 from frontends.parsing import UsageError as UsageError
+from frontends.serving.token_words import add_tokens
 from frontends.serving.words import add_serving
 
 PROGRAM = "session-core"
@@ -33,6 +34,7 @@ def parser() -> Parser:
     _add_run(commands)
     _add_reading(commands)
     add_serving(commands)
+    add_tokens(commands)
     _add_changing(commands)
     _add_undo(commands)
     _add_transfer(commands)

@@ -5,24 +5,15 @@ a traceback: what goes wrong is one line, and SESSION_CORE_DEBUG=1 shows the res
 """
 
 import argparse
-import contextlib
 import logging
 import os
-import signal
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import session_core as sc
 from frontends.arguments import PROGRAM, UsageError, parser
-
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 128 + signal.SIGINT
-EXIT_READER_LEFT = 128 + signal.SIGPIPE
-
-_BESIDE = "sessions, show, export and store verify, stats and backup still work, and so does run --no-save"
+from frontends.complaints import flushed, report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,9 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = parser().parse_args(arguments)
         return _dispatch(chosen)
     except SystemExit as leaving:  # --help and --version
-        return _flushed(leaving.code if isinstance(leaving.code, int) else 0)
+        return flushed(leaving.code if isinstance(leaving.code, int) else 0)
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # noqa: BLE001 - where every error ends
-        return _report(error)
+        return report(error)
 
 
 def _dispatch(chosen: argparse.Namespace) -> int:
@@ -278,6 +269,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "shutdown": _service,
     "watch": _service,
     "stop": _service,
+    "token": _service,
     "rename": _change,
     "archive": _change,
     "restore": _change,
@@ -319,74 +311,11 @@ def _directory(given: str, option: str = "--cwd") -> str:
     return str(path)
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------
-
-
 def _keep_logs_off_the_screen() -> None:
     if os.environ.get("SESSION_CORE_DEBUG"):
         logging.basicConfig(level=logging.DEBUG)
     else:
         logging.getLogger().addHandler(logging.NullHandler())  # without one, Python prints warnings itself
-
-
-def _report(error: BaseException) -> int:
-    """Say in one line what went wrong and return the exit code."""
-    causes = list(_leaves(error))
-    if any(isinstance(cause, KeyboardInterrupt) for cause in causes):
-        _complain("interrupted")
-        return EXIT_INTERRUPTED
-    cause = causes[0]
-    if isinstance(cause, BrokenPipeError):
-        return _flushed(EXIT_READER_LEFT)
-    if os.environ.get("SESSION_CORE_DEBUG"):
-        traceback.print_exception(error)
-    if isinstance(cause, UsageError):
-        _complain(str(cause), *cause.details)
-        return EXIT_USAGE
-    if isinstance(cause, sc.SessionCoreError):
-        details: tuple[str, ...] = getattr(cause, "details", ())
-        _complain(cause.message, *details, *([_BESIDE] if cause.code == "store_in_use" else []))
-        return EXIT_USAGE if cause.code in {"invalid_input", "not_found"} else EXIT_FAILED
-    from frontends.console.output import OutputFailed
-
-    if isinstance(cause, OutputFailed):
-        _complain(str(cause))
-        return EXIT_FAILED
-    said = " ".join(f"{type(cause).__name__}: {cause}".split())
-    _complain(f"unexpected error: {said} (set SESSION_CORE_DEBUG=1 to see where)")
-    return EXIT_FAILED
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    """The errors inside nested groups."""
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for each in error.exceptions for leaf in _leaves(each)]
-    return [error]
-
-
-def _complain(sentence: str, *details: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # nobody can be told
-        print(f"{PROGRAM}: {_safe(sentence)}", file=sys.stderr)
-        for detail in details:
-            print(f"  {_safe(detail)}", file=sys.stderr)
-        sys.stderr.flush()
-
-
-def _safe(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text)
-
-
-def _flushed(code: int) -> int:
-    """Write out what is buffered; a reader that has left must not cause a complaint at the interpreter's end."""
-    if sys.stdout is None:
-        return code
-    try:
-        sys.stdout.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-    return code
 
 
 if __name__ == "__main__":

@@ -71,6 +71,10 @@ once.
 
 While a service runs for the home (see: session-core serve --help), the session
 is one of it, and goes on if this program is ended. --embedded never does so.
+A prompt to a session that is at work waits, and is answered when that is done;
+stdout has the answer to it alone, and Ctrl-C takes it back as long as it waits.
+Questions that are not about this prompt are left to others where nobody can be
+asked here.
 
 exit codes:
   0  done

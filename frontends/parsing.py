@@ -14,6 +14,7 @@ _WIDTH = 79
 _LONGEST_SECONDS = 7 * 24 * 3600
 _MOST_DOLLARS = 100_000
 _LONGEST_FLAG = 10_000
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 24 * 3_600}
 _FLAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}(=.*)?", re.DOTALL)
 
 
@@ -119,6 +120,14 @@ def milliseconds(typed: str) -> int:
     if not 0 < seconds <= _LONGEST_SECONDS:
         raise argparse.ArgumentTypeError(f"{typed!r} is not a number of seconds from above 0 to {_LONGEST_SECONDS}")
     return max(1, round(seconds * 1000))
+
+
+def lifetime(typed: str) -> int:
+    """Read how long something is good, such as 90s, 30m, 2h or 7d, as milliseconds."""
+    number, unit = typed[:-1], typed[-1:]
+    if unit not in _UNITS or not (number.isascii() and number.isdigit() and len(number) < 9 and int(number) > 0):
+        raise argparse.ArgumentTypeError(f"{typed[:60]!r} is not a time such as 30m, 2h or 7d")
+    return int(number) * _UNITS[unit] * 1000
 
 
 def flag(typed: str) -> str:

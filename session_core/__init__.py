@@ -176,7 +176,6 @@ if TYPE_CHECKING:
     from session_core.sep.conformance.report import ConformanceReport as ConformanceReport
     from session_core.sep.conformance.report import ConformanceStep as ConformanceStep
     from session_core.sep.conformance.runner import check_extension as check_extension
-    from session_core.sep.consent import CONSENT_FILE as CONSENT_FILE
     from session_core.sep.consent import Consents as Consents
     from session_core.sep.credentials import CREDENTIALS_FILE as CREDENTIALS_FILE
     from session_core.sep.credentials import CredentialFile as CredentialFile
@@ -192,6 +191,7 @@ if TYPE_CHECKING:
     from session_core.sep.manifest import read_manifest as read_manifest
     from session_core.sep.names import HOOKS as HOOKS
     from session_core.sep.names import is_extension_name as is_extension_name
+    from session_core.sep.places import CONSENT_FILE as CONSENT_FILE
     from session_core.sep.places import Places as Places
     from session_core.sep.places import discover_in as discover_in
     from session_core.sep.places import places_of as places_of
@@ -295,6 +295,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.extensions import ExtensionDisplay as ExtensionDisplay
     from session_core.vocabulary.extensions import ExtensionEntry as ExtensionEntry
     from session_core.vocabulary.extensions import ExtensionInfo as ExtensionInfo
+    from session_core.vocabulary.extensions import Shortcut as Shortcut
     from session_core.vocabulary.extensions import UiKind as UiKind
     from session_core.vocabulary.frozen import JsonObject as JsonObject
     from session_core.vocabulary.frozen import JsonValue as JsonValue
@@ -316,6 +317,8 @@ if TYPE_CHECKING:
     from session_core.vocabulary.messages import ToolResultPart as ToolResultPart
     from session_core.vocabulary.messages import Usage as Usage
     from session_core.vocabulary.methods import SessionMethods as SessionMethods
+    from session_core.vocabulary.models import ListedModel as ListedModel
+    from session_core.vocabulary.models import ModelPrices as ModelPrices
     from session_core.vocabulary.protocols import ExecutorPoint as ExecutorPoint
     from session_core.vocabulary.protocols import ExecutorState as ExecutorState
     from session_core.vocabulary.protocols import Frame as Frame
@@ -326,6 +329,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.replies import StopOutcome as StopOutcome
     from session_core.vocabulary.session_commands import Command as Command
     from session_core.vocabulary.sessions import Activity as Activity
+    from session_core.vocabulary.sessions import ActivityName as ActivityName
     from session_core.vocabulary.sessions import Approval as Approval
     from session_core.vocabulary.sessions import ClientKind as ClientKind
     from session_core.vocabulary.sessions import ClientPresence as ClientPresence
@@ -336,6 +340,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.sessions import PermissionTier as PermissionTier
     from session_core.vocabulary.sessions import PlanItem as PlanItem
     from session_core.vocabulary.sessions import QueueItem as QueueItem
+    from session_core.vocabulary.sessions import RunningTurn as RunningTurn
     from session_core.vocabulary.sessions import SandboxPolicy as SandboxPolicy
     from session_core.vocabulary.sessions import Settings as Settings
     from session_core.vocabulary.sessions import StoppedWork as StoppedWork
@@ -369,6 +374,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Actions": "session_core.protocols.driver",
     "Activity": "session_core.vocabulary.sessions",
+    "ActivityName": "session_core.vocabulary.sessions",
     "Approval": "session_core.vocabulary.sessions",
     "AskModel": "session_core.protocols.driver",
     "AttachedClient": "session_core.service.clients",
@@ -380,7 +386,7 @@ _HOME = {
     "Bubblewrap": "session_core.confine.bubblewrap",
     "BuildContext": "session_core.protocols.contexts",
     "COMMANDS": "session_core.vocabulary.commands",
-    "CONSENT_FILE": "session_core.sep.consent",
+    "CONSENT_FILE": "session_core.sep.places",
     "CONTRACT": "session_core.vocabulary.attaching",
     "CREDENTIALS_FILE": "session_core.sep.credentials",
     "CallId": "session_core.ids",
@@ -485,6 +491,7 @@ _HOME = {
     "KeptState": "session_core.protocols.execution",
     "LOCAL_CLIENT": "session_core.ids",
     "Lagged": "session_core.errors",
+    "ListedModel": "session_core.vocabulary.models",
     "LiveTool": "session_core.vocabulary.messages",
     "Manifest": "session_core.sep.manifest",
     "ManifestInvalid": "session_core.sep.manifest",
@@ -496,6 +503,7 @@ _HOME = {
     "ModelFailed": "session_core.providers.base",
     "ModelFinished": "session_core.providers.base",
     "ModelInfo": "session_core.providers.catalogue",
+    "ModelPrices": "session_core.vocabulary.models",
     "ModelRequest": "session_core.providers.base",
     "NativeToolDriver": "session_core.protocols.standard",
     "NewExtension": "session_core.sep.scaffold.making",
@@ -553,6 +561,7 @@ _HOME = {
     "RpcPeer": "session_core.rpc.peer",
     "RpcTimedOut": "session_core.rpc.failures",
     "RunTools": "session_core.protocols.driver",
+    "RunningTurn": "session_core.vocabulary.sessions",
     "SandboxPolicy": "session_core.vocabulary.sessions",
     "SearchHit": "session_core.vocabulary.replies",
     "Secret": "session_core.providers.secrets",
@@ -575,6 +584,7 @@ _HOME = {
     "Settings": "session_core.vocabulary.sessions",
     "Settled": "session_core.rpc.peer",
     "Setup": "session_core.service.setup",
+    "Shortcut": "session_core.vocabulary.extensions",
     "ShownSetting": "session_core.config.showing",
     "Snapshot": "session_core.stream.follower",
     "Span": "session_core.protocols.prose",
@@ -733,6 +743,7 @@ __all__ = [
     "PARSE_ERROR",
     "Actions",
     "Activity",
+    "ActivityName",
     "Approval",
     "AskModel",
     "AttachedClient",
@@ -843,6 +854,7 @@ __all__ = [
     "JsonValue",
     "KeptState",
     "Lagged",
+    "ListedModel",
     "LiveTool",
     "Manifest",
     "ManifestInvalid",
@@ -854,6 +866,7 @@ __all__ = [
     "ModelFailed",
     "ModelFinished",
     "ModelInfo",
+    "ModelPrices",
     "ModelRequest",
     "NativeToolDriver",
     "NewExtension",
@@ -910,6 +923,7 @@ __all__ = [
     "RpcPeer",
     "RpcTimedOut",
     "RunTools",
+    "RunningTurn",
     "SandboxPolicy",
     "SearchHit",
     "Secret",
@@ -932,6 +946,7 @@ __all__ = [
     "Settings",
     "Settled",
     "Setup",
+    "Shortcut",
     "ShownSetting",
     "Snapshot",
     "Span",

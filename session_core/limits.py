@@ -229,6 +229,16 @@ MAX_OPEN_FOLDERS: Final = 32
 """Folders that are followed, with their MCP servers, while no turn runs in them; those in use come on top."""
 MAX_STATED_FOLDERS: Final = 4_096
 """Folders whose trusted files forbid something, remembered while nobody follows them: a few hundred bytes each."""
+MAX_FOUND_PATHS: Final = 50_000
+"""Files of a folder that are looked through for a name; who has more types more of the path, or works further down."""
+MAX_FOUND_CHARS: Final = 8_000_000
+"""The same in characters, as these names stay in memory while somebody types."""
+FIND_FILES_MS: Final = 2_000
+"""How long the names of a folder are collected; somebody waits who has just pressed a key."""
+FOUND_FRESH_MS: Final = 5_000
+"""How old these names may be: a word is typed meanwhile, and no folder is walked for each of its letters."""
+MAX_FOUND_FOLDERS: Final = 8
+"""Folders whose names are held at once."""
 FOLDER_SERVERS_WAIT_MS: Final = 10_000
 """How long the first turn in a folder waits for its MCP servers, so that its model knows their tools from the start."""
 

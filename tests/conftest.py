@@ -1,7 +1,9 @@
-"""How much work property tests do: set HYPOTHESIS_PROFILE to quick, default or thorough."""
+"""What holds for all tests; HYPOTHESIS_PROFILE (quick, default, thorough) says how much work property tests do."""
 
+import gc
 import logging
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -17,6 +19,21 @@ settings.register_profile("quick", _COMMON, max_examples=10)
 settings.register_profile("default", _COMMON, max_examples=15)
 settings.register_profile("thorough", _COMMON, max_examples=20_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Collecting makes several hundred thousand objects that live until the end: looking through them again and again was
+# half of its time.
+gc.disable()
+
+# A shell ignores interrupts for what it runs in the background, and programs started from here would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """From here on the garbage collector looks at what the tests make, and no longer at the tests themselves."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,7 +6,7 @@ import attrs
 
 import session_core as sc
 from frontends.cli.wording import NAME_CHARS, approval_denied, arguments_line
-from frontends.console.sanitise import one_line, sanitise
+from frontends.console.sanitise import one_line, visible
 from frontends.console.style import Style, counted
 
 Approve = Literal["never", "ask", "rules"]
@@ -63,7 +63,7 @@ def refused(style: Style, approval: sc.Approval, approve: Approve) -> str:
 
 
 def left_open(style: Style, approval: sc.Approval) -> str:
-    """Say that a question of somebody else's turn waits for those who can be asked."""
+    """Say that a question which is not part of our turn waits for those who can be asked."""
     name = one_line(approval.tool_name, NAME_CHARS)
     return f"{style.yellow('?')} {name} needs a yes, which nobody can give here: it waits for somebody elsewhere."
 
@@ -103,7 +103,7 @@ def _command(approval: sc.Approval) -> str | None:
 
 def _facts(shown: str) -> list[str]:
     """Return what is said about how a command runs, line by line and harmless."""
-    return [one_line(line, LONGEST_LINE) for line in shown.split("\n") if line.strip()]
+    return [one_line(visible(line), LONGEST_LINE) for line in shown.split("\n") if line.strip()]
 
 
 def _call(approval: sc.Approval) -> str:
@@ -117,7 +117,7 @@ def _call(approval: sc.Approval) -> str:
 
 def shown_lines(style: Style, shown: str, *, whole: bool) -> tuple[list[str], bool]:
     """Return what would happen, line by line and harmless, and whether something of it was left out."""
-    every = sanitise(shown).rstrip("\n").split("\n") if shown else []
+    every = visible(shown).rstrip("\n").split("\n") if shown else []
     lines = every if whole else every[:MOST_LINES]
     is_diff = shown.startswith("--- ")
     cut = len(lines) < len(every)

@@ -76,6 +76,11 @@ class ServiceClient(sc.SessionMethods):
         self._presence = presence
         self._home = home
 
+    @property
+    def client_id(self) -> sc.ClientId:
+        """Who we are among those who use the service."""
+        return self._client.client_id
+
     async def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
         """Run a command and return its reply, or raise one typed error."""
         return await self._client.execute(command, idempotency_key=idempotency_key)

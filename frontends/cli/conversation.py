@@ -1,6 +1,5 @@
 """One turn of a session as a person at the command line has it: reading, showing, consent, stopping."""
 
-import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -10,8 +9,10 @@ import trio
 
 import session_core as sc
 from frontends.cli import wording
-from frontends.cli.asking import Approve
 from frontends.cli.attached import ServiceFeed
+from frontends.cli.manners import Manners as Manners
+from frontends.cli.manners import output_text as output_text
+from frontends.cli.own_turn import OwnTurn
 from frontends.cli.requests import Client, Requests
 from frontends.cli.view import Target, View, ends_line
 from frontends.console.output import Output, OutputFailed, ReaderLeft
@@ -25,32 +26,18 @@ _WRONG_SHAPE = "the answer is not JSON of the shape"  # how the outcome of a tur
 _AT_REST = frozenset({"idle", "stopped", "errored", "interrupted"})
 
 
-@attrs.frozen(kw_only=True)
-class Manners:
-    """How to show a turn and whom to ask; with `structured` the answer is JSON of a given shape.
-
-    `yes` allows every tool call; without it, `approve` says who is asked.
-    """
-
-    json: bool = False
-    quiet: bool = False
-    yes: bool = False
-    approve: Approve = "ask"
-    structured: bool = False
-
-    @property
-    def narrated(self) -> bool:
-        """Whether a person watches."""
-        return not (self.json or self.quiet)
-
-
-def output_text(output: sc.JsonValue, *, pretty: bool) -> str:
-    """Return an answer that is JSON as text which says the same everywhere and steers no terminal."""
-    return json.dumps(output, default=dict, indent=2 if pretty else None)
-
-
 def _json_line(item: sc.FeedItem) -> bytes:
     return (sc.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.encode(item)) + b"\n"
+
+
+def _begun_in(event: sc.Event) -> sc.TurnId | None:
+    match event:
+        case sc.events.TurnStarted(turn_id=turn_id):
+            return turn_id
+        case sc.events.MessageAdded(message=message):
+            return message.turn_id
+        case _:
+            return None
 
 
 @attrs.define
@@ -82,17 +69,19 @@ class Conversation:
         self._nursery = nursery
         self._outputs: dict[Target, Output] = {"out": streams.out, "err": streams.err}
         self._shared = streams.out.same_place(streams.err)
+        self._answer: Target = "err" if manners.structured else "out"  # then stdout is for the JSON at the end
         self._view = View(
             streams.out.style,
             streams.err.style,
             shared=self._shared,
             live=streams.err.style.colours,
-            answer="err" if manners.structured else "out",  # then stdout is for the JSON at the end
+            answer=self._answer,
         )
         self._writing = trio.Lock()
         self._line_open = False  # whether what stderr shows last is a line without its end
+        self.own = OwnTurn()
         self._requests = Requests(
-            service, streams, self._view, nursery, self._flush, yes=manners.yes, approve=manners.approve
+            service, streams, self._view, nursery, self._flush, own=self.own, yes=manners.yes, approve=manners.approve
         )
         self._denied: set[sc.CallId] = set()
         self._listening = trio.CancelScope()
@@ -101,6 +90,7 @@ class Conversation:
         self._line_result: sc.ToolResultPart | None = None
         self._state: sc.SessionState | None = None
         self._turn_before: sc.TurnId | None = None
+        self._missed_end = False  # whether our turn has ended among events that were missed
         self._signal: int | None = None
 
     @property
@@ -111,7 +101,9 @@ class Conversation:
 
     @property
     def outcome(self) -> sc.TurnOutcome | None:
-        """How the turn ended, once it has; an older turn of the session does not count."""
+        """How the turn ended, once it has; neither an older turn of the session counts nor one without our message."""
+        if self.own.is_awaited:
+            return self.own.outcome
         last = self._state.last_outcome if self._state is not None and self._state.turn is None else None
         return last if last is not None and last.turn_id != self._turn_before else None
 
@@ -161,14 +153,19 @@ class Conversation:
 
     # --- reading and showing ------------------------------------------------------------------------------------------
 
-    async def begin(self, introduce: Callable[[], Awaitable[None]]) -> None:
-        """Take the snapshot before anything happens, have it introduced, and only then show what goes on already."""
+    async def begin(self, introduce: Callable[[], Awaitable[None]], *, follows: bool) -> None:
+        """Take the snapshot before anything happens, have it introduced, and only then show what goes on already.
+
+        Unless we only follow, what others are being answered is no answer to us, and goes to stderr.
+        """
         first, *rest = await self._feed.receive_batch()
         self._take(first)
         await introduce()
-        if isinstance(first, sc.SessionSnapshot) and first.turn is not None:
-            self._requests.of_others = first.turn.turn_id
-            if self._manners.narrated:
+        if isinstance(first, sc.SessionSnapshot):
+            self._requests.meet(first, follows=follows)
+            if first.turn is not None and not follows:
+                self._view.answer_to("err")
+            if first.turn is not None and self._manners.narrated:
                 self._view.join(first)
         for item in rest:
             self._take(item)
@@ -187,9 +184,33 @@ class Conversation:
         items: list[sc.FeedItem] = []
         with trio.CancelScope() as self._listening:  # for those who have something else to tell
             items = await self._feed.receive_batch()
-        for item in items:
+        for number, item in enumerate(items, 1):
             self._take(item)
+            if self.own.outcome is not None:
+                items = items[:number]  # what comes after our turn is for others
         await self._attend_to(items)
+
+    async def until_ended(self) -> bool:
+        """Show what happens until our turn has ended, or our message was taken back; False if it was left waiting."""
+        while self.own.outcome is None and not self.own.is_gone:
+            if self._missed_end and self.own.turn_id is not None:
+                ended = await self._service.wait_for_turn(self.state.session_id, self.own.turn_id)
+                self.own.outcome = ended.outcome
+            elif self.at_rest and self.own.is_left_in(self.state):
+                return False
+            else:
+                await self.receive()
+        return True
+
+    async def take_back(self) -> bool:
+        """Take our message out of the queue; returns whether it was there."""
+        if self.own.item_id is None:
+            return False
+        try:
+            await self._service.take_queue(self.state.session_id, self.own.item_id)
+        except sc.NotFound:
+            return False
+        return True
 
     async def _attend_to(self, items: Sequence[sc.FeedItem]) -> None:
         if self._manners.json:
@@ -205,12 +226,16 @@ class Conversation:
                     self._turn_before = item.last_outcome.turn_id if item.last_outcome is not None else None
                     self._view.begin_after(item)
                 else:
+                    self._missed_end = self.own.catch_up(item)
+                    if self.own.turn_id is not None:
+                        self._view.answer_to(self._answer)
                     self._note_missed(item)
                 if not first and self._manners.narrated:
                     resync = self._feed.last_resync
                     self._view.catch_up(item, resync.missed if resync is not None else None)
             case sc.SessionEvent() if self._state is not None:
                 self._state.apply(item)
+                self._hear_of_own(item.event)
                 self._note_denied(item.event)
                 if self._manners.narrated:
                     self._view.event(item)
@@ -221,6 +246,22 @@ class Conversation:
         if self._line is not None and self._state is not None:
             found = (each.result for each in self._state.tools if each.call_id == self._line)
             self._line_result = next(found, None) or self._line_result
+
+    def _hear_of_own(self, event: sc.Event) -> None:
+        waited, was_ours = self.own.item_id is not None, self.own.answer is None
+        self.own.hear(event)
+        if was_ours and self.own.answer is not None:
+            self._view.answer_to("err")
+            if self._manners.narrated:
+                self._view.line(self._streams.err.style.dim("The turn goes on with a message of somebody else."))
+            return
+        if self.own.turn_id is None or self.own.turn_id != _begun_in(event) or self.own.answer is not None:
+            return
+        self._view.answer_to(self._answer)
+        if waited:
+            self._denied.clear()  # that was in what ran before
+            if self._manners.narrated:
+                self._view.line(self._streams.err.style.dim("Now your message is answered."))
 
     def _note_denied(self, event: sc.Event) -> None:
         if isinstance(event, sc.events.ToolCallFinished) and event.result.status == "denied":
@@ -247,7 +288,7 @@ class Conversation:
 
     async def conclude(self, outcome: sc.TurnOutcome) -> None:
         """Say how it ended."""
-        answer = self.state.message(outcome.final_message_id)
+        answer = self.own.answer or self.state.message(outcome.final_message_id)
         self._view.finish()
         if self._manners.structured:  # what was not accepted is no answer
             if outcome.status == "completed" and not self._manners.json:
@@ -349,6 +390,8 @@ class Conversation:
                 self._nursery.start_soon(self._stop)
 
     async def _stop(self) -> None:
+        if await self.take_back():  # then nothing of ours runs
+            return
         stopped = await self._service.request_stop(self.state.session_id)
         if stopped.result == "still_stopping":
             await self.say("Something does not let go yet; Ctrl-C again leaves at once.")

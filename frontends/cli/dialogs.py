@@ -50,11 +50,17 @@ def dismissed(style: Style, dialog: sc.Dialog) -> str:
 
 
 def left_open(style: Style, dialog: sc.Dialog) -> str:
-    """Say that a question of somebody else's turn waits for those who can be asked."""
+    """Say that a question which is not part of our turn waits for those who can be asked."""
     title = one_line(dialog.title, _TITLE_CHARS)
     return (
         f"{style.yellow('?')} {asker(dialog)}: {title}: nobody can answer it here, so it waits for somebody elsewhere."
     )
+
+
+def asked_elsewhere(style: Style, dialog: sc.Dialog) -> str:
+    """Say that somebody else is asked, and nobody but them."""
+    title = one_line(dialog.title, _TITLE_CHARS)
+    return f"{style.yellow('?')} {asker(dialog)} somebody else: {title}: only they can answer it."
 
 
 def reply_of(dialog: sc.Dialog, typed: str) -> Reply:

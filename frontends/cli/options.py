@@ -6,7 +6,7 @@ import attrs
 
 import session_core as sc
 from frontends.cli.attachments import Attached
-from frontends.cli.conversation import Manners
+from frontends.cli.manners import Manners
 
 
 @attrs.frozen(kw_only=True)

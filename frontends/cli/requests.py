@@ -9,6 +9,7 @@ from frontends.cli import dialogs, wording
 from frontends.cli.asking import Approve, helper_of, left_open, question, refused, unclear
 from frontends.cli.attached import ServiceClient
 from frontends.cli.consent import Answer, Consent, answer_of
+from frontends.cli.own_turn import OwnTurn
 from frontends.cli.view import View
 from frontends.console.streams import Streams, forget_typed, read_answer
 
@@ -21,9 +22,11 @@ class Requests:
     `--yes` is about tools; a question of an extension is never answered by it. `denied` says that a tool got a no
     which nobody has given, and `refused` are the calls that the person at the terminal did not want.
 
-    What a service asks that goes on without us is there for others too: when the terminal is closed, the question stays
-    open and the nursery is cancelled (`deserted`); and where no terminal is, what is asked in a turn that others have
-    begun (`of_others`) is left to them.
+    What a service asks that goes on without us is there for others too:
+    1. When the terminal is closed, the question stays open and the nursery is cancelled (`deserted`).
+    2. A question to one other client is theirs alone.
+    3. Where nobody can be asked here, a no is given only to what our own turn asks (`own`): what was open when we came,
+       or is asked by the turn that ran then, is left to others. Nor does a `--yes` reach these, unless we only follow.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class Requests:
         nursery: trio.Nursery,
         flush: Callable[[], Awaitable[None]],
         *,
+        own: OwnTurn,
         yes: bool,
         approve: Approve = "ask",
     ) -> None:
@@ -42,9 +46,13 @@ class Requests:
         self._keyboard = streams.keyboard if approve == "ask" else None
         self._approve: Approve = approve
         self._stays_open = isinstance(service, ServiceClient)
+        self._client_id = None if isinstance(service, sc.SessionService) else service.client_id
+        self._own = own
+        self._follows = False
+        self._found: frozenset[sc.RequestId] = frozenset()
+        self._turn_of_others: sc.TurnId | None = None
         self.denied = False
         self.deserted = False
-        self.of_others: sc.TurnId | None = None
         self.refused: set[sc.CallId] = set()
         self._view = view
         self._nursery = nursery
@@ -54,12 +62,20 @@ class Requests:
         self._consent = Consent()
         self._questions: dict[sc.RequestId, trio.CancelScope] = {}
 
+    def meet(self, snapshot: sc.SessionSnapshot, *, follows: bool) -> None:
+        """Note what was there when we came; who only `follows` begins nothing of their own."""
+        self._follows = follows
+        approvals, dialogs = snapshot.approvals, snapshot.dialogs
+        self._found = frozenset({*(each.request_id for each in approvals), *(each.request_id for each in dialogs)})
+        self._turn_of_others = snapshot.turn.turn_id if snapshot.turn is not None else None
+
     async def attend_to(self, state: sc.SessionState) -> None:
         """Take care of what is new, and ask no longer what is settled."""
         self._withdraw(state)
-        is_ours = self._approve != "ask" or self.of_others is None or _turn_of(state) != self.of_others
         for dialog in self._consent.new_dialogs(state):
-            if self._keyboard is None and not is_ours:
+            if dialog.to not in {None, self._client_id}:
+                self._view.line(dialogs.asked_elsewhere(self._style, dialog))
+            elif self._keyboard is None and not self._is_ours(state, dialog.request_id):
                 self._view.line(dialogs.left_open(self._style, dialog))
             elif self._keyboard is None:
                 self._view.line(dialogs.dismissed(self._style, dialog))
@@ -67,7 +83,8 @@ class Requests:
             else:
                 self._nursery.start_soon(self._ask_for_extension, state.session_id, dialog, self._keyboard)
         for approval in self._consent.new_approvals(state):
-            if self._yes:
+            is_ours = self._is_ours(state, approval.request_id)
+            if self._yes and (is_ours or self._follows):
                 self._view.line(wording.approval_allowed(self._style, approval))
                 await self._reply(state.session_id, approval, Answer(decision="allow_once"))
             elif self._keyboard is None and not is_ours:
@@ -78,6 +95,15 @@ class Requests:
                 await self._reply(state.session_id, approval, Answer(decision="deny"))
             else:
                 self._nursery.start_soon(self._ask, state, approval, self._keyboard)
+
+    def _is_ours(self, state: sc.SessionState, request_id: sc.RequestId) -> bool:
+        """Tell whether a request is about what we have begun, as far as can be known."""
+        if request_id in self._found:
+            return False
+        turn_id = state.turn.turn_id if state.turn is not None else None
+        if self._turn_of_others is None or turn_id in {None, self._own.turn_id} or turn_id != self._turn_of_others:
+            return True
+        return self._follows and self._approve != "ask"  # then they have said how to answer in this very turn
 
     def _withdraw(self, state: sc.SessionState) -> None:
         """Ask no longer what was answered elsewhere, timed out or stopped."""
@@ -148,7 +174,3 @@ class Requests:
                     again = dialogs.unclear_reply(self._style, dialog)
                     reply = dialogs.reply_of(dialog, await self._type(again, keyboard))
                 await self._service.answer_dialog(session_id, dialog.request_id, reply.value)
-
-
-def _turn_of(state: sc.SessionState) -> sc.TurnId | None:
-    return state.turn.turn_id if state.turn is not None else None

@@ -34,6 +34,7 @@ from frontends.cli.extensions import CLIENT, about_extensions, ui_kinds, until_s
 from frontends.cli.options import Continued as Continued
 from frontends.cli.options import RunOptions as RunOptions
 from frontends.cli.requests import Client
+from frontends.cli.saying import have_a_turn
 from frontends.cli.typed import Unused, is_for_model, read_prompt
 from frontends.console.figures import place
 from frontends.console.sanitise import one_line
@@ -210,7 +211,7 @@ async def converse(
             if typed is None and not talk.at_rest and options.manners.narrated:
                 await talk.remark("It is at work already; this follows it to its end.")
 
-        await talk.begin(introduce)
+        await talk.begin(introduce, follows=typed is None)
         nursery.start_soon(talk.mind_signals, signals)
         try:
             match typed:
@@ -220,7 +221,7 @@ async def converse(
                     await talk.run_line(line)
                 case _:
                     text = typed.text if typed is not None else None
-                    await _have_a_turn(text, service, talk, options, known)
+                    await have_a_turn(text, service, talk, options, known)
         except Exception:
             with trio.move_on_after(_LAST_WORDS, shield=True):
                 await talk.break_off()
@@ -287,24 +288,6 @@ async def _leave_it_to_rules(service: Client, talk: Conversation, options: RunOp
             await talk.remark(f"--approve rules: the session has ask-writes now, not {said}; only rules allow changes.")
 
 
-async def _have_a_turn(
-    text: str | None, service: Client, talk: Conversation, options: RunOptions, known: Continued | None
-) -> None:
-    """Say something, or go on, and show the turn to its end; what is at work already goes on as it is."""
-    if text is None and not talk.at_rest:
-        await talk.follow_to_end()
-        return
-    if not await _say(service, talk.state.session_id, text, options, is_new=known is None) and talk.stopped:
-        # A stop that came first has withheld the message.
-        await talk.say("stopped before the turn began; nothing was sent to the model")
-        return
-    if known is not None and known.summary.archived and options.manners.narrated:
-        await talk.remark(f"{known.short} was archived; it is back in the list.")
-    while talk.outcome is None:
-        await talk.receive()
-    await talk.conclude(talk.outcome)
-
-
 async def _leave_nothing(service: Client, talk: Conversation) -> bool:
     """Delete a session that was made for a command which has left nothing in it; returns whether it did."""
     state = talk.state
@@ -346,29 +329,6 @@ async def _limit(service: Client, session_id: sc.SessionId, options: RunOptions)
         bounds = attrs.evolve(before, **said)
         if bounds != before:
             await service.change_turn_limits(session_id, bounds)
-
-
-async def _say(
-    service: Client, session_id: sc.SessionId, text: str | None, options: RunOptions, *, is_new: bool
-) -> bool:
-    """Send a message, or go on without one; returns whether a turn was started."""
-    if text is None:
-        return (await service.resume_session(session_id)).started
-    refused: sc.InvalidInput | None = None
-    try:
-        sent = await service.send_user_message(
-            session_id,
-            text,
-            images=options.attached.images,
-            files=options.attached.files,
-            output_schema=options.output_schema,
-        )
-        return sent.disposition == "started"
-    except sc.InvalidInput as error:
-        refused = error
-    if is_new:  # it would stay behind empty
-        await service.delete_session(session_id)
-    raise refused
 
 
 def _name(prompt: str) -> str | None:

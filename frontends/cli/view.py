@@ -65,6 +65,10 @@ class View:
         pieces, self._pieces = self._pieces, []
         return pieces
 
+    def answer_to(self, target: Target) -> None:
+        """Write answers there from now on, also the rest of one that is being given."""
+        self._answer = target
+
     # --- what comes in ------------------------------------------------------------------------------------------------
 
     def begin_after(self, snapshot: sc.SessionSnapshot) -> None:

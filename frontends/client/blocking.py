@@ -37,6 +37,8 @@ class BlockingMethods(_Calling):
 
     create_session = _blocking(sc.SessionMethods.create_session)
     list_sessions = _blocking(sc.SessionMethods.list_sessions)
+    list_models = _blocking(sc.SessionMethods.list_models)
+    find_files = _blocking(sc.SessionMethods.find_files)
     load_service = _blocking(sc.SessionMethods.load_service)
     load_session = _blocking(sc.SessionMethods.load_session)
     load_messages = _blocking(sc.SessionMethods.load_messages)

@@ -17,6 +17,7 @@ _State = Literal["ground", "escape", "intermediate", "csi", "string"]
 
 _INVISIBLE_LETTERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 _INVISIBLE = re.compile(f"[{_INVISIBLE_LETTERS}\ufe00-\ufe0d\U000e0000-\U000e0fff]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SUSPICIOUS = re.compile(r"[^\n\t\x20-\x7e]")
 _STRING_OPENERS = "]PX^_"
 _STRING_OPENERS_8BIT = "\x90\x98\x9d\x9e\x9f"
@@ -89,6 +90,14 @@ class Sanitiser:
 def sanitise(text: str) -> str:
     """Return a whole text as it may be printed."""
     return Sanitiser().feed(text)
+
+
+def visible(text: str) -> str:
+    """Return a text to judge before saying yes: what cannot be seen is shown by number, and nothing is left out.
+
+    An escape sequence that vanished would take what it holds with it, and a shell would run that all the same.
+    """
+    return sanitise(_CONTROLS.sub(lambda found: f"<U+{ord(found[0]):04X}>", text.replace("\r\n", "\n")))
 
 
 def one_line(text: str, limit: int = 80) -> str:

@@ -19,6 +19,28 @@ def socket_of(home: Path) -> Path:
     return home / "run" / "service.sock"
 
 
+def run_folder(home: Path) -> Path:
+    """Return the folder of what belongs to one run of a service: its socket, its lock, its token. Blocks briefly.
+
+    Raises:
+        StoreUnusable: A link is in its place: whoever could change where it leads could be the service.
+    """
+    folder = socket_of(home).parent
+    if folder.is_symlink():
+        raise sc.StoreUnusable(f"{str(folder)!r} is a link; a service needs a folder of its own there: remove the link")
+    return folder
+
+
+def prepare_run_folder(home: Path) -> Path:
+    """Make that folder, and the home, or check those that are there, and keep others out of them; blocks briefly.
+
+    Raises:
+        StoreUnusable: One of them cannot be made, is not ours, or cannot be made private.
+    """
+    sc.prepare_home(home)
+    return sc.prepare_home(run_folder(home))
+
+
 @contextmanager
 def name_of_socket(path: Path) -> Generator[str]:
     """Give a name of this socket that the system takes, to bind it or to connect to it within the block.

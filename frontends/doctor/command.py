@@ -74,6 +74,8 @@ async def examine(chosen_home: str | None, cwd: Path, streams: Streams) -> Async
         yield each
     for each in _safely("python", system_checks.check_python):
         yield each
+    for each in _safely("telemetry", lambda: system_checks.check_telemetry(environ)):
+        yield each
     for each in _safely("git", lambda: system_checks.check_git(environ)):
         yield each
 

@@ -10,6 +10,7 @@ from importlib import metadata
 import session_core as sc
 from frontends.console.streams import Streams
 from frontends.doctor.finding import Finding, ok, problem, warning
+from frontends.server.telemetry import asking
 
 OLDEST_PYTHON = (3, 11)
 NEEDED = ("trio", "attrs", "cattrs", "msgspec", "httpx2")
@@ -71,6 +72,16 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def check_telemetry(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look whether a service would send spans, and whether it could."""
+    there = asking.is_installed()
+    if asking.is_wanted(environ, asked=False):
+        named = next(name for name in asking.ENDPOINTS if environ.get(name, "").strip())
+        yield ok("telemetry", f"spans are sent, as {named} is set") if there else warning("telemetry", asking.MISSING)
+    else:
+        yield ok("telemetry", "off; serve --telemetry sends spans" if there else "off, and not installed")
 
 
 def check_git(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """`session-core ext doctor` and `session-core ext reload`: starting an extension for real, and a report about it."""
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -47,19 +48,24 @@ def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
     elif code:
         remark("the service that runs goes on with the extension as it was")
     else:
-        name = pick(look(home, cwd), word, prefer=("ready", "watched", "disabled", "shadowed")).name
-        remark(trio.run(_reload_there, home, name))
+        entry = pick(look(home, cwd), word, prefer=("ready", "watched", "disabled", "shadowed"))
+        remark(trio.run(_reload_there, home, entry.name, os.path.realpath(cwd) if entry.scope == "project" else None))
     return code
 
 
-async def _reload_there(home: Path, name: str) -> str:
+async def _reload_there(home: Path, name: str, folder: str | None) -> str:
     """Have the service that runs let a new process of an extension take over, and say what came of it."""
     async with attached(home, name="ext reload") as client:
         if client is None:
             return "the service has ended just now; the next one uses the extension as it is"
         with Progress.on_stderr() as doing:
             doing(f"the service reloads {name}")
-            await client.reload_extension(name)
+            try:
+                await client.reload_extension(name, folder=folder)
+            except sc.NotFound:
+                if folder is None:
+                    raise
+                return "nobody works in this folder just now; the service uses it as it is when somebody does"
     return f"the service that runs uses {one_line(name)} as it is now"
 
 
@@ -109,7 +115,7 @@ async def _examine(found: sc.Found, home: Path, cwd: Path, looked: Looked, as_js
         for line in report_lines(style_of(sys.stdout), report):
             print(line)
         told = to_type(home, "ext logs", one_line(found.name))
-        remark(f"what it says in a service is kept in {shown(log_file(home, found.name))}; to read it: {told}")
+        remark(f"what it says in a service is kept in {shown(log_file(home, found.owner))}; to read it: {told}")
     return 0 if report.healthy else 1
 
 

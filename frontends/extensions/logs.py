@@ -11,7 +11,7 @@ import session_core as sc
 from frontends.arguments import UsageError
 from frontends.console.sanitise import sanitise
 from frontends.extensions.listing import remark
-from frontends.extensions.places import look, shown
+from frontends.extensions.places import Entry, look, shown
 
 LOG_FOLDER = Path("logs") / "extensions"
 _OLDER = ".1"
@@ -22,10 +22,11 @@ def show_log(home: Path, cwd: Path, name: str, *, lines: int) -> int:
     """Run `ext logs` and return the exit code."""
     if not sc.is_extension_name(name):
         raise UsageError(f"{sanitise(name)!r} cannot be the name of an extension; see: session-core ext list")
-    file = log_file(home, name)
+    known = look(home, cwd).named(name)
+    file = log_file(home, _kept_as(known[0]) if known else name)
     told = tail(file, lines)
     if told is None:
-        if not look(home, cwd).named(name):
+        if not known:
             raise UsageError(f"there is no extension called {name!r}, and no log of one; see: session-core ext list")
         remark(f"{name} has said nothing yet; what it says is kept in {shown(file)}")
         return 0
@@ -35,9 +36,18 @@ def show_log(home: Path, cwd: Path, name: str, *, lines: int) -> int:
     return 0
 
 
-def log_file(home: Path, name: str) -> Path:
-    """Return where the log of an extension is kept."""
-    return home / LOG_FOLDER / f"{name}.log"
+def log_file(home: Path, owner: str) -> Path:
+    """Return where the log of an extension is kept; see `Found.owner`."""
+    return home / LOG_FOLDER / f"{owner}.log"
+
+
+def _kept_as(entry: Entry) -> str:
+    """Say under what name an extension keeps its log: those of projects may share a name with others."""
+    if entry.state != "ready" or entry.scope != "project" or entry.manifest is None or entry.digest is None:
+        return entry.name
+    return sc.Found(
+        name=entry.name, folder=entry.folder, scope="project", manifest=entry.manifest, digest=entry.digest
+    ).owner
 
 
 def tail(file: Path, lines: int) -> list[str] | None:

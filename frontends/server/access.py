@@ -33,11 +33,14 @@ class Access:
         """Refuse a command that reaches beyond these rights.
 
         Raises:
-            NotAllowed: It is about another session or about all of them, or changes what binds the session.
+            NotAllowed: It is about another session or about all of them, changes what binds the session, or looks
+                elsewhere than where a session works.
             Forbidden: It changes something, and this client may only watch.
         """
         if self.role == "observer" and not command.reads_only:
             raise sc.Forbidden("this client is an observer: it may watch but not act")
+        if self.role == "observer" and _looks_elsewhere(command):
+            raise sc.NotAllowed("this client may only look where a session works: name a session", field="session_id")
         if self.sessions is not None:
             self.check_session(getattr(command, "session_id", None))
             _check_reach(command)
@@ -52,6 +55,13 @@ class Access:
             return
         what = "the list of all sessions" if session_id is None else "this session"
         raise sc.NotAllowed(f"this client may not see {what}", field="session_id")
+
+
+def _looks_elsewhere(command: "sc.Command[object]") -> bool:
+    """Tell whether a command would show what is in any folder of the machine, or in the service's own."""
+    if isinstance(command, _c.FindFiles) and command.session_id is None:
+        return True
+    return getattr(command, "cwd", None) is not None
 
 
 def _check_reach(command: "sc.Command[object]") -> None:

@@ -10,6 +10,7 @@ import trio
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
 from frontends.server.feeds import Feeds
+from frontends.server.fitting import fitting_reply
 from frontends.server.server import Server
 
 log = logging.getLogger(__name__)
@@ -106,9 +107,12 @@ class Attendant:
         """Tell the client that this is the end of its connection, give up its place, and end it."""
         connection, nursery = self._connection, self._nursery
         self.end()
-        if connection is not None and nursery is not None:
-            connection.notify_now("goodbye", sc.to_json(goodbye))
+        if connection is None or nursery is None:
+            return
+        if connection.notify_now("goodbye", sc.to_json(goodbye)):
             nursery.start_soon(_close_soon, connection)
+        else:
+            connection.shut()  # so much waits to be read that there is no use in waiting
 
     async def _await_greeting(self) -> None:
         with self._greeting:
@@ -141,7 +145,7 @@ class Attendant:
             case "execute":
                 asked = _read(request, sc.Execute)
                 self._access.check_command(asked.command)
-                return sc.to_json(await client.execute(asked.command, idempotency_key=asked.idempotency_key))
+                return fitting_reply(await client.execute(asked.command, idempotency_key=asked.idempotency_key))
             case "follow":
                 follow = _read(request, sc.Follow)
                 self._access.check_session(follow.session_id)

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.server.frames import Encodings, feed_frame
+from frontends.server.frames import Encodings
 
 MAX_FEEDS = 256
 """Feeds of one connection; each may hold a batch that waits to be sent."""
@@ -107,20 +107,21 @@ class Feeds:
         """Send what happens until the end of what is followed."""
         feed = opened.feed
         while True:
-            await self._connection.wait_for_room()
+            if not self._connection.has_room:
+                await self._connection.wait_for_room()
             resyncs = feed.resyncs
             try:
-                items = await feed.receive_batch()
+                items = await feed.receive_shared()
             except trio.EndOfChannel:
                 return
             resync = feed.last_resync if feed.resyncs > resyncs else None
             cursor = feed.cursor
             opened.sending = True
-            waiting = list(self._encodings.pieces(items, epoch))
-            for place, piece in enumerate(waiting):
-                await self._connection.wait_for_room()
-                is_last = place == len(waiting) - 1
-                reached = cursor if is_last and cursor is not None else piece.cursor
-                self._connection.send_now(feed_frame(number, piece, reached, resync))
+            pieces = self._encodings.pieces(items, epoch)
+            for piece in pieces:
+                reached = cursor if piece is pieces[-1] and cursor is not None else piece.cursor
+                frame = piece.frame(number, reached, resync)
+                while not self._connection.send_now(frame):
+                    await self._connection.wait_for_room()
                 resync = None
             opened.sending = False

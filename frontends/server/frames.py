@@ -1,4 +1,4 @@
-"""What readers are sent, as bytes: each event and each batch is written once, however many read it.
+"""What readers are sent, as bytes: each batch and each snapshot is written once, however many read it.
 
 A frame is one line. A batch that would make a long one is sent as several, so that a reply can go in between.
 """
@@ -10,83 +10,98 @@ from typing import Final
 import attrs
 
 import session_core as sc
+from frontends.server.fitting import fitting
 
 FRAME_BYTES: Final = 256 * 1024
 """A frame of events is not made longer than this, unless a single event is."""
 _REMEMBERED: Final = 64
 _REMEMBERED_BYTES: Final = 16 * 1024 * 1024
 
-_Key = tuple[object, ...]
 
-
-@attrs.frozen
+@attrs.define(eq=False)
 class Piece:
     """Some items as they are sent, without the envelope, and where a reader stands after them."""
 
     data: bytes
     cursor: sc.Cursor
+    _framed: tuple[int, sc.Cursor, bytes] | None = None
+
+    def frame(self, feed: int, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
+        """Return the notification that carries it; kept for others, whose feed mostly has the same number."""
+        if resync is not None:
+            return _feed_frame(feed, self, cursor, resync)
+        framed = self._framed
+        if framed is None or framed[0] != feed or framed[1] != cursor:
+            framed = self._framed = (feed, cursor, _feed_frame(feed, self, cursor, None))
+        return framed[2]
+
+
+@attrs.frozen
+class _Known:
+    """The pieces of what was written. The batch is held too, so that no other one can be taken for it."""
+
+    items: Sequence[sc.FeedItem]
+    pieces: tuple[Piece, ...]
+    size: int
 
 
 class Encodings:
-    """Remembers what was written lately, for others who read the same."""
+    """Remembers what was written lately, for others who read the very same batch, or a snapshot of the same moment."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[_Key, bytes] = OrderedDict()
+        self._known: OrderedDict[object, _Known] = OrderedDict()
         self._bytes = 0
         self.made = 0
 
-    def pieces(self, items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Iterator[Piece]:
-        """Cut a batch into pieces of a fair length."""
-        taken: list[sc.FeedItem] = []
-        size = 0
-        for item in items:
-            length = len(self._item(item))
-            if taken and size + length > FRAME_BYTES:
-                yield self._piece(taken, epoch)
-                taken, size = [], 0
-            taken.append(item)
-            size += length
-        if taken:
-            yield self._piece(taken, epoch)
-
-    def _piece(self, items: list[sc.FeedItem], epoch: sc.Epoch) -> Piece:
-        last = items[-1]
-        cursor = sc.Cursor(epoch=epoch, seq=last.seq) if isinstance(last, sc.SessionEvent) else last.cursor
-        if len(items) == 1:
-            return Piece(self._item(last), cursor)
-        # Of each item: a reader far behind has some merged, and so room for others between the same two ends.
-        key = tuple(map(_key, items))
-        known = self._recall(key)
-        return Piece(known or self._keep(key, b",".join(map(self._item, items))), cursor)
-
-    def _item(self, item: sc.FeedItem) -> bytes:
-        if isinstance(item, sc.SessionEvent):
-            return sc.encode_event(item)  # an event remembers its own
-        return self._recall(_key(item)) or self._keep(_key(item), sc.encode(item))
-
-    def _recall(self, key: _Key) -> bytes | None:
+    def pieces(self, items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Sequence[Piece]:
+        """Cut a batch into pieces of a fair length; a tuple is taken for one that others read too."""
+        if not items:  # a reader that has noticed a gap, say, passes nothing on
+            return ()
+        key = _key(items)
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
-        return known
-
-    def _keep(self, key: _Key, data: bytes) -> bytes:
+            return known.pieces
+        pieces = tuple(_cut(items, epoch))
         self.made += 1
-        self._known[key] = data
-        self._bytes += len(data)
+        if key is not None:
+            self._keep(key, _Known(items, pieces, sum(len(piece.data) for piece in pieces)))
+        return pieces
+
+    def _keep(self, key: object, known: _Known) -> None:
+        self._known[key] = known
+        self._bytes += known.size
         while len(self._known) > _REMEMBERED or (self._bytes > _REMEMBERED_BYTES and len(self._known) > 1):
-            self._bytes -= len(self._known.popitem(last=False)[1])
-        return data
+            self._bytes -= self._known.popitem(last=False)[1].size
 
 
-def _key(item: sc.FeedItem) -> _Key:
-    if isinstance(item, sc.SessionEvent):
-        return (item.session_id, item.seq, item.merged)
-    return (item.session_id if isinstance(item, sc.SessionSnapshot) else None, "snapshot", item.cursor.seq)
+def _key(items: Sequence[sc.FeedItem]) -> object:
+    """Say by what a batch is known again; nothing if nobody else can have it."""
+    if isinstance(items, tuple):
+        return id(items)
+    first = items[0]
+    if len(items) > 1 or isinstance(first, sc.SessionEvent):
+        return None
+    return (first.session_id if isinstance(first, sc.SessionSnapshot) else None, first.cursor)
 
 
-def feed_frame(feed: int, piece: Piece, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
-    """Return the notification that carries a `FeedBatch`."""
+def _cut(items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Iterator[Piece]:
+    taken: list[bytes] = []
+    size = 0
+    cursor: sc.Cursor | None = None
+    for item in items:
+        data = fitting(item)
+        if cursor is not None and size + len(data) > FRAME_BYTES:
+            yield Piece(b",".join(taken), cursor)
+            taken, size = [], 0
+        taken.append(data)
+        size += len(data)
+        cursor = sc.Cursor(epoch=epoch, seq=item.seq) if isinstance(item, sc.SessionEvent) else item.cursor
+    if cursor is not None:
+        yield Piece(b",".join(taken), cursor)
+
+
+def _feed_frame(feed: int, piece: Piece, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
     batch = batch_json(feed, piece, cursor, resync)
     return b'{"jsonrpc":"2.0","method":"feed","params":%s}\n' % batch
 

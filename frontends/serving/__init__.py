@@ -17,7 +17,8 @@ ends itself when there has been nobody and nothing to do for a while.
 | `ending` | `shutdown` |
 | `words`, `dispatch` | what the command line says, and who does it |
 | `command` | `serve` |
-| `letting_in` | `serve --token`, `--rotate-token`, `--login` |
+| `letting_in` | `serve --login`; `token show` and `rotate`, which are `serve --token` and `--rotate-token` too |
+| `token_words`, `sharing` | `token`: what it says, and tokens with fewer rights for others |
 
 A service holds two locks: the one of the home, as everybody does who writes to it, and before that the one of
 `<home>/run`. Who finds only the first of them held knows that some other program uses the home, without a door.

@@ -108,6 +108,7 @@ def _outcome(home: Path, said: bytes) -> Listening:
                 pid=serving["pid"],
                 socket=Path(serving["socket"]),
                 address=serving["address"],
+                open_to_others=serving["open_to_others"],
                 remarks=tuple(serving["remarks"]),
             )
     shown = [one_line(line.decode("utf-8", "replace"), _LINE_CHARS) for line in lines if line.strip()]
@@ -141,6 +142,7 @@ async def report(listening: Listening) -> None:
         "pid": listening.pid,
         "socket": str(listening.socket),
         "address": listening.address,
+        "open_to_others": listening.open_to_others,
         "remarks": remarks,
     }
     await trio.to_thread.run_sync(_report, json.dumps({"serving": serving}).encode() + b"\n")

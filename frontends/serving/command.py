@@ -16,7 +16,7 @@ from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
 from frontends.console.style import Style
 from frontends.serving.background import leave_the_starter, report, start_in_background
-from frontends.serving.places import Listening, log_file, service_process
+from frontends.serving.places import Listening, about_others, log_file, service_process
 from frontends.stored.home import to_type
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Wanted:
         urls: What clients elsewhere call it.
         allow_remote: Whether other machines may come in without TLS.
         log_level: How much goes into the log.
+        telemetry: Whether spans are sent.
     """
 
     home: Path
@@ -61,6 +62,7 @@ class Wanted:
     urls: tuple[str, ...] = ()
     allow_remote: bool = False
     log_level: str = "info"
+    telemetry: bool = False
 
     def arguments(self) -> list[str]:
         """Return the options that ask for the same again."""
@@ -72,12 +74,17 @@ class Wanted:
         if self.certificate is not None and self.key is not None:
             words += ["--tls", str(Path(self.certificate).absolute()), str(Path(self.key).absolute())]
         words += [word for url in self.urls for word in ("--url", url)]
+        words += ["--telemetry"] if self.telemetry else []
         return [*words, *(["--allow-remote"] if self.allow_remote else [])]
 
 
 def serve(wanted: Wanted) -> int:
     """Run `serve` and return the exit code."""
     _checked_http(wanted)  # before anything is started: a slip of the keyboard is told here
+    if wanted.telemetry:
+        from frontends.server.telemetry.asking import check_installed
+
+        check_installed()
     if wanted.detached:
         leave_the_starter()
         return trio.run(_serve, wanted, None)
@@ -131,6 +138,7 @@ async def _serve(wanted: Wanted, streams: Streams | None) -> int:
         idle_s=wanted.idle_s,
         http=_checked_http(wanted),
         log_level=wanted.log_level,
+        telemetry=wanted.telemetry,
     )
     with naming_options():
         await serve_home(options, report if streams is None else announce)
@@ -155,6 +163,8 @@ def listening_lines(home: Path, listening: Listening) -> list[str]:
     lines = [f"serving {place(str(home))} at {place(str(listening.socket))} (process {listening.pid})"]
     if listening.address is not None:
         lines.append(f"and at {listening.address}; to open it in a browser: {to_type(home, 'serve', '--login')}")
+    if listening.open_to_others is not None:
+        lines.append(about_others(listening.open_to_others))
     return lines
 
 

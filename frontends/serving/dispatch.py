@@ -19,6 +19,8 @@ def dispatch(chosen: argparse.Namespace, home: Path) -> int:
             from frontends.serving.ending import shutdown
 
             return shutdown(home, force=chosen.force)
+        case "token":
+            return _token(chosen, home)
         case "watch":
             return _watch(chosen, home)
         case _:
@@ -55,8 +57,34 @@ def _serve(chosen: argparse.Namespace, home: Path) -> int:
             urls=tuple(chosen.url),
             allow_remote=chosen.allow_remote,
             log_level=chosen.log_level,
+            telemetry=chosen.telemetry,
         )
     )
+
+
+def _token(chosen: argparse.Namespace, home: Path) -> int:
+    from frontends.serving import letting_in, sharing
+
+    match chosen.task:
+        case "show" | "rotate":
+            return letting_in.show_token(home, new=chosen.task == "rotate")
+        case "new":
+            return sharing.new(
+                sharing.Wanted(
+                    home=home,
+                    sessions=tuple(chosen.sessions),
+                    everything=chosen.all,
+                    role=chosen.role,
+                    lasting_ms=chosen.expires,
+                    name=chosen.name,
+                )
+            )
+        case "list":
+            return sharing.list_tokens(home, as_json=chosen.json)
+        case "revoke":
+            return sharing.revoke(home, chosen.ids)
+        case _:
+            return sharing.where(home)
 
 
 def _watch(chosen: argparse.Namespace, home: Path) -> int:

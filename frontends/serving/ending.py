@@ -12,10 +12,10 @@ import trio
 import session_core as sc
 from frontends.console.progress import Progress
 from frontends.console.streams import Streams, read_answer
-from frontends.serving.places import service_process
+from frontends.serving.places import cut_off, service_process, two_releases
 from frontends.serving.reporting import EXIT_NOT_RUNNING, nothing_lines
 from frontends.serving.talking import Ending, Talk, open_talk
-from frontends.stored.home import to_type
+from frontends.stored.home import list_kept, to_type
 from frontends.stored.which import short_ids
 
 LEAVE_S: Final = 30.0
@@ -67,9 +67,14 @@ async def _ask_to_end(home: Path, holder: sc.Holder, streams: Streams, *, force:
                 await talk.shut_down(force=True)
     except Ending:
         pass  # somebody else has asked already
-    except (ConnectionRefusedError, sc.ProtocolError):
-        # It still starts, or is of another release: every one of them ends cleanly when it is sent this.
-        _terminate(holder)
+    except ConnectionRefusedError:
+        lost = await trio.to_thread.run_sync(cut_off, home, holder)
+        if lost is not None:
+            return await _end_unheard(home, holder, streams, f"the socket of {holder} was deleted", force=force)
+        _terminate(holder)  # it still starts, so that nothing runs in it, or already ends
+    except sc.ProtocolError:
+        why = await trio.to_thread.run_sync(two_releases, home, holder)
+        return await _end_unheard(home, holder, streams, why, force=force)
     except sc.Disconnected as error:
         if not force:
             typed = to_type(home, "shutdown", "--force")
@@ -78,23 +83,62 @@ async def _ask_to_end(home: Path, holder: sc.Holder, streams: Streams, *, force:
     return True
 
 
+async def _end_unheard(home: Path, holder: sc.Holder, streams: Streams, why: str, *, force: bool) -> bool:
+    """Have a service end that cannot be asked what it does; every release ends cleanly when it is sent SIGTERM.
+
+    What is at work there is looked up in the store; where that does not say it either, only a clear yes will do.
+    """
+    if not force:
+        at_work = await _kept_at_work(home)
+        if at_work is None and not await _may_end_unseen(home, why, streams):
+            return False
+        if at_work and not await _may_interrupt(home, at_work, streams, because=why):
+            return False
+    _terminate(holder)
+    await streams.remark(f"{why}; it was sent SIGTERM, by which it interrupts what runs and ends")
+    return True
+
+
+async def _kept_at_work(home: Path) -> list[str] | None:
+    """Return the short ids of the sessions that are at work as the store has it; None if it cannot be read."""
+    try:
+        return _ids_at_work(await list_kept(home))
+    except sc.SessionCoreError:
+        return None
+
+
+async def _may_end_unseen(home: Path, why: str, streams: Streams) -> bool:
+    unseen = f"{why}; whether something is at work there cannot be known from here"
+    if streams.keyboard is None:
+        force = to_type(home, "shutdown", "--force")
+        raise sc.Conflict(f"{unseen}; to end it all the same, and interrupt what may run: {force}")
+    return await _agreed(f"{unseen}. End it, and interrupt what may run?", streams)
+
+
 async def _at_work(talk: Talk) -> list[str]:
     """Return the short ids of the sessions that are at work."""
-    sessions = (await talk.load_service()).sessions
+    return _ids_at_work((await talk.load_service()).sessions)
+
+
+def _ids_at_work(sessions: Sequence[sc.SessionSummary]) -> list[str]:
     ids = short_ids(sessions)
     return [ids[each.session_id] for each in sessions if not each.activity.at_rest]
 
 
-async def _may_interrupt(home: Path, at_work: Sequence[str], streams: Streams) -> bool:
+async def _may_interrupt(home: Path, at_work: Sequence[str], streams: Streams, *, because: str = "") -> bool:
     many = len(at_work)
     names = ", ".join([*at_work[:_MOST_NAMES], *(["..."] if many > _MOST_NAMES else [])])
     what, them = ("a session is at work", "it") if many == 1 else (f"{many} sessions are at work", "them")
-    what = f"{what} ({names})"
+    what = f"{because}; {what} ({names})" if because else f"{what} ({names})"
     if streams.keyboard is None:
         force = to_type(home, "shutdown", "--force")
         raise sc.Conflict(f"{what}; stop {them} first, or interrupt {them} with: {force}")
-    question = f"{what[0].upper()}{what[1:]}. Interrupt {them}? [y/N] "
-    await streams.err.write(f"{streams.err.style.yellow('?')} {question}")
+    return await _agreed(f"{what}. Interrupt {them}?", streams)
+
+
+async def _agreed(question: str, streams: Streams) -> bool:
+    assert streams.keyboard is not None, "somebody can be asked"
+    await streams.err.write(f"{streams.err.style.yellow('?')} {question[0].upper()}{question[1:]} [y/N] ")
     return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
 
 

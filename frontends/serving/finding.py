@@ -18,9 +18,9 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.contract.socket_place import socket_of
+from frontends.contract.socket_place import prepare_run_folder, socket_of
 from frontends.serving.background import start_in_background
-from frontends.serving.places import cut_off, other_holder, other_release, run_folder, service_process
+from frontends.serving.places import cut_off, other_holder, other_release, service_process
 from frontends.serving.talking import Ending, open_talk
 from frontends.stored.patience import PATIENCE
 
@@ -97,9 +97,7 @@ async def _until_unused(home: Path) -> None:
 
 
 def _open_right(home: Path) -> int:
-    sc.prepare_home(home)
-    folder = sc.prepare_home(run_folder(home))
-    return sc.private_open(folder / _RIGHT_TO_START, os.O_RDWR | os.O_CREAT)
+    return sc.private_open(prepare_run_folder(home) / _RIGHT_TO_START, os.O_RDWR | os.O_CREAT)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,11 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.contract.socket_place import socket_of
+from frontends.contract.socket_place import prepare_run_folder, socket_of
 from frontends.server.server import Server, ServerSettings
 from frontends.server.unix_door import serve_unix
 from frontends.serving.logbook import keeping_log
-from frontends.serving.places import Listening, being_open, log_file, run_folder
+from frontends.serving.places import Listening, about_others, being_open, log_file
 from frontends.stored.patience import PatientStore
 
 if TYPE_CHECKING:
@@ -36,12 +36,14 @@ class ServeOptions:
         idle_s: How long it stays when there is nobody and nothing to do; None is for ever.
         http: How to open the door for browsers and other machines; None leaves it closed.
         log_level: How much goes into the log.
+        telemetry: Whether spans were asked for; the standard variables may ask for them too.
     """
 
     home: Path
     idle_s: float | None = None
     http: "HttpSettings | None" = None
     log_level: str = "info"
+    telemetry: bool = False
 
 
 Ready = Callable[[Listening], Awaitable[None]]
@@ -83,11 +85,9 @@ def _alone(error: BaseException) -> BaseException:
 @asynccontextmanager
 async def _being_the_service(home: Path) -> AsyncGenerator[None]:
     """Be the one service of this home, before anything that takes time: others then know that one is coming."""
-    folder = run_folder(home)
 
     def become() -> sc.HomeLock:
-        sc.prepare_home(home)
-        sc.prepare_home(folder)
+        folder = prepare_run_folder(home)
         try:
             return sc.HomeLock.acquire(folder)
         except sc.StoreInUse:
@@ -144,14 +144,24 @@ async def _serve(options: ServeOptions, ready: Ready, mind: _Minder) -> None:
         server = Server(service, ServerSettings(home=str(home), idle_s=options.idle_s))
         async with trio.open_nursery() as doors:
             socket = await doors.start(serve_unix, server, socket_of(home))
-            async with _http_door(server, options.http) as address:
+            async with _telemetry(service, asked=options.telemetry), _http_door(server, options.http) as address:
                 mind.server = server
                 doors.start_soon(server.end_when_idle)
                 log.info("serving %s at %s%s", home, socket, f" and {address}" if address else "")
+                if server.open_to_others is not None:
+                    log.warning("%s", about_others(server.open_to_others))
                 for remark in setup.remarks:
                     log.warning("%s", remark)
                 with being_open(home):
-                    await ready(Listening(pid=os.getpid(), socket=socket, address=address, remarks=setup.remarks))
+                    await ready(
+                        Listening(
+                            pid=os.getpid(),
+                            socket=socket,
+                            address=address,
+                            open_to_others=server.open_to_others,
+                            remarks=setup.remarks,
+                        )
+                    )
                     await server.ending.wait()
                 log.info("ending with %d connections", server.connections)
                 await server.say_goodbye()
@@ -163,6 +173,31 @@ async def _setup(home: Path) -> AsyncGenerator[sc.Setup]:
     """Set the agent up: whatever belongs to a folder follows the sessions that work there."""
     async with sc.open_home_setup(home, store=PatientStore(home)) as setup:
         yield setup
+
+
+@asynccontextmanager
+async def _telemetry(service: sc.SessionService, *, asked: bool) -> AsyncGenerator[None]:
+    """Send spans for the length of the block, if anybody wants that; else nothing of it is even imported.
+
+    Raises:
+        Unavailable: It was asked for, and what it needs is not installed.
+        InvalidInput: It was asked for, and the variables for it are wrong.
+    """
+    from frontends.server.telemetry.asking import check_installed, is_wanted
+
+    async with AsyncExitStack() as stack:
+        if is_wanted(os.environ, asked=asked):
+            try:
+                check_installed()
+                from frontends.server.telemetry.exporting import open_telemetry
+
+                await stack.enter_async_context(open_telemetry(service))
+                log.info("spans of telemetry are sent")
+            except (sc.Unavailable, sc.InvalidInput) as refused:
+                if asked:
+                    raise
+                log.warning("%s", refused.message)  # the variables may be there for other programs
+        yield
 
 
 @asynccontextmanager

@@ -1,4 +1,7 @@
-"""`serve --token`, `--rotate-token` and `--login`: what lets browsers and other machines in."""
+"""`token show`, `token rotate` and `serve --login`: what lets browsers and other machines in.
+
+`serve --token` and `serve --rotate-token` are the first two by their older names.
+"""
 
 from pathlib import Path
 
@@ -24,7 +27,9 @@ async def _show_token(home: Path, new: bool, streams: Streams) -> int:  # noqa: 
     await trio.to_thread.run_sync(sc.prepare_home, home)
     await streams.say(await trio.to_thread.run_sync(rotate if new else ensure_token, home))
     if new:
-        await streams.remark("Whoever came in by the token before is sent away, and so are all browsers.")
+        await streams.remark(
+            "Whoever came in by the token before, or by one made from it, is sent away, and so are all browsers."
+        )
     return 0
 
 

@@ -9,27 +9,35 @@ from typing import Final
 import attrs
 
 import session_core as sc
+from frontends.console.sanitise import one_line
+from frontends.contract.socket_place import run_folder as run_folder
 from frontends.contract.socket_place import socket_of
 from frontends.stored.home import to_type
 
 LOG_FOLDER: Final = "logs"
 LOG_NAME: Final = "service.log"
 _OPEN: Final = "open"
+_MOST_WORD: Final = 64
 
 
 @attrs.frozen(kw_only=True)
 class Listening:
-    """A service that lets clients in: where, and what people should know about it."""
+    """A service that lets clients in: where, also from other machines, and what people should know about it."""
 
     pid: int
     socket: Path
     address: str | None = None
+    open_to_others: str | None = None
     remarks: tuple[str, ...] = ()
 
 
-def run_folder(home: Path) -> Path:
-    """Return the folder of what belongs to one run of a service: its socket and its lock."""
-    return socket_of(home).parent
+def about_others(open_to_others: str) -> str:
+    """Say in one line that other machines can reach a service by HTTP, and how."""
+    scheme, _, rest = open_to_others.partition("://")
+    host, _, port = rest.rpartition(":")
+    where = "on all addresses of this machine" if host in {"0.0.0.0", "[::]"} else f"on {host}"  # noqa: S104
+    how = "encrypted" if scheme == "https" else "not encrypted by it"
+    return f"other machines can reach it by HTTP {where}, port {port}, {how}; each needs a token"
 
 
 def log_file(home: Path) -> Path:
@@ -51,12 +59,13 @@ def service_process(home: Path) -> sc.Holder | None:
 def being_open(home: Path) -> Generator[None]:
     """Leave word for the length of the block that this process lets clients in; it begins after the socket is made.
 
-    With it, a service whose socket somebody has deleted is told from one that still starts or already ends.
+    With it, a service whose socket somebody has deleted is told from one that still starts or already ends, and others
+    know its version without talking to it.
     """
     word = run_folder(home) / _OPEN
     descriptor = sc.private_open(word, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        os.write(descriptor, str(os.getpid()).encode())
+        os.write(descriptor, f"{os.getpid()} {sc.__version__}".encode())
     finally:
         os.close(descriptor)
     try:
@@ -67,10 +76,7 @@ def being_open(home: Path) -> Generator[None]:
 
 def cut_off(home: Path, holder: sc.Holder) -> sc.Disconnected | None:
     """Say that nobody can reach a service any more, if it lets clients in at a socket that is gone; blocks briefly."""
-    try:
-        if socket_of(home).exists() or (run_folder(home) / _OPEN).read_bytes()[:32] != str(holder.pid).encode():
-            return None
-    except OSError:  # it still starts, or already ends
+    if version_of(home, holder) is None or socket_of(home).exists():  # it still starts, or already ends
         return None
     end, start = to_type(home, "shutdown", ""), to_type(home, "serve", "")
     return sc.Disconnected(
@@ -79,10 +85,30 @@ def cut_off(home: Path, holder: sc.Holder) -> sc.Disconnected | None:
     )
 
 
+def version_of(home: Path, holder: sc.Holder) -> str | None:
+    """Return the version of a service that lets clients in, as it has left word; blocks briefly."""
+    try:
+        word = (run_folder(home) / _OPEN).read_bytes()[:_MOST_WORD].decode("utf-8", "replace")
+    except OSError:
+        return None
+    pid, _, version = word.partition(" ")
+    return one_line(version) if pid == str(holder.pid) else None
+
+
+def two_releases(home: Path, holder: sc.Holder) -> str:
+    """Say that a service and this program do not understand each other; blocks briefly."""
+    version = version_of(home, holder)
+    kind = f"of version {version}" if version else "of another version"
+    return f"a service {kind} runs for this home, {holder}; this program, version {sc.__version__}, cannot talk to it"
+
+
 def other_release(home: Path, error: sc.ProtocolError) -> sc.Conflict:
-    """Say what to do about a service that is not of this release."""
+    """Say what to do about a service that is not of this release; blocks briefly."""
     end = to_type(home, "shutdown", "")
-    return sc.Conflict(f"{error.message} (to end it, and have one of this release started when one is needed: {end})")
+    holder = service_process(home)
+    which = f"{two_releases(home, holder)}: " if holder is not None else ""
+    advice = f"to end it, and have one of this release started when one is needed: {end}"
+    return sc.Conflict(f"{which}{error.message} ({advice})")
 
 
 def other_holder(home: Path) -> sc.Holder | None:

@@ -14,7 +14,7 @@ from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
 from frontends.console.style import Style, duration
 from frontends.serving.finding import find
-from frontends.serving.places import other_holder, other_release
+from frontends.serving.places import about_others, other_holder, other_release
 from frontends.serving.talking import Ending, open_talk
 from frontends.stored.home import to_type
 from frontends.stored.listing import state_word
@@ -99,6 +99,7 @@ def report_lines(style: Style, report: Report, *, now: int) -> list[str]:
     rows: list[tuple[str, Sequence[str]]] = [
         ("since", [f"{clock_time(told.started_at, now)} ({ago(told.started_at, now)})"]),
         ("address", [] if told.address is None else [one_line(told.address)]),
+        ("", [] if told.open_to_others is None else [style.yellow(one_line(about_others(told.open_to_others), 200))]),
         ("sessions", [f"{told.sessions:,}, {told.running:,} at work"]),
         ("at work", _some([_session(style, each, report) for each in report.at_work])),
         ("clients", _some([_client(each) for each in report.clients]) or ["none"]),

@@ -18,7 +18,6 @@ examples:
   session-core serve --http 0             and HTTP on a free port of 127.0.0.1
   session-core serve --http 0.0.0.0:8443 --tls cert.pem key.pem
   session-core serve --login              a link that lets one browser in, once
-  session-core serve --rotate-token       shut out all who know the old token
 
 One service runs for each home. Frontends find it by its socket, which only
 your own programs can reach, and whatever runs goes on when they leave. With
@@ -26,11 +25,14 @@ nobody there and nothing to do it ends itself, in the background after 15
 minutes. Commands that change sessions go through it while it runs.
 
 HTTP is for browsers and other machines and always needs the token of the home
-(--token prints it). Beyond this machine it needs --tls, or --allow-remote if
+(--token prints it), or one with fewer rights: see session-core token --help.
+Beyond this machine it needs --tls, or --allow-remote if
 something else encrypts. Whoever calls it by a name, not by its address, is let
 in only if --url says so: --url https://agents.example.net:8443
 
-The log is logs/service.log in the home, one JSON object per line.
+The log is logs/service.log in the home, one JSON object per line. --telemetry
+sends spans of turns, model calls and tool calls, without any of their texts, to
+OTEL_EXPORTER_OTLP_ENDPOINT, or to http://localhost:4318.
 """
 _STATUS: Final = """\
 examples:
@@ -46,7 +48,9 @@ examples:
   session-core shutdown --force           although something runs
 
 What runs then is interrupted and says so; `run --session ID` goes on with it.
-The command is done when the process is gone.
+The command is done when the process is gone. A service of another version
+cannot be asked what it does: then the store tells whether something is at work,
+and if that cannot be read, --force or a yes is needed.
 
 exit codes:
   0 it is gone   1 it was not ended   3 none was running
@@ -105,10 +109,11 @@ def add_serving(commands: Commands) -> None:
         "--url", metavar="URL", action="append", default=[], help="what it is called elsewhere; may be repeated"
     )
     serve.add_argument("--allow-remote", action="store_true", help="let other machines in without --tls")
+    serve.add_argument("--telemetry", action="store_true", help="send OpenTelemetry spans to a collector")
     serve.add_argument("--log-level", metavar="LEVEL", choices=LEVELS, default="info", help=", ".join(LEVELS))
     instead = serve.add_mutually_exclusive_group()
     instead.add_argument("--token", action="store_true", help="print the token of this home, and start nothing")
-    instead.add_argument("--rotate-token", action="store_true", help="make a new one, and print it")
+    instead.add_argument("--rotate-token", action="store_true", help="make a new one, and print it (token rotate)")
     instead.add_argument("--login", action="store_true", help="print a link that lets one browser in, once")
 
     status = add_command(

@@ -53,6 +53,25 @@ def bring(home: Path, file: str, *, as_new: bool) -> int:
 # --- out --------------------------------------------------------------------------------------------------------------
 
 
+def write_export(home: Path, session_id: sc.SessionId, target: Path, kind: Format) -> int:
+    """Write a session to a file, without a word; returns how many bytes it has. Blocks, and runs a loop of its own.
+
+    Raises:
+        NotFound: Nothing is kept of this session here.
+        UsageError, OutputFailed: The file cannot be written.
+    """
+
+    async def write() -> int:
+        async with look_into(home) as kept:
+            if all(each.session_id != session_id for each in kept.sessions):
+                raise sc.NotFound("nothing is kept of this session, so that there is nothing to write")
+            lines = _pieces(kept, session_id, kind)
+            async with aclosing(lines), aclosing(_chunks(lines, Progress(None))) as chunks:
+                return await _write_file(target, chunks)
+
+    return trio.run(write)
+
+
 async def _export(home: Path, typed: str, target: Path | None, kind: Format, streams: Streams) -> int:
     async with look_into(home) as kept:
         found = find(typed, kept.sessions, home)

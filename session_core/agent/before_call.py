@@ -65,10 +65,11 @@ class BeforeCalls:
 
     def _allowed(self, request: ModelRequest, wanted: ModelRequest) -> ModelRequest:
         """Keep a request within what the session has: known models, its own tools."""
-        if wanted.model not in self.models.providers:
+        models = self.models.at(self.desk.state.settings.cwd)
+        if wanted.model not in models.providers:
             name = self.protocol.record.name
             raise ProtocolFault(name, "before_model_call", f"there is no model called {wanted.model!r} here")
-        info = self.models.infos.get(wanted.model)
+        info = models.infos.get(wanted.model)
         offered = {tool.name for tool in request.tools} if info is None or info.tools else set()
         tools = tuple(tool for tool in wanted.tools if tool.name in offered)
         messages = wanted.messages if info is None or info.images else without_images(wanted.messages)

@@ -90,7 +90,8 @@ class DirectCompletions:
     async def _ask(self, request: DirectRequest, source: str) -> DirectAnswer:
         desk = self._desk
         model = request.model or desk.state.settings.model
-        provider = self._models.providers.get(model)
+        models = self._models.at(desk.state.settings.cwd)
+        provider = models.providers.get(model)
         if provider is None:
             raise DirectFailed(f"there is no model called {model!r} here")
         asked = ModelRequest(
@@ -101,7 +102,7 @@ class DirectCompletions:
             thinking=request.thinking,
             max_output_tokens=request.max_output_tokens,
         )
-        needs = needs_of(asked, self._models.infos.get(model), whole=False)
+        needs = needs_of(asked, models.infos.get(model), whole=False)
         async with self._one_by_one, shared(desk, needs) as share:
             if isinstance(share, LimitReached):
                 raise DirectFailed(share.reason)

@@ -24,6 +24,8 @@ from session_core.agent.answer import AnswerInProgress, clean_text
 from session_core.agent.budget import CallNeeds, LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
 from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, without_images
 from session_core.agent.hooks import Hooks, on_context, on_request
+from session_core.agent.joined import Joined
+from session_core.agent.workplace import Workplaces
 from session_core.ids import CallId, MessageId, new_id
 from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
 from session_core.protocols.prose import ProseProjector
@@ -50,10 +52,18 @@ class Answered:
 
 @attrs.frozen(kw_only=True)
 class Models:
-    """The models of a service: who answers for a name, and what is known of it."""
+    """The models of a service: who answers for a name, and what is known of it; `folders` may have others."""
 
     providers: Mapping[str, Provider]
     infos: Mapping[str, ModelInfo] = attrs.field(factory=dict)
+    folders: Workplaces | None = None
+
+    def at(self, cwd: str) -> "Models":
+        """Return the models of sessions that work in a folder, as they are known now."""
+        folder = self.folders.at(cwd) if self.folders is not None else None
+        if folder is None:
+            return self
+        return Models(providers=Joined(self.providers, folder.providers), infos=Joined(self.infos, folder.infos))
 
     def priced(self, model: str, usage: Usage) -> Usage:
         """Add what a call has cost, where the price is known; the price of a guess is a guess, and marked as one."""

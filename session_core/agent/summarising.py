@@ -22,7 +22,7 @@ class Summarising:
 
     def is_full(self, desk: TurnDesk) -> bool:
         """Tell whether a conversation fills its model's context."""
-        info = self.models.infos.get(desk.state.settings.model)
+        info = self.models.at(desk.state.settings.cwd).infos.get(desk.state.settings.model)
         return info is not None and desk.state.context_tokens >= self.compact_at * info.context_tokens
 
     async def summarise(self, desk: TurnDesk, *, automatic: bool) -> Summary:
@@ -32,4 +32,4 @@ class Summarising:
         """
         if (no := await may_compact(self.hooks, desk.state.session_id, automatic=automatic)) is not None:
             raise SummaryFailed(f"an extension does not want it: {no.reason}")
-        return await summarise_at(desk, self.models, compactor=self.compactor)
+        return await summarise_at(desk, self.models.at(desk.state.settings.cwd), compactor=self.compactor)

@@ -311,7 +311,7 @@ class _Turn:
         tools = there if action.with_tools and bundle.native_tools else ()
         return ModelCall(
             desk=self._desk,
-            models=agent.models,
+            models=agent.models.at(self._desk.state.settings.cwd),
             hooks=agent.hooks,
             system=await self._system_prompt(there),
             tools=tools,

@@ -7,13 +7,15 @@ Rules:
 3. While a turn works in a folder it holds it, so that the folder's own tools stay.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from session_core.config.problems import ConfigInvalid, ConfigProblem
 from session_core.config.rules import PermissionRule
 from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
+from session_core.providers.base import Provider
+from session_core.providers.catalogue import ModelInfo
 from session_core.session.desk import TurnDesk
 from session_core.tools.base import Tool
 
@@ -41,6 +43,16 @@ class Workplace(Protocol):
         """The rules of this moment."""
         ...
 
+    @property
+    def providers(self) -> Mapping[str, Provider]:
+        """The models that only sessions of this folder have, as they are known now."""
+        ...
+
+    @property
+    def infos(self) -> Mapping[str, ModelInfo]:
+        """What is known of these models."""
+        ...
+
     def tools(self) -> Sequence[Tool]:
         """Return the tools that only sessions of this folder have, as they are known now."""
         ...
@@ -65,6 +77,14 @@ class Workplaces(Protocol):
 
         Cancellation: it is not held.
         """
+        ...
+
+    async def until_extended(self, cwd: str) -> None:
+        """Wait until the extensions of a folder that is known have been started, but not for long."""
+        ...
+
+    def visit(self, cwd: str) -> None:
+        """Have a folder read if nobody has, as somebody looks at a session there; never waits."""
         ...
 
 

@@ -153,6 +153,11 @@ class RpcConnection:
         self._send(notification)
         return True
 
+    @property
+    def has_room(self) -> bool:
+        """Whether `wait_for_room` would not wait."""
+        return self.closed is None and not self._outbox.crowded
+
     async def wait_for_room(self) -> None:
         """Wait until the other side has read enough that more may be sent.
 

@@ -17,11 +17,10 @@ import attrs
 from session_core.sep.folder_digest import NotDigestible as NotDigestible
 from session_core.sep.folder_digest import digest_of as digest_of
 from session_core.sep.names import is_extension_name
+from session_core.sep.places import CONSENT_FILE as CONSENT_FILE
 from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
 from session_core.wire.strict_json import is_whole
 
-CONSENT_FILE: Final = "extensions.json"
-"""The name of the file in the home."""
 MAX_CONSENTS: Final = 4_096
 """Extensions that are remembered; those that were decided about longest ago are forgotten first."""
 

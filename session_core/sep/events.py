@@ -69,9 +69,12 @@ class Translator:
             if wanted is None or name in wanted
         )
 
-    def forget(self) -> None:
-        """Let go of what is under way everywhere, as events have been missed."""
-        self._working.clear()
+    def forget(self, session_id: SessionId | None = None) -> None:
+        """Let go of what is under way in a session, or everywhere, as events have been missed."""
+        if session_id is None:
+            self._working.clear()
+        else:
+            self._working.pop(session_id, None)
 
 
 # --- what no session tells --------------------------------------------------------------------------------------------

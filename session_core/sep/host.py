@@ -13,7 +13,6 @@ from typing import Any
 
 import trio
 
-from session_core._version import __version__
 from session_core.errors import ExtensionFailed, NotFound
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
@@ -28,14 +27,15 @@ from session_core.sep.events import SepEvent, Translator, bus_event, session_end
 from session_core.sep.extension import Extension, ReloadFailed, as_the_manifest_says
 from session_core.sep.extension_log import ExtensionLog
 from session_core.sep.host_setting import HostSetting as HostSetting
+from session_core.sep.host_setting import TakesPart, everywhere
 from session_core.sep.host_setting import Watcher as Watcher
 from session_core.sep.inbound import Inbound
 from session_core.sep.launch import Launch
-from session_core.sep.names import CAPABILITIES, HOOKS, PROTOCOL_VERSION, HookName
+from session_core.sep.names import HOOKS, HookName
 from session_core.sep.notes import LogLevel
 from session_core.sep.providers import ExtensionProviders
 from session_core.sep.registrations import Registrations
-from session_core.sep.telling import info_of, info_of_disabled, not_in_use, why_not
+from session_core.sep.telling import info_of, infos_of, not_in_use, why_not
 from session_core.sep.tools import ExtensionToolSource
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.extensions import Completion, ExtensionInfo
@@ -53,6 +53,7 @@ class ExtensionHost:
         enable: Remembers whether an extension is to be used; it blocks.
         credentials: Where logins to providers of extensions are kept.
         reserved: Names of providers that no extension can take.
+        takes_part: Tells which of them has a part in which session; left out, all have a part in all.
     """
 
     def __init__(
@@ -64,11 +65,13 @@ class ExtensionHost:
         enable: Callable[[str, bool], None] | None = None,
         credentials: CredentialFile | None = None,
         reserved: Iterable[str] = (),
+        takes_part: TakesPart = everywhere,
     ) -> None:
         self.contexts = Contexts()
-        self.tools = ExtensionToolSource(lambda: self.extensions, self.contexts)
+        self.tools = ExtensionToolSource(self.taking_part, self.contexts)
         self.models = ExtensionProviders(self.contexts, credentials, reserved=reserved)
         self.setting = setting
+        self.takes_part = takes_part
         self.discovery = Discovery()
         self._look = look
         self._prepare = prepare
@@ -103,11 +106,13 @@ class ExtensionHost:
         try:
             self.discovery = await trio.to_thread.run_sync(self._look)
             async with trio.open_nursery() as nursery:
-                await nursery.start(self._keep)
-                nursery.start_soon(self.tools.calls.keep_showing)
-                await nursery.start(self._inbound.registering.run)
-                task_status.started()
                 try:
+                    kept = trio.Event()
+                    nursery.start_soon(self._keep, kept)  # by `start`, one that is shielded could not be given up
+                    await kept.wait()
+                    nursery.start_soon(self.tools.calls.keep_showing)
+                    await nursery.start(self._inbound.registering.run)
+                    task_status.started()
                     async with trio.open_nursery() as starting:
                         for found in self.discovery.found:
                             starting.start_soon(self._begin, found)
@@ -118,11 +123,11 @@ class ExtensionHost:
         finally:
             self.settled.set()  # nobody must wait for what will not come
 
-    async def _keep(self, *, task_status: trio.TaskStatus[None]) -> None:
+    async def _keep(self, kept: trio.Event) -> None:
         """Hold the extensions beyond a cancellation, until each has been asked to end and has."""
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as self._nursery:
-                task_status.started()
+                kept.set()
                 await self._closing.wait()
                 async with trio.open_nursery() as ending:
                     for extension in self._extensions.values():
@@ -130,7 +135,7 @@ class ExtensionHost:
             self._nursery = None
 
     async def _begin(self, found: Found) -> Extension:
-        file = self.setting.logs / f"{found.name}.log" if self.setting.logs is not None else None
+        file = self.setting.logs / f"{found.owner}.log" if self.setting.logs is not None else None
         extension = Extension(found, self, ExtensionLog(file), prepare=self._prepare, pace=self.setting.pace)
         self._extensions[found.name] = extension
         self._extensions = dict(sorted(self._extensions.items()))  # the order in which hooks are asked
@@ -151,6 +156,10 @@ class ExtensionHost:
         """All of them, in load order."""
         return tuple(self._extensions.values())
 
+    def taking_part(self, session_id: SessionId) -> tuple[Extension, ...]:
+        """Those that have a part in a session, in load order."""
+        return tuple(each for each in self.extensions if self.takes_part(each.name, session_id))
+
     def extension(self, name: str) -> Extension:
         """Return the extension of this name.
 
@@ -161,15 +170,21 @@ class ExtensionHost:
             return extension
         raise not_in_use(name, self.discovery)
 
-    def list(self) -> tuple[ExtensionInfo, ...]:
-        """Return what people get to know of each, those that are disabled included."""
-        running = [info_of(extension) for extension in self.extensions]
-        disabled = [
-            info_of_disabled(each)
-            for each in self.discovery.skipped
-            if each.kind == "disabled" and each.name not in self._extensions
-        ]
-        return tuple(sorted((*running, *disabled), key=lambda info: info.name))
+    def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
+        """Return what people get to know of those with a part in a session, or of all, disabled ones included."""
+        if session_id is not None:
+            return tuple(info_of(extension, self.setting.serves) for extension in self.taking_part(session_id))
+        return infos_of(self.extensions, self.discovery, self.setting.serves)
+
+    def list_in(self, _cwd: str) -> tuple[ExtensionInfo, ...]:
+        """Return what people get to know of all: no folder has others."""
+        return self.list()
+
+    def whose(self, name: str, folder: str | None) -> "ExtensionHost":
+        """Return who has the extension of this name that serves a folder alone; raises `NotFound`."""
+        if folder not in {None, self.setting.serves}:
+            raise NotFound(f"there is no extension {name!r} that serves {folder!r} alone", field="folder")
+        return self
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
@@ -180,7 +195,7 @@ class ExtensionHost:
             NotFound: Nobody has a command of this name.
             RpcFailed: It failed; the code is the extension's own.
         """
-        owner = owner_of(self.extensions, name, extension)
+        owner = owner_of(self.taking_part(session_id), name, extension)
         content = await execute(owner, self.contexts, session_id, name, arguments)
         if self._inbound is not None:
             await self._inbound.registering.settled(owner.name)  # what it has registered can be used now
@@ -191,7 +206,7 @@ class ExtensionHost:
     ) -> tuple[Completion, ...]:
         """Return how the arguments of a command could go on; one that fails to answer knows none."""
         try:
-            owner = owner_of(self.extensions, name, extension)
+            owner = owner_of(self.taking_part(session_id), name, extension)
             return await complete(owner, self.contexts, session_id, name, partial)
         except (RpcFailed, NotFound):
             return ()
@@ -199,6 +214,14 @@ class ExtensionHost:
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
         """Tell an extension that a key was pressed in a widget of its own; its subscriptions do not matter."""
         self._push(self.extension(extension), widget_key(session_id, widget_id, key))
+
+    def title_of(self, model: str) -> str:
+        """Return what an extension calls one of its models in front of people, if anything."""
+        return self.models.title_of(model)
+
+    async def why_not_usable(self, provider: str) -> str:
+        """Say what people have to do before a provider of an extension can be used, if anything."""
+        return await self.models.why_not_usable(provider)
 
     async def login(self, session_id: SessionId, provider: str) -> None:
         """Log in to a provider of models that an extension brings; its questions are asked in the session."""
@@ -214,15 +237,19 @@ class ExtensionHost:
         self, hook: HookName, session_id: SessionId, value: Mapping[str, Any], *, but: str | None = None
     ) -> dict[str, Any] | hooks.HookBlocked:
         """Ask everybody who has a say, `but` one of them perhaps; see `hooks.run_hook`."""
-        asked = [each for each in self.extensions if each.name != but]
+        asked = [each for each in self.taking_part(session_id) if each.name != but]
         return await hooks.run_hook(asked, hook, session_id, value, contexts=self.contexts)
 
     def tell(self, envelope: SessionEvent) -> None:
         """Tell extensions of an event of a session."""
         for event in self._translator.translate(envelope, self.wanted):
             for extension in self.extensions:
-                if event.name in extension.subscriptions:
+                if event.name in extension.subscriptions and self._is_heard(extension.name, event.session_id):
                     self._push(extension, event)
+
+    def _is_heard(self, name: str, session_id: SessionId | None) -> bool:
+        """Tell whether an extension hears of a session; who serves one folder alone is told of nothing else anyway."""
+        return session_id is None or self.setting.serves is not None or self.takes_part(name, session_id)
 
     def events_missed(self, count: int = 0) -> None:
         """Hear that so many events could not be told; everybody who listens to any is told that, not which."""
@@ -230,6 +257,10 @@ class ExtensionHost:
         for extension in self.extensions:
             if count and extension.subscriptions:
                 extension.note_lost(count)
+
+    def session_left(self, session_id: SessionId) -> None:
+        """Hear that no more is told of a session."""
+        self._translator.forget(session_id)
 
     async def until_wanted(self, *, anything: bool) -> None:
         """Wait until somebody has subscribed to events, or until nobody has any more."""
@@ -254,6 +285,23 @@ class ExtensionHost:
         await extension.reload(found)
         self._push(extension, session_started(None, "reload"))
 
+    async def look_again(self) -> None:
+        """Find out anew which extensions count: others are ended, new ones begin, changed ones are replaced."""
+        async with self._changing:
+            self.discovery = await trio.to_thread.run_sync(self._look)
+            for extension in self.extensions:
+                found = self.discovery.named(extension.name)
+                if found is None:
+                    await self._drop(extension)
+                elif found != extension.found:
+                    try:
+                        await extension.reload(found)
+                    except ReloadFailed as failed:
+                        extension.log.note("host", failed.message)
+            for found in self.discovery.found:
+                if found.name not in self._extensions and not self._closing.is_set():
+                    await self._begin(found)
+
     async def enable(self, name: str) -> None:
         """Use an extension again, now and after every restart."""
         async with self._changing:
@@ -271,11 +319,14 @@ class ExtensionHost:
         async with self._changing:
             await self._remember(name, enabled=False)
             if (extension := self._extensions.get(name)) is not None:
-                await self._end(extension, "disabled")
-                del self._extensions[name]
-                self._look_again()
-                if self._watcher is not None:
-                    self._watcher.extension_removed(name)
+                await self._drop(extension)
+
+    async def _drop(self, extension: Extension) -> None:
+        await self._end(extension, "disabled")
+        del self._extensions[extension.name]
+        self._look_again()
+        if self._watcher is not None:
+            self._watcher.extension_removed(extension.name)
 
     async def _remember(self, name: str, *, enabled: bool) -> None:
         if self._enable is not None:
@@ -286,18 +337,8 @@ class ExtensionHost:
 
     def initialize_params(self, extension: Extension) -> dict[str, Any]:
         """Return what a process is greeted with."""
-        setting, enabled = self.setting, extension.manifest.capabilities.enabled
         assert self._delegate is not None
-        return {
-            "protocol_version": PROTOCOL_VERSION,
-            "host": {"name": "session-core", "version": __version__},
-            "workspace": {"root": setting.folder, "trusted": setting.trusted},
-            "session": {"id": setting.session_id} if setting.session_id is not None else {},
-            "mode": setting.mode,
-            "ui_capabilities": sorted(self._delegate.ui_kinds()),
-            "flags": dict(setting.flags),
-            "capabilities_enabled": {each: each in enabled for each in CAPABILITIES},
-        }
+        return self.setting.greeting(extension.manifest.capabilities.enabled, self._delegate.ui_kinds())
 
     async def on_request(self, extension: Extension, generation: int, request: Request) -> Any:
         """Answer a request of a process."""
@@ -314,7 +355,7 @@ class ExtensionHost:
         self.contexts.forget_before(extension.name, extension.generation)
         self._look_again()
         if self._watcher is not None and extension.state != "stopped":
-            self._watcher.extension_changed(info_of(extension))
+            self._watcher.extension_changed(info_of(extension, self.setting.serves))
 
     def _look_again(self) -> None:
         """Find out anew what all extensions together bring and want."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 EXTENSIONS_FOLDER: Final = "extensions"
 """The name of the folder of extensions, in the home and in a project's `.session-core`."""
+CONSENT_FILE: Final = "extensions.json"
+"""The name of the file in the home that keeps what people have agreed to."""
 OWN_PROJECT_FOLDER: Final = ".session-core"
 SMOOTH_FOLDER: Final = ".smooth"
 SMOOTH_VARIABLE: Final = "SMOOTH_HOME"

@@ -133,6 +133,22 @@ class ExtensionProviders:
         """
         return await self.logins.find(self._found(provider).extension, provider) is not None
 
+    async def why_not_usable(self, provider: str) -> str:
+        """Say what people have to do before a provider can be used, if anything: it has a login, and nobody used it."""
+        offer = self.offer(provider)
+        if offer is None or not offer.registration.oauth:
+            return ""
+        if await self.logins.find(offer.extension, provider) is not None:
+            return ""
+        return f"nobody is logged in to {provider}: session-core ext login {offer.extension.name}/{provider}"
+
+    def title_of(self, model: str) -> str:
+        """Return what an extension calls one of its models in front of people, if anything."""
+        provider, _, model_id = model.partition("/")
+        offer = self.offer(provider)
+        models = offer.registration.models if offer is not None else ()
+        return next((each.display_name or "" for each in models if each.id == model_id), "")
+
     def _found(self, provider: str) -> Offer:
         offer = self._offers.get(provider)
         if offer is None:

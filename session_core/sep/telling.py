@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from session_core import limits
@@ -13,8 +13,8 @@ from session_core.sep.tools import tool_name
 from session_core.vocabulary.extensions import Completion, ExtensionCommand, ExtensionInfo, MessageRenderer, Shortcut
 
 
-def info_of(extension: Extension) -> ExtensionInfo:
-    """Say of an extension what people get to know."""
+def info_of(extension: Extension, folder: str | None) -> ExtensionInfo:
+    """Say of an extension what people get to know; `folder` is the one whose sessions alone it serves."""
     brings = extension.registrations
     return ExtensionInfo(
         name=extension.name,
@@ -33,14 +33,31 @@ def info_of(extension: Extension) -> ExtensionInfo:
         tools=tuple(tool_name(extension.name, each.name) for each in brings.tools),
         renderers=tuple(MessageRenderer(tag=each.tag, template=each.template) for each in brings.message_renderers),
         providers=tuple(each.name for each in brings.providers),
+        folder=folder,
     )
 
 
-def info_of_disabled(skipped: Skipped) -> ExtensionInfo:
+def infos_of(extensions: Iterable[Extension], discovery: Discovery, folder: str | None) -> tuple[ExtensionInfo, ...]:
+    """Say of all extensions what people get to know, those that are disabled included."""
+    running = {extension.name: info_of(extension, folder) for extension in extensions}
+    disabled = (
+        info_of_disabled(each, folder)
+        for each in discovery.skipped
+        if each.kind == "disabled" and each.name not in running
+    )
+    return tuple(sorted((*running.values(), *disabled), key=lambda info: info.name))
+
+
+def info_of_disabled(skipped: Skipped, folder: str | None) -> ExtensionInfo:
     """Say what people get to know of an extension that is not in use."""
     version = skipped.manifest.version if skipped.manifest is not None else ""
     return ExtensionInfo(
-        name=skipped.name, version=version, scope=skipped.scope, state="disabled", problem=skipped.reason
+        name=skipped.name,
+        version=version,
+        scope=skipped.scope,
+        state="disabled",
+        problem=skipped.reason,
+        folder=folder,
     )
 
 

@@ -5,7 +5,7 @@ of what such a tool does, so it counts as able to do everything. Those that are 
 has searched for them: a hundred tools that are hardly ever used cost one.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import attrs
@@ -170,11 +170,11 @@ class ExtensionToolSource:
     """The tools of all extensions, as each session has them.
 
     Args:
-        extensions: Gives those there are, in load order.
+        extensions: Gives those that a session has, in load order.
         contexts: The tokens by which tools may act in sessions.
     """
 
-    def __init__(self, extensions: Callable[[], Iterable[Offering]], contexts: Contexts) -> None:
+    def __init__(self, extensions: Callable[[SessionId], Iterable[Offering]], contexts: Contexts) -> None:
         self.calls = ToolCalls()
         self._extensions = extensions
         self._contexts = contexts
@@ -182,12 +182,15 @@ class ExtensionToolSource:
 
     def tools(self, session_id: SessionId) -> Sequence[Tool]:
         """Return those that a session's model is shown: all but the deferred ones it has not found yet."""
-        found = self._found.get(session_id, {})
-        there = tuple(self._all())
-        shown: list[Tool] = [tool for tool in there if not tool.registration.deferred or tool.spec.name in found]
-        if len(shown) < len(there):
-            shown.append(ToolSearch([tool.spec for tool in there if tool.registration.deferred], self.promote))
-        return shown
+        return shown_of((self,), session_id)
+
+    def there_for(self, session_id: SessionId) -> tuple["ExtensionTool", ...]:
+        """Return all that a session has, shown or not."""
+        return tuple(self._all(session_id))
+
+    def found_by(self, session_id: SessionId) -> Collection[str]:
+        """Return the names of deferred tools that a session has found."""
+        return self._found.get(session_id, {})
 
     def promote(self, session_id: SessionId, names: Iterable[str]) -> None:
         """Show these tools to a session's model, from its next call on."""
@@ -201,11 +204,35 @@ class ExtensionToolSource:
         """Let go of what a session has found, as it is gone."""
         self._found.pop(session_id, None)
 
-    def _all(self) -> Iterable[ExtensionTool]:
-        for extension in self._extensions():
+    def _all(self, session_id: SessionId) -> Iterable[ExtensionTool]:
+        for extension in self._extensions(session_id):
             # One that is on its way back keeps its tools: models are confused by tools that come and go.
             if extension.running or extension.state in {"restarting", "reloading"}:
                 for registration in extension.registrations.tools:
                     yield ExtensionTool(
                         extension=extension, registration=registration, contexts=self._contexts, calls=self.calls
                     )
+
+
+def shown_of(sources: Sequence[ExtensionToolSource], session_id: SessionId) -> list[Tool]:
+    """Return the tools that a session's model is shown of several sources, with one search for all they hold back."""
+    shown: list[Tool] = []
+    hidden: list[ExtensionTool] = []
+    keepers: dict[str, ExtensionToolSource] = {}
+    for source in sources:
+        found = source.found_by(session_id)
+        for tool in source.there_for(session_id):
+            if not tool.registration.deferred or tool.spec.name in found:
+                shown.append(tool)
+            if tool.registration.deferred:
+                hidden.append(tool)
+                keepers.setdefault(tool.spec.name, source)
+    if not any(tool.spec.name not in keepers[tool.spec.name].found_by(session_id) for tool in hidden):
+        return shown
+
+    def promote(session_id: SessionId, names: Iterable[str]) -> None:
+        for name in names:
+            keepers[name].promote(session_id, (name,))
+
+    shown.append(ToolSearch([tool.spec for tool in hidden], promote))
+    return shown

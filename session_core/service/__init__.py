@@ -9,11 +9,12 @@
 - `tool_host`: what a turn does for its tools: files kept for an undo, child sessions
 - `program_gate`: programs that extensions run, judged and confined like commands of a model
 - `family`: which sessions work for which
+- `file_finder`: files of a session's folder by some letters of their paths
 - `before`: what is done about a command before it is sent: extensions are asked, its folder is read
 - `setup`: a whole coding agent out of a home and a folder, or a home and any number of folders
 - `folders`: the folders that sessions work in, each with its own rules, defaults and MCP servers; `folder_files` reads
-  what one says, `folder_servers` opens its servers, `folder_telling` says what it has changed, `folder_extensions`
-  keeps extensions out where they are not wanted
+  what one says, `folder_servers` opens its servers, `folder_telling` says what it has changed, `open_folder` is
+  one of them, `folder_hosts` runs their own extensions, `folder_extensions` joins these with the user's
 - `late_models`: models that an extension may bring once it runs
 - `reloading`: `follow_config`, which takes changes of the configuration over while the service runs
 - `mailbox`: the bounded queue of commands and the actor that drains it

@@ -21,6 +21,7 @@ from session_core.protocols.options import PluginOptions
 from session_core.protocols.registry import problem_of_factory
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
+from session_core.providers.choose import ModelChoice
 from session_core.providers.demo import DemoProvider
 from session_core.service.extensions_seam import Extensions
 from session_core.storage.base import SessionStore
@@ -71,6 +72,7 @@ class ServiceConfig:
         compactor: Makes summaries; by default the session's own model does.
         compact_at: How full a model's context may be before its conversation is summarised.
         model_infos: What is known of the models: context, prices, abilities.
+        catalogue: All models that people could have, with what keeps some of them away.
         tool_sources: Tools that come and go while the service runs.
         thinking: How much the models of new sessions reason beforehand.
         turn_limits: What one turn of a new session may use.
@@ -106,6 +108,7 @@ class ServiceConfig:
     tool_sources: tuple[ToolSource, ...] = ()
     system_prompt: str | MakePrompt = SYSTEM_PROMPT
     model_infos: Mapping[str, ModelInfo] = attrs.field(factory=dict)
+    catalogue: tuple[ModelChoice, ...] = ()
     thinking: Thinking = "off"
     turn_limits: TurnLimits = attrs.field(factory=TurnLimits)
     rules: Sequence[PermissionRule] = ()

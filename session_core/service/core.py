@@ -30,6 +30,7 @@ from session_core.service.config import ServiceConfig
 from session_core.service.content import queue_item, text_parts, user_message
 from session_core.service.extensions_seam import extension_of
 from session_core.service.family import Family
+from session_core.service.file_finder import FileFinder
 from session_core.service.mailbox import Mailbox
 from session_core.service.protocols import SessionProtocols
 from session_core.service.residents import Residents
@@ -94,7 +95,8 @@ class ServiceCore:
         self.sessions = self.residents.sessions
         self.family = Family(self.ledger.fleet, self.sessions)
         self.side = SideWorks(nursery)
-        models = Models(providers=config.models, infos=config.model_infos)
+        self.files = FileFinder(config.hidden)
+        models = Models(providers=config.models, infos=config.model_infos, folders=config.folders)
         self.agent = Agent(
             models=models,
             tools={tool.spec.name: tool for tool in config.tools},

@@ -1,16 +1,15 @@
 """The extensions of a setup: where they are looked for, how they start, and when they are reloaded by themselves."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import trio
 
-from session_core.agent.hooks import Hooks
-from session_core.agent.turn import ToolSource
+from session_core.agent.joined import Joined as Joined
 from session_core.config.load import trusted_project
 from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
@@ -21,15 +20,14 @@ from session_core.sep.credentials import CREDENTIALS_FILE, CredentialFile
 from session_core.sep.discovery import Discovery, Found, Skipped
 from session_core.sep.folder_digest import NotDigestible, digest_of, outline_of
 from session_core.sep.host import ExtensionHost, HostSetting
-from session_core.sep.launch import Launch, prepare_launch
+from session_core.sep.host_setting import TakesPart, everywhere
+from session_core.sep.launch import Launch, LaunchRefused, prepare_launch
 from session_core.sep.names import Mode
-from session_core.sep.places import discover_in
+from session_core.sep.places import Places, discover_in
 from session_core.sep.tools import ExtensionToolSource
 from session_core.service.config import ServiceConfig
 from session_core.service.extensions import ExtensionHooks, accompany
-from session_core.service.folder_extensions import FolderHooks, FolderTools
-from session_core.service.folders import Folders
-from session_core.service.place import Place, extension_places
+from session_core.service.place import Place, extension_places, project_places
 from session_core.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -37,27 +35,6 @@ if TYPE_CHECKING:
 
 LOGS: Final = Path("logs") / "extensions"
 _LOOK_EVERY_S: Final = 1.0
-T = TypeVar("T")
-
-
-class Joined(Mapping[str, T]):
-    """What is configured, and what extensions bring at the moment; what is configured comes first."""
-
-    def __init__(self, configured: Mapping[str, T], brought: Mapping[str, T]) -> None:
-        self._configured = configured
-        self._brought = brought
-
-    def __getitem__(self, name: str) -> T:
-        return self._configured[name] if name in self._configured else self._brought[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._configured, *self._brought)))
-
-    def __len__(self) -> int:
-        return len({*self._configured, *self._brought})
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._configured or name in self._brought)
 
 
 class SwitchedOn:
@@ -72,52 +49,68 @@ class SwitchedOn:
         return tuple(tool for tool in self._source.tools(session_id) if not is_disabled(self._config, tool.spec.name))
 
 
-async def join_extensions(
-    service: ServiceConfig, place: Place, config: Config, mode: Mode, folders: Folders | None = None
-) -> ServiceConfig:
-    """Let extensions take part in a service: with hooks, tools, models and commands.
-
-    With `folders`, each of them says whether extensions have a part in its sessions, and which tools are switched off.
-    """
+async def join_extensions(service: ServiceConfig, place: Place, config: Config, mode: Mode) -> ServiceConfig:
+    """Let extensions take part in a service: with hooks, tools, models and commands."""
     host = await trio.to_thread.run_sync(make_host, place, config, mode)
-    hooks: Hooks = ExtensionHooks(host)
-    tools: ToolSource = SwitchedOn(host.tools, config)
-    if folders is not None:
-        hooks, tools = FolderHooks(hooks, folders), FolderTools(host.tools, folders)
+    joined = join_host(service, host, config)
+    return attrs.evolve(
+        joined,
+        hooks=ExtensionHooks(host),
+        tool_sources=(*joined.tool_sources, SwitchedOn(host.tools, config)),
+        extensions=host,
+    )
+
+
+def join_host(service: ServiceConfig, host: ExtensionHost, config: Config) -> ServiceConfig:
+    """Let the models of extensions join those of a service, and run them beside it."""
     return attrs.evolve(
         service,
         models=Joined(service.models, host.models.providers),
         model_infos=Joined(service.model_infos, host.models.infos),
-        hooks=hooks,
-        tool_sources=(*service.tool_sources, tools),
-        extensions=host,
         companions=(*service.companions, partial(run_extensions, host, config.watched_extensions)),
     )
 
 
-def host_of(service: ServiceConfig) -> ExtensionHost | None:
-    """Return the host of the extensions that have joined."""
-    return service.extensions if isinstance(service.extensions, ExtensionHost) else None
-
-
-def make_host(place: Place, config: Config, mode: Mode = "headless") -> ExtensionHost:
+def make_host(
+    place: Place, config: Config, mode: Mode = "headless", takes_part: TakesPart = everywhere
+) -> ExtensionHost:
     """Put the host of a service's extensions together; it blocks. Nothing is started yet."""
+    return _host(place, config, mode, takes_part, extension_places, trusted=_is_trusted(place))
+
+
+def make_folder_host(place: Place, config: Config, mode: Mode, takes_part: TakesPart) -> ExtensionHost:
+    """Put the host of the extensions that come with one trusted folder among many together. Nothing is started yet."""
+    return _host(place, config, mode, takes_part, project_places, trusted=True, serves=place.folder)
+
+
+def _host(
+    place: Place,
+    config: Config,
+    mode: Mode,
+    takes_part: TakesPart,
+    places_in: "_PlacesIn",
+    *,
+    trusted: bool,
+    serves: str | None = None,
+) -> ExtensionHost:
     consents = Consents(place.home / CONSENT_FILE)
-    watched = frozenset(config.watched_extensions)
+    look = partial(_look, place, places_in, consents)
     setting = HostSetting(
         folder=place.folder,
-        trusted=_is_trusted(place),
+        trusted=trusted,
         mode=mode,
         flags=flags_of(config.extension_flags),
         logs=place.home / LOGS if place.keeps else None,
+        serves=serves,
     )
     return ExtensionHost(
-        partial(_look, place, consents, watched),
+        partial(look, frozenset(config.watched_extensions)),
         setting,
         prepare=partial(_prepare, place),
-        enable=partial(_switch, place, consents),
+        enable=partial(_switch, partial(look, frozenset()), consents),
         credentials=CredentialFile(place.home / CREDENTIALS_FILE if place.keeps else None),
         reserved=[each.name for each in config.providers],
+        takes_part=takes_part,
     )
 
 
@@ -125,8 +118,12 @@ def _is_trusted(place: Place) -> bool:
     return not place.whole_home and trusted_project(place.home, Path(place.folder)) is not None
 
 
-def _look(place: Place, consents: Consents, watched: frozenset[str]) -> Discovery:
-    places = extension_places(place, trusted=_is_trusted(place))
+class _PlacesIn(Protocol):
+    def __call__(self, place: Place, *, trusted: bool) -> Places: ...
+
+
+def _look(place: Place, places_in: _PlacesIn, consents: Consents, watched: frozenset[str]) -> Discovery:
+    places = places_in(place, trusted=_is_trusted(place))
     found = discover_in(places, consents)
     developed = [each for each in found.skipped if each.kind == "no_consent" and _is_developed(each, consents, watched)]
     for each in developed:
@@ -143,12 +140,14 @@ def _is_developed(skipped: Skipped, consents: Consents, watched: frozenset[str])
 
 
 async def _prepare(place: Place, found: Found) -> Launch:
+    if found.scope == "project" and not await trio.to_thread.run_sync(_is_trusted, place):
+        raise LaunchRefused("the folder that it came with is no longer trusted")
     workspace = None if place.whole_home else place.folder
     return await prepare_launch(found, place.environ, workspace=workspace, hidden=(str(place.home),))
 
 
-def _switch(place: Place, consents: Consents, name: str, enabled: bool) -> None:  # noqa: FBT001 - see `enable`
-    known = _look(place, consents, frozenset())
+def _switch(look: Callable[[], Discovery], consents: Consents, name: str, enabled: bool) -> None:  # noqa: FBT001 - see `enable`
+    known = look()
     every: tuple[Found | Skipped, ...] = (*known.found, *known.skipped)
     for each in every:
         if each.name == name:

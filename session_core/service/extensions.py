@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 import trio
 
 from session_core.agent.hooks import Blocked
-from session_core.errors import InvalidInput, Lagged
+from session_core.errors import Forbidden, InvalidInput, Lagged
 from session_core.ids import SessionId
 from session_core.sep.delegate import Asker, DeliverAs, Ran, Role
 from session_core.sep.hooks import HookBlocked
 from session_core.sep.host import ExtensionHost
+from session_core.sep.host_setting import TakesPart, everywhere
 from session_core.sep.names import ALL_TOOLS, HookName, UiKind
 from session_core.service.extensions_seam import extension_client
 from session_core.service.program_gate import ProgramGate
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 R = TypeVar("R")
 _TITLE_CHARS = 200
+_MOST_HEARD = 4_096
+"""Sessions of a folder of which it is remembered that its extensions have heard of them."""
 _speaking: ContextVar[str | None] = ContextVar("_speaking", default=None)
 """The extension whose message is being sent by this task; hooks are asked in the task of whoever sends a command."""
 
@@ -59,9 +62,9 @@ class ExtensionHooks:
 
 async def accompany(host: ExtensionHost, service: "SessionService") -> None:
     """Run the extensions of a service for as long as it is open, and tell them what happens in its sessions."""
-    delegate = ServiceDelegate(service)
+    delegate = ServiceDelegate(service, host.takes_part)
     async with trio.open_nursery() as nursery:
-        await nursery.start(host.run, delegate, _Telling(service))
+        await nursery.start(host.run, delegate, _Telling(service, host))
         while True:
             await host.until_wanted(anything=True)
             async with trio.open_nursery() as listening:
@@ -73,44 +76,71 @@ async def accompany(host: ExtensionHost, service: "SessionService") -> None:
 async def _pass_on(service: "SessionService", host: ExtensionHost) -> None:
     """Tell extensions of events; nobody listens to the stream while no extension wants anything."""
     host.events_missed()
+    heard: dict[SessionId, None] = {}
     async with service.subscribe() as events:
         while True:
             try:
                 for event in await events.receive_batch():
-                    host.tell(event)
+                    if host.setting.serves is None or _concerns(host, event, heard):
+                        host.tell(event)
             except Lagged as lag:
                 host.events_missed(lag.missed)
+
+
+def _concerns(host: ExtensionHost, event: ev.SessionEvent, heard: dict[SessionId, None]) -> bool:
+    """Tell whether an event is one of a folder's own sessions; `heard` are those that were heard of before."""
+    session_id = event.session_id
+    if session_id is None:
+        return False
+    if any(host.takes_part(each.name, session_id) for each in host.extensions):
+        heard[session_id] = None
+        if len(heard) > _MOST_HEARD:
+            del heard[next(iter(heard))]
+        return True
+    if session_id not in heard:
+        return False
+    del heard[session_id]
+    host.session_left(session_id)
+    return isinstance(event.event, ev.SessionDeleted)  # nobody knows any more where it worked
+
+
+def clear_displays(service: "SessionService", host: ExtensionHost, name: str) -> None:
+    """Take away what an extension shows, in all sessions that it has a part in."""
+    for session in tuple(service.core.sessions.values()):
+        shows = any(display.extension == name for display in session.state.displays)
+        if shows and host.takes_part(name, session.state.session_id):
+            session.record(ev.ExtensionDisplayed(extension=name))
 
 
 class _Telling:
     """Tells everybody who follows the service how extensions come, change and go; what is gone shows nothing more."""
 
-    def __init__(self, service: "SessionService") -> None:
+    def __init__(self, service: "SessionService", host: ExtensionHost) -> None:
         self._service = service
+        self._host = host
         self._generations: dict[str, int] = {}
 
     def extension_changed(self, info: ExtensionInfo) -> None:
         """Tell it."""
         if self._generations.get(info.name) != info.generation or info.state == "failed":
             self._generations[info.name] = info.generation
-            self._clear(info.name)
+            clear_displays(self._service, self._host, info.name)
         self._service.tell(ev.ExtensionChanged(extension=info))
 
     def extension_removed(self, name: str) -> None:
         """Tell it."""
-        self._clear(name)
-        self._service.tell(ev.ExtensionRemoved(name=name))
-
-    def _clear(self, name: str) -> None:
-        for session in self._service.core.sessions.values():
-            if any(display.extension == name for display in session.state.displays):
-                session.record(ev.ExtensionDisplayed(extension=name))
+        clear_displays(self._service, self._host, name)
+        self._service.tell(ev.ExtensionRemoved(name=name, folder=self._host.setting.serves))
 
 
 class ServiceDelegate:
-    """Does for extensions what they may ask of a service."""
+    """Does for extensions what they may ask of a service, in the sessions that they have a part in.
 
-    def __init__(self, service: "SessionService") -> None:
+    A session may have gone to another folder since an extension was asked about it.
+    """
+
+    def __init__(self, service: "SessionService", takes_part: TakesPart = everywhere) -> None:
+        self._takes_part = takes_part
         self._service = service
         self._core = service.core
         self._gate = ProgramGate(self._core, self._agree)
@@ -147,6 +177,7 @@ class ServiceDelegate:
 
     async def state(self, asker: Asker) -> Mapping[str, Any]:
         """Tell how the session is."""
+        self._refuse_elsewhere(asker)
         snapshot = await self._service.load_session(asker.session_id)
         return {
             "session_id": snapshot.session_id,
@@ -206,6 +237,7 @@ class ServiceDelegate:
 
     async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> Ran:
         """Run a program through the same gate and confinement as the shell tool."""
+        self._refuse_elsewhere(asker)
         return await self._gate(asker, shlex.join((command, *args)), cwd)
 
     async def _agree(self, session_id: SessionId, extension: str, title: str, shown: str) -> bool:
@@ -217,6 +249,7 @@ class ServiceDelegate:
 
     def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Narrow which tools the session's model is shown; `*` shows all of them again."""
+        self._refuse_elsewhere(asker)
         core = self._core
         allowed = core.agent.allowed_tools(core.session(asker.session_id).state)
         if ALL_TOOLS in wanted:
@@ -244,7 +277,13 @@ class ServiceDelegate:
         """Return the keys that begin so."""
         return await self._core.store.kv_list(extension, prefix)
 
+    def _refuse_elsewhere(self, asker: Asker) -> None:
+        if not self._takes_part(asker.extension, asker.session_id):
+            msg = f"the extension {asker.extension} has no part in this session, which works in another folder"
+            raise Forbidden(msg, field="session_id")
+
     async def _do(self, asker: Asker, command: Command[R]) -> R:
+        self._refuse_elsewhere(asker)
         return await self._service.execute(command, client_id=extension_client(asker.extension))
 
 

@@ -12,26 +12,8 @@ from session_core.vocabulary.extensions import Completion, ExtensionInfo
 _PREFIX: Final = "extension:"
 
 
-class Extensions(Protocol):
-    """The extensions of a service.
-
-    What they fail at is raised as `ExtensionFailed` (or as `RpcFailed`, which becomes one), what does not exist as
-    `NotFound`. Every method may be cancelled, and then lets go of whatever it had an extension do.
-    """
-
-    def list(self) -> tuple[ExtensionInfo, ...]:
-        """Return the extensions there are, in the order in which they are asked."""
-        ...
-
-    async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
-        """Have an extension do something, and return what it has to say."""
-        ...
-
-    async def complete_command(
-        self, session_id: SessionId, name: str, partial: str, extension: str | None
-    ) -> tuple[Completion, ...]:
-        """Return how the arguments of a command could go on."""
-        ...
+class ExtensionKeeper(Protocol):
+    """Who starts and ends extensions; fails as `Extensions` does."""
 
     async def reload(self, name: str) -> None:
         """Let a new process take over; when it fails to start, the old one stays."""
@@ -45,8 +27,54 @@ class Extensions(Protocol):
         """Use an extension no longer, now and after every restart."""
         ...
 
+
+class Extensions(Protocol):
+    """The extensions of a service.
+
+    What they fail at is raised as `ExtensionFailed` (or as `RpcFailed`, which becomes one), what does not exist as
+    `NotFound`. Every method may be cancelled, and then lets go of whatever it had an extension do.
+    """
+
+    def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
+        """Return the extensions there are, or those with a part in a session, in the order in which they are asked."""
+        ...
+
+    def list_in(self, cwd: str) -> tuple[ExtensionInfo, ...]:
+        """Return those with a part in sessions that work in a folder, in the order in which they are asked."""
+        ...
+
+    def whose(self, name: str, folder: str | None) -> "ExtensionKeeper":
+        """Return who reloads the extension of this name and switches it on and off.
+
+        `folder` is the one whose sessions alone it serves. Left out, it is one that serves all sessions, or the only
+        one of that name.
+
+        Raises:
+            NotFound: There is none.
+            Conflict: Several folders have one of that name.
+        """
+        ...
+
+    async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
+        """Have an extension do something, and return what it has to say."""
+        ...
+
+    async def complete_command(
+        self, session_id: SessionId, name: str, partial: str, extension: str | None
+    ) -> tuple[Completion, ...]:
+        """Return how the arguments of a command could go on."""
+        ...
+
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
         """Tell an extension that a key was pressed in a widget; never waits."""
+        ...
+
+    def title_of(self, model: str) -> str:
+        """Return what an extension calls one of its models in front of people, if anything."""
+        ...
+
+    async def why_not_usable(self, provider: str) -> str:
+        """Say what people have to do before a provider of an extension can be used, if anything."""
         ...
 
     async def login(self, session_id: SessionId, provider: str) -> None:

@@ -1,6 +1,6 @@
 """What frontends in this process read: a snapshot first, then events, and a new snapshot after a lag."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -75,6 +75,10 @@ class Feed:
 
         Cancellation: atomic; a cancelled call has taken nothing.
         """
+        return [*await self.receive_shared()]
+
+    async def receive_shared(self) -> Sequence[FeedItem]:
+        """Do as `receive_batch`; feeds that stand at the same place get the very same sequence, not to be changed."""
         if self._buffer:
             await trio.lowlevel.checkpoint()
         if self._buffer:  # the iterator has taken these and not handed them out
@@ -84,11 +88,11 @@ class Feed:
             await trio.lowlevel.checkpoint()
             return await self._resync()
         try:
-            batch = await self._subscription.receive_batch()
+            batch = await self._subscription.receive_shared()
         except Lagged as lag:
             self._follower.on_lagged(lag.missed)
             return await self._resync()
-        return [*self._follower.on_events(batch, self._epoch)]
+        return self._follower.on_run(batch, self._epoch)
 
     async def _resync(self) -> list[FeedItem]:
         await self._prepare()  # without a checkpoint, unless the session has to be read from the store first

@@ -1,14 +1,13 @@
-"""What the files of one folder say: settings, rules, MCP servers, and sentences for people. Everything here blocks.
+"""What the files of one folder say: settings, rules, MCP servers, extensions, and sentences for people. It all blocks.
 
 What a project's files say counts only if a person has trusted them as they are. When they are no longer what was
 trusted, what they forbid stays forbidden, and what they brought is gone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Final
-
-import attrs
+from typing import TYPE_CHECKING, Final
 
 from session_core.config.load import load_config, trusted_project
 from session_core.config.problems import ConfigInvalid, ConfigProblem
@@ -20,8 +19,11 @@ from session_core.confine.secrets import home_folders
 from session_core.confine.trust import Fingerprint, TooMuchToTrust, fingerprint
 from session_core.confine.workspace import Workspace, WorkspaceRefused
 from session_core.mcp.config import McpConfig, ServerConfig, load_mcp_config
-from session_core.sep.places import holds_any
-from session_core.service.place import Place, extension_places
+from session_core.sep.places import CONSENT_FILE, discover_in, holds_any
+from session_core.service.place import Place, project_places
+
+if TYPE_CHECKING:
+    from session_core.sep.discovery import Discovery, Found
 
 MCP_FILE: Final = "mcp.json"
 TRUST_FILE: Final = "trust.json"
@@ -85,7 +87,7 @@ def about_trust(place: Place, *, trusted: bool) -> Iterator[str]:
     except (TooMuchToTrust, WorkspaceRefused, OSError, ValueError):
         pass
     yield (
-        "this folder is not trusted, so its AGENTS.md, skills, settings and MCP servers are not used "
+        "this folder is not trusted, so its AGENTS.md, skills, settings, MCP servers and extensions are not used "
         "(to trust it: session-core trust)"
     )
 
@@ -140,6 +142,7 @@ class FolderFiles:
     Attributes:
         settings: Reads the configuration.
         servers: The MCP servers that sessions there have.
+        may_run: The extensions of its own that sessions there have: it is trusted, and somebody has agreed to each.
         remarks: Sentences for people about this folder.
     """
 
@@ -148,13 +151,20 @@ class FolderFiles:
         self._place = home.at(folder)
         self.settings = SettingsReader(self._place, flags, last)
         self.servers: tuple[ServerConfig, ...] = ()
+        self.may_run: tuple[Found, ...] = ()
         self.remarks: tuple[str, ...] = ()
         self.project_file = str(Path(folder, PROJECT_FOLDER, CONFIG_FILE))
 
     @property
     def watched(self) -> tuple[Path, ...]:
         """The files to look at."""
-        return (*watched_files(self._place), self._place.home / MCP_FILE, Path(self._place.folder, MCP_FILE))
+        servers = self._place.home / MCP_FILE, Path(self._place.folder, MCP_FILE)
+        extensions = project_places(self._place, trusted=False).project
+        return (*watched_files(self._place), *servers, self._consents, *extensions)
+
+    @property
+    def _consents(self) -> Path:
+        return self._place.home / CONSENT_FILE
 
     def prepare(self) -> None:
         """Rid the folder of what killed runs have left there."""
@@ -172,18 +182,31 @@ class FolderFiles:
         trust = self.settings.trust
         found = read_servers_of(self._place, config, trust)
         self.servers = found.servers
+        extensions = self._extensions_of(config, trusted=trust is not None)
+        self.may_run = extensions.found if extensions is not None else ()
         own = str(Path(self._place.folder, MCP_FILE))
         self.remarks = (
             *(each.sentence for each in config.ignored),
             *(str(each) for each in found.problems if each.file == own),
             *about_trust(self._place, trusted=trust is not None),
-            *self._about_extensions(trusted=trust is not None),
+            *(about_extensions(extensions) if extensions is not None else ()),
         )
 
-    def _about_extensions(self, *, trusted: bool) -> Iterator[str]:
-        places = extension_places(self._place, trusted=trusted)
-        if trusted and holds_any(attrs.evolve(places, user=())):
-            yield (
-                "this folder has extensions of its own, which are not started: one service serves many folders here, "
-                "and starts only your own (to use them: session-core run --embedded)"
-            )
+    def _extensions_of(self, config: Config, *, trusted: bool) -> "Discovery | None":
+        places = project_places(self._place, trusted=trusted)
+        if not trusted or not config.extensions or not holds_any(places):
+            return None
+        from session_core.sep.consent import Consents
+
+        import_module("session_core.service.extension_setup")  # what runs them: here nobody else has to wait for it
+        return discover_in(places, Consents(self._consents))
+
+
+def about_extensions(found: "Discovery") -> Iterator[str]:
+    """Say which extensions of a trusted folder are not used, and why, unless somebody wanted it so."""
+    for each in found.skipped:
+        if each.kind == "no_consent":
+            how = f"to look at it: session-core ext trust {each.name}"
+            yield f"the extension {each.name} of this folder is not used: {each.reason} ({how})"
+        elif each.kind == "invalid":
+            yield f"the extension {each.name!r} of this folder is not used: {each.reason}"

@@ -8,6 +8,7 @@ Rules:
 3. Its MCP servers are opened when a turn begins there, and are exchanged for others between turns only.
 4. Only so many folders stay open without anybody working in them; those used longest ago are closed. What trusted files
    of theirs forbade is remembered, so that nobody can shake it off meanwhile.
+5. Its own extensions begin when it is first looked at, and end when it is closed; see `folder_hosts`.
 """
 
 import logging
@@ -21,7 +22,6 @@ import attrs
 import trio
 
 from session_core.agent.workplace import FolderUnusable
-from session_core.config.rules import PermissionRule
 from session_core.config.toml_files import CONFIG_FILE
 from session_core.config.values import Config
 from session_core.config.watch import LOOK_EVERY_S, ConfigWatcher
@@ -30,56 +30,20 @@ from session_core.ids import SessionId
 from session_core.limits import MAX_OPEN_FOLDERS, MAX_STATED_FOLDERS
 from session_core.own_errors import OwnError
 from session_core.service.folder_files import FolderFiles, rules_of, states_anything
-from session_core.service.folder_servers import NO_SERVERS, OpenServers, ServerPool
+from session_core.service.folder_servers import ServerPool
 from session_core.service.folder_telling import about_folder, own_changes
+from session_core.service.open_folder import OpenFolder as OpenFolder
 from session_core.service.place import Place
-from session_core.tools.base import Tool
 from session_core.vocabulary.work_events import ConfigurationChanged
 
 if TYPE_CHECKING:
-    from session_core.mcp.client import McpServers
+    from session_core.service.folder_hosts import FolderHosts
     from session_core.service.service import SessionService
 
 log = logging.getLogger(__name__)
 
 _MOST_NAMES = 64
 _MOST_UNTOLD = 64
-
-
-@attrs.define(eq=False, kw_only=True)
-class OpenFolder:
-    """One folder; see `Workplace`. It is known once it has a watcher."""
-
-    path: str
-    files: FolderFiles
-    watcher: ConfigWatcher | None = None
-    rules: tuple[PermissionRule, ...] = ()
-    opened: OpenServers | None = None
-    holds: int = 0
-    """Those who need it to stay."""
-    working: int = 0
-    """Those of them that need its servers."""
-    names: dict[str, None] = attrs.field(factory=dict)
-    """The working directories that have led here, those used last come last."""
-    told: tuple[str, ...] = ()
-    """The remarks that were told last."""
-    lock: trio.Lock = attrs.field(factory=trio.Lock)
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-
-    @property
-    def config(self) -> Config:
-        """The configuration in force."""
-        assert self.watcher is not None
-        return self.watcher.current
-
-    @property
-    def servers(self) -> "McpServers":
-        """Its MCP servers, if a turn has been there."""
-        return self.opened.servers if self.opened is not None else NO_SERVERS
-
-    def tools(self) -> tuple[Tool, ...]:
-        """Return the tools of its MCP servers, as they are known now."""
-        return self.servers.tools()
 
 
 class Folders:
@@ -108,6 +72,9 @@ class Folders:
         self._untold: deque[ConfigurationChanged] = deque(maxlen=_MOST_UNTOLD)
         self._service: SessionService | None = None
         self._attended = trio.Event()
+        self._visited: set[str] = set()
+        self.hosting: FolderHosts | None = None
+        """Runs the extensions of folders, if anybody does."""
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -149,10 +116,19 @@ class Folders:
         folder = await self._enter(cwd)
         try:
             if work:
+                await self._until_extended(folder)
                 await self._bring_servers(folder)
         except BaseException:
             self._leave(folder)
             raise
+        return self._releasing(folder, work=work)
+
+    def keep(self, folder: OpenFolder) -> Callable[[], None]:
+        """Keep a folder that is open as it is, until what is returned is called."""
+        folder.holds += 1
+        return self._releasing(folder, work=False)
+
+    def _releasing(self, folder: OpenFolder, *, work: bool) -> Callable[[], None]:
         held = True
 
         def release() -> None:
@@ -163,6 +139,35 @@ class Folders:
                 self._leave(folder)
 
         return release
+
+    async def until_extended(self, cwd: str) -> None:
+        """Wait until the extensions of a folder that is known have been started, but not for long."""
+        if (folder := self.at(cwd)) is not None:
+            await self._until_extended(folder)
+
+    async def _until_extended(self, folder: OpenFolder) -> None:
+        if self.hosting is not None:
+            await self._attended.wait()  # before that nothing begins, and they may have to be asked
+            await self.hosting.until_settled(folder)
+
+    def visit(self, cwd: str) -> None:
+        """Have a folder read if nobody has, as somebody looks at a session there; never waits."""
+        closing = self._nursery.cancel_scope.cancel_called
+        if not closing and cwd not in self._visited and self.at(cwd) is None:
+            self._visited.add(cwd)
+            self._nursery.start_soon(self._visit, cwd)
+
+    async def _visit(self, cwd: str) -> None:
+        try:
+            await self.ready(cwd)
+        except FolderUnusable as unusable:
+            log.info("%s", unusable.message)
+        finally:
+            self._visited.discard(cwd)
+
+    def works_in(self, folder: OpenFolder, session_id: SessionId) -> bool:
+        """Tell whether a session works in a folder, where extensions may have a part in it."""
+        return self.known(session_id) is folder and folder.config.extensions
 
     async def of(self, session_id: SessionId) -> OpenFolder | None:
         """Return the folder that a session works in, if there is such a session; raises as `ready` does."""
@@ -185,12 +190,18 @@ class Folders:
         return () if folder is None else folder.files.remarks
 
     async def attend(self, service: "SessionService") -> None:
-        """Tell those who follow a service what changes in its folders, from now on."""
+        """Tell those who follow a service what changes in its folders, and run their extensions, until cancelled."""
         self._service = service
-        self._attended.set()
-        while self._untold:
-            service.tell(self._untold.popleft())
-        await trio.lowlevel.checkpoint()
+        async with trio.open_nursery() as nursery:
+            if self.hosting is not None:
+                await nursery.start(self.hosting.run, service)
+                for folder in self._open.values():
+                    if folder.watcher is not None:
+                        self.hosting.align(folder)
+            self._attended.set()
+            while self._untold:
+                service.tell(self._untold.popleft())
+            await trio.lowlevel.checkpoint()
 
     # --- opening and closing ------------------------------------------------------------------------------------------
 
@@ -235,6 +246,8 @@ class Folders:
             self._close(each)
 
     def _close(self, folder: OpenFolder) -> None:
+        if self.hosting is not None:
+            self.hosting.end(folder, "nobody has used this folder for long")
         del self._open[folder.path]
         for name in tuple(folder.names):
             self._forget_name(folder, name)
@@ -283,6 +296,7 @@ class Folders:
         kept = change.problems if change is not None else ()
         folder.told = files.remarks
         self._tell(about_folder(folder.path, problems=kept, warnings=files.remarks))
+        self._align(folder)
         self._nursery.start_soon(self._follow, folder)
 
     async def _follow(self, folder: OpenFolder) -> None:
@@ -314,6 +328,11 @@ class Folders:
         )
         folder.told = remarks
         self._tell(told)
+        self._align(folder)
+
+    def _align(self, folder: OpenFolder) -> None:
+        if self.hosting is not None:
+            self.hosting.align(folder)
 
     def _tell(self, event: ConfigurationChanged) -> None:
         if not (event.changed or event.problems or event.warnings):

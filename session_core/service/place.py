@@ -37,7 +37,12 @@ def surroundings(home: Path, folder: str, *, keeps: bool = True) -> Place:
     return Place(home=home, folder=folder, environ=dict(os.environ), keeps=keeps)
 
 
+def project_places(place: Place, *, trusted: bool) -> Places:
+    """Return where the extensions of a project are looked for, without the user's own."""
+    return attrs.evolve(places_of(place.home, Path(place.folder), place.environ, trusted=trusted), user=())
+
+
 def extension_places(place: Place, *, trusted: bool) -> Places:
-    """Return where extensions of a place are looked for; who serves many folders has only the user's own."""
+    """Return where extensions of a place are looked for; for many folders those of each are looked for apart."""
     places = places_of(place.home, Path(place.folder), place.environ, trusted=trusted)
     return attrs.evolve(places, project=(), trusted=False) if place.whole_home else places

@@ -257,6 +257,9 @@ class SessionService(SessionMethods):
                 raise InvalidInput(msg, field="session_id")
             if session_id not in self._core.ledger.fleet.sessions or session_id in self._core.sessions:
                 self._core.session(session_id)
+            summary, folders = self._core.summary_of(session_id), self._core.config.folders
+            if summary is not None and folders is not None:
+                folders.visit(summary.cwd)
 
     def change_defaults(self, change: Callable[[ServiceConfig], ServiceConfig]) -> None:
         """Let sessions that are created from now on start with other settings; those that are there keep theirs.

@@ -64,7 +64,9 @@ from session_core.tools.web_fetch import WebFetch
 if TYPE_CHECKING:
     from session_core.mcp.client import McpServers
     from session_core.sep.host import ExtensionHost
+    from session_core.sep.host_setting import TakesPart
     from session_core.service.folders import Folders
+    from session_core.service.open_folder import OpenFolder
     from session_core.service.service import SessionService
 
 CHECKPOINTS: Final = "checkpoints"
@@ -83,7 +85,8 @@ class Setup:
         remarks: Sentences for people.
         mcp: The MCP servers.
         offered: Their tools, without those that are switched off.
-        extensions: The extensions; None if they are not to be used, or if there are none.
+        extensions: The extensions; None if they are not to be used, or if there are none. Where sessions work in many
+            folders these are the user's own.
         place, flags: What it was made from, to be read again when it changes (`follow_config`).
         folders: The folders that sessions work in, if each has its own settings and MCP servers.
     """
@@ -166,8 +169,7 @@ async def open_home_setup(
     """Set an agent up whose sessions work in any number of folders, for the length of the block.
 
     The user's own files count for all sessions; what a folder says (rules, tools that are switched off, defaults of new
-    sessions, MCP servers) counts for those that work in it, and is read when the first of them does. Extensions of
-    folders are not started.
+    sessions, MCP servers, extensions) counts for those that work in it, and is read when the first of them does.
 
     Args:
         home: What belongs to the user.
@@ -206,7 +208,7 @@ async def open_home_setup(
             flags=said,
             folders=folders,
         )
-        yield await _joined(setup, mode)
+        yield await _joined_in_folders(setup, folders, mode)
 
 
 async def _agent(
@@ -222,6 +224,7 @@ async def _agent(
     return ServiceConfig(
         models=models,
         model_infos=infos,
+        catalogue=tuple(available_models(config, place.environ)),
         default_model=picked.name,
         tools=tuple(_tools(place, jobs, guide, kept.filter_file, demo=picked.name == DEMO)),
         system_prompt=guide.system_prompt,
@@ -249,10 +252,43 @@ async def _joined(setup: Setup, mode: Mode) -> Setup:
     service = attrs.evolve(service, companions=(*service.companions, partial(_follow, setup)))
     if not setup.settings.extensions or not await trio.to_thread.run_sync(_has_extensions, setup.place):
         return attrs.evolve(setup, service=service)
-    from session_core.service.extension_setup import host_of, join_extensions
+    from session_core.sep.host import ExtensionHost
+    from session_core.service.extension_setup import join_extensions
 
-    service = await join_extensions(service, setup.place, setup.settings, mode, setup.folders)
-    return attrs.evolve(setup, service=service, extensions=host_of(service))
+    service = await join_extensions(service, setup.place, setup.settings, mode)
+    assert isinstance(service.extensions, ExtensionHost)
+    return attrs.evolve(setup, service=service, extensions=service.extensions)
+
+
+async def _joined_in_folders(setup: Setup, folders: "Folders", mode: Mode) -> Setup:
+    """Let the user's own extensions take part in all sessions, and those of each folder in the sessions there."""
+    from session_core.service.folder_extensions import FolderHooks, FolderTools, HomeExtensions, takes_own_part
+    from session_core.service.folder_hosts import FolderHosts
+
+    def make(folder: "OpenFolder", takes_part: "TakesPart") -> "ExtensionHost":
+        from session_core.service.extension_setup import make_folder_host
+
+        return make_folder_host(setup.place.at(folder.path), folder.config, mode, takes_part)
+
+    service, own, hooks = setup.service, None, None
+    if setup.settings.extensions and await trio.to_thread.run_sync(_has_extensions, setup.place):
+        from session_core.service.extension_setup import join_host, make_host
+        from session_core.service.extensions import ExtensionHooks
+
+        takes_part = partial(takes_own_part, folders)
+        own = await trio.to_thread.run_sync(make_host, setup.place, setup.settings, mode, takes_part)
+        hooks = ExtensionHooks(own)
+        service = join_host(service, own, setup.settings)
+    folders.hosting = FolderHosts(make, folders.works_in)
+    extensions = HomeExtensions(own, folders)
+    service = attrs.evolve(
+        service,
+        hooks=FolderHooks(hooks, folders),
+        tool_sources=(*service.tool_sources, FolderTools(extensions, folders)),
+        extensions=extensions,
+        companions=(*service.companions, partial(_follow, setup)),
+    )
+    return attrs.evolve(setup, service=service, extensions=own)
 
 
 async def _follow(setup: Setup, service: "SessionService") -> None:

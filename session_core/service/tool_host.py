@@ -154,7 +154,8 @@ class TurnHost:
         core, parent = self.core, self.session
         if core.family.depth(parent.state.session_id) >= limits.MAX_TASK_DEPTH:
             raise ToolFailed("This session is itself a helper of a helper, and may not start further ones.")
-        if task.model is not None and task.model not in core.config.models:
+        models = core.agent.models.at(parent.state.settings.cwd)
+        if task.model is not None and task.model not in models.providers:
             raise ToolFailed(f"There is no model called {task.model!r}; leave the argument out to use your own.")
         try:
             name, prompt = checked_name(task.title, "title"), text_parts(checked_text(task.prompt, "prompt"))

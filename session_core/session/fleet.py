@@ -20,7 +20,7 @@ class FleetState:
         self.sessions: dict[SessionId, SessionSummary] = {}
         self.clients: dict[ClientId, ClientPresence] = {}
         self.read_only: str | None = None
-        self.extensions: dict[str, ExtensionInfo] = {}
+        self.extensions: dict[tuple[str, str | None], ExtensionInfo] = {}
 
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event of any session into the list."""
@@ -47,9 +47,9 @@ class FleetState:
         elif isinstance(event, ev.StorageStopped):
             self.read_only = event.reason
         elif isinstance(event, ev.ExtensionChanged):
-            self.extensions[event.extension.name] = event.extension
+            self.extensions[event.extension.name, event.extension.folder] = event.extension
         elif isinstance(event, ev.ExtensionRemoved):
-            self.extensions.pop(event.name, None)
+            self.extensions.pop((event.name, event.folder), None)
 
     def snapshot(self, cursor: Cursor) -> ServiceSnapshot:
         """Freeze the list as it is at `cursor`."""
@@ -68,7 +68,7 @@ class FleetState:
         state.sessions = {summary.session_id: summary for summary in snapshot.sessions}
         state.clients = {client.client_id: client for client in snapshot.clients}
         state.read_only = snapshot.read_only
-        state.extensions = {extension.name: extension for extension in snapshot.extensions}
+        state.extensions = {(each.name, each.folder): each for each in snapshot.extensions}
         return state
 
 

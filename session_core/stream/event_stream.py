@@ -203,6 +203,8 @@ class EventStream:
         """Count a reader out; a ring that was made only for readers and never used goes with the last of them."""
         self._subscribers -= 1
         ring.readers -= 1
+        if not ring.readers:
+            ring.taken = None
         if ring.session_id is not None and not ring.readers and not ring.head and not ring.numbered_from:
             if self._by_session.get(ring.session_id) is ring:  # it may have been closed, and another one begun
                 del self._by_session[ring.session_id]

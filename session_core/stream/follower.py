@@ -11,6 +11,8 @@ Rules:
    many came, the numbers show the gap and there is one more resync: slower, never wrong.
 """
 
+from collections.abc import Sequence
+
 import attrs
 
 from session_core.errors import CursorProblem, ProtocolError
@@ -64,7 +66,7 @@ class Follower:
         newer = self.on_events([event for epoch, event in held if epoch == self.cursor.epoch], self.cursor.epoch)
         return [snapshot, *newer]
 
-    def on_events(self, batch: list[SessionEvent], epoch: Epoch) -> list[SessionEvent]:
+    def on_events(self, batch: Sequence[SessionEvent], epoch: Epoch) -> list[SessionEvent]:
         """Take events of the run `epoch`; returns those that follow on."""
         passed: list[SessionEvent] = []
         for event in batch:
@@ -81,6 +83,19 @@ class Follower:
                 self._place = self._number(event)
                 passed.append(event)
         return passed
+
+    def on_run(self, run: Sequence[SessionEvent], epoch: Epoch) -> Sequence[SessionEvent]:
+        """Take events that are known to be of what is followed, each right after the one before, as a ring holds them.
+
+        Does as `on_events`, but looks at both ends only.
+        """
+        if self.needs is None and self.cursor is not None and run and run[0].seq > self.cursor.seq:
+            self._check(run[0], epoch)
+            if self.needs is None:
+                self.cursor = Cursor(epoch=epoch, seq=run[-1].seq)
+                self._place = self._number(run[-1])
+                return run
+        return self.on_events(run, epoch)
 
     def _check(self, event: SessionEvent, epoch: Epoch) -> None:
         assert self.cursor is not None

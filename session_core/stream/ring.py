@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _seq_of = attrgetter("seq")
 
+Taken = tuple[tuple[int, int, int | None, int | None], tuple[SessionEvent, ...]]
+"""A batch, and what it depends on: from where, up to where, merged from how many, within how many bytes."""
+
 
 class Ring:
     """The last `capacity` events of one session, or of all sessions."""
@@ -31,6 +34,7 @@ class Ring:
         "numbered_from",
         "readers",
         "session_id",
+        "taken",
         "trimmed_seq",
         "waiting",
     )
@@ -46,6 +50,7 @@ class Ring:
         self.closed = False
         self.dirty = False  # handed to the pump, which has not come round yet
         self.readers = 0
+        self.taken: Taken | None = None  # by the last reader that shares, for others who stand where it stood
         self.waiting: dict[Subscription, None] = {}
 
     @property

@@ -86,12 +86,20 @@ class Subscription:
 
         Cancellation: atomic; a cancelled call has taken nothing.
         """
+        await self._wait()
+        return self._take_buffered() if self._buffer else self._take()
+
+    async def receive_shared(self) -> tuple[SessionEvent, ...]:
+        """Do as `receive_batch`; all who stand at the same place get the very same tuple, made once."""
+        await self._wait()
+        return tuple(self._take_buffered()) if self._buffer else self._take_shared()
+
+    async def _wait(self) -> None:
+        """Wait until there is something to take; has a checkpoint in any case."""
         if self._buffer:
             await trio.lowlevel.checkpoint()
-        if self._buffer and not self._closed:  # the iterator has taken these and not handed them out
-            batch, self._buffer = self._buffer[::-1], []
-            self._seen_seq = batch[-1].seq
-            return batch
+            if self._buffer and not self._closed:
+                return
         ring = self._ring
         if self._task is not None:
             msg = "another task is already receiving from this subscription"
@@ -110,7 +118,24 @@ class Subscription:
         if self._closed:
             msg = "this subscription is closed"
             raise ServiceClosed(msg)
-        return self._take()
+
+    def _take_buffered(self) -> list[SessionEvent]:
+        """Take what the iterator has taken and not handed out."""
+        batch, self._buffer = self._buffer[::-1], []
+        self._seen_seq = batch[-1].seq
+        return batch
+
+    def _take_shared(self) -> tuple[SessionEvent, ...]:
+        ring = self._ring
+        place = (self._position, ring.head, self._coalesce_from, self._max_bytes)
+        if ring.taken is not None and ring.taken[0] == place and self._position >= ring.oldest:
+            batch = ring.taken[1]
+            self._position, self._seen_seq = ring.head, batch[-1].seq
+            return batch
+        batch = tuple(self._take())
+        if ring.readers > 1:
+            ring.taken = (place, batch)
+        return batch
 
     def _take(self) -> list[SessionEvent]:
         ring = self._ring

@@ -4,6 +4,7 @@
   and gives (`ToolOutput`, `ToolFailed`); `arguments`: checking and reading what a model has made up
 - files: `read`, `write`, `edit`, `listing`, `search` (with `search_worker`, `search_results`, `globbing`), and beneath
   them `text_files`, `confined`, `matching`, `nearest`, `diffs`; `files` has the tools that only look
+- for people who type a path: `paths_beneath` (what there is to name), `fuzzy` (what fits some letters, best first)
 - programs: `shell` runs a command in the sandbox, `background` and `job_tools` go on while the model does other things,
   `process` runs a program so that stopping it leaves no process behind, `namespace` keeps it apart
 - the web: `web_fetch`, with `web_address`, `web_page`, `html_tokens` and `html_text`

@@ -7,6 +7,7 @@
 - `messages`: the conversation: messages, their parts, the half-finished message, live tools
 - `sessions`: the rest of a session's state: activity, settings, queue, approvals, dialogs, wake-ups, outcomes
 - `snapshots`: the whole state at a cursor
+- `models`: models as people choose among them
 - `extensions`: extensions, what they bring and what they show
 - `typed`: what a person means by a text: a command, a shell line, or a message
 - `tools`: how a tool is described to a model

@@ -181,7 +181,8 @@ class ServiceStatus:
         home: The directory that it serves.
         sessions, running: How many sessions there are, and how many of them work right now.
         clients: How many clients are attached.
-        address: Where it listens for HTTP, if it does.
+        address: Where it listens for HTTP, if it does, for programs of its machine.
+        open_to_others: The same for other machines, if it listens for them; 0.0.0.0 and [::] are all of its addresses.
         ends_at: When it ends itself if nothing happens until then; nothing while somebody is connected or works.
         idle_ms: How long it stays with nobody and nothing to do; nothing is for ever.
         read_only: Why nothing can be changed any more.
@@ -199,3 +200,4 @@ class ServiceStatus:
     ends_at: int | None = None
     idle_ms: int | None = None
     read_only: str | None = None
+    open_to_others: str | None = None

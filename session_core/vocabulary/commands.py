@@ -105,10 +105,16 @@ from session_core.vocabulary.session_commands import (
     DeleteSession as DeleteSession,
 )
 from session_core.vocabulary.session_commands import (
+    FindFiles as FindFiles,
+)
+from session_core.vocabulary.session_commands import (
     ForkSession as ForkSession,
 )
 from session_core.vocabulary.session_commands import (
     Lane as Lane,
+)
+from session_core.vocabulary.session_commands import (
+    ListModels as ListModels,
 )
 from session_core.vocabulary.session_commands import (
     ListSessions as ListSessions,
@@ -319,6 +325,8 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     LoadSession,
     LoadMessages,
     SearchMessages,
+    ListModels,
+    FindFiles,
     RenameSession,
     ArchiveSession,
     RestoreSession,

@@ -25,9 +25,14 @@ class ListExtensions(Command[replies.ListExtensionsReply]):
 
 @checked_value
 class ListCommands(Command[replies.ListCommandsReply]):
-    """List what people can have extensions do now."""
+    """List what people can have extensions do now: in a session or a folder, or, when none is named, everywhere.
+
+    Extensions of the project in that folder are started before, if they may run.
+    """
 
     reads_only: ClassVar[bool] = True
+    session_id: SessionId | None = None
+    cwd: str | None = None
 
 
 @checked_value
@@ -57,23 +62,29 @@ class CompleteCommand(Command[replies.CompleteCommandReply]):
 
 @checked_value
 class ReloadExtension(Command[replies.Acknowledged]):
-    """Let a new process of an extension take over from the old one; if it fails to start, the old one stays."""
+    """Let a new process of an extension take over from the old one; if it fails to start, the old one stays.
+
+    `folder` tells which one is meant, where several folders have one of this name (see `ExtensionInfo`).
+    """
 
     name: str
+    folder: str | None = None
 
 
 @checked_value
 class EnableExtension(Command[replies.Acknowledged]):
-    """Use an extension again that was disabled, from now on and after every restart."""
+    """Use an extension again that was disabled, from now on and after every restart; `folder` as in a reload."""
 
     name: str
+    folder: str | None = None
 
 
 @checked_value
 class DisableExtension(Command[replies.Acknowledged]):
-    """Use an extension no longer, from now on and after every restart."""
+    """Use an extension no longer, from now on and after every restart; `folder` as in a reload."""
 
     name: str
+    folder: str | None = None
 
 
 @checked_value

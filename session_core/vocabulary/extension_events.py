@@ -21,9 +21,10 @@ class ExtensionChanged:
 
 @attrs.frozen(kw_only=True)
 class ExtensionRemoved:
-    """An extension is gone, with everything it brought."""
+    """An extension is gone, with everything it brought; `folder` is that of `ExtensionInfo`."""
 
     name: str
+    folder: str | None = None
 
 
 # --- in a session -----------------------------------------------------------------------------------------------------

@@ -25,9 +25,11 @@ class ExtensionMethods(ABC):
         """List the extensions."""
         return await self.execute(c.ListExtensions())
 
-    async def list_commands(self) -> r.ListCommandsReply:
-        """List what people can have extensions do now."""
-        return await self.execute(c.ListCommands())
+    async def list_commands(
+        self, session_id: SessionId | None = None, *, cwd: str | None = None
+    ) -> r.ListCommandsReply:
+        """List what people can have extensions do now, in a session, in a folder, or everywhere."""
+        return await self.execute(c.ListCommands(session_id=session_id, cwd=cwd))
 
     async def run_command(
         self, session_id: SessionId, name: str, arguments: str = "", *, extension: str | None = None
@@ -45,17 +47,17 @@ class ExtensionMethods(ABC):
             c.CompleteCommand(session_id=session_id, name=name, partial=partial, extension=extension)
         )
 
-    async def reload_extension(self, name: str) -> r.Acknowledged:
+    async def reload_extension(self, name: str, *, folder: str | None = None) -> r.Acknowledged:
         """Let a new process of an extension take over."""
-        return await self.execute(c.ReloadExtension(name=name))
+        return await self.execute(c.ReloadExtension(name=name, folder=folder))
 
-    async def enable_extension(self, name: str) -> r.Acknowledged:
+    async def enable_extension(self, name: str, *, folder: str | None = None) -> r.Acknowledged:
         """Use an extension again."""
-        return await self.execute(c.EnableExtension(name=name))
+        return await self.execute(c.EnableExtension(name=name, folder=folder))
 
-    async def disable_extension(self, name: str) -> r.Acknowledged:
+    async def disable_extension(self, name: str, *, folder: str | None = None) -> r.Acknowledged:
         """Use an extension no longer."""
-        return await self.execute(c.DisableExtension(name=name))
+        return await self.execute(c.DisableExtension(name=name, folder=folder))
 
     async def press_widget_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> r.Acknowledged:
         """Tell an extension that a key was pressed in a widget it shows."""

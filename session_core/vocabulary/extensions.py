@@ -50,6 +50,8 @@ class ExtensionInfo:
         tools: Names of its tools as a model sees them.
         renderers: How its entries are to be shown.
         providers: Names of its providers of models.
+        folder: The folder whose sessions alone it serves; None when it serves all. Two folders may each have one of the
+            same name.
     """
 
     name: str
@@ -63,6 +65,7 @@ class ExtensionInfo:
     tools: tuple[str, ...] = ()
     renderers: tuple[MessageRenderer, ...] = ()
     providers: tuple[str, ...] = ()
+    folder: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -103,6 +103,16 @@ class SessionMethods(ExtensionMethods, ProtocolMethods):
         """Find messages of all sessions."""
         return await self.execute(c.SearchMessages(text=text, limit=limit))
 
+    async def list_models(self, *, session_id: SessionId | None = None, cwd: str | None = None) -> r.ListModelsReply:
+        """List the models that a session can be switched to, and what keeps the others away."""
+        return await self.execute(c.ListModels(session_id=session_id, cwd=cwd))
+
+    async def find_files(
+        self, query: str, *, session_id: SessionId | None = None, cwd: str | None = None, limit: int = 50
+    ) -> r.FindFilesReply:
+        """Find files and folders by some letters of their paths."""
+        return await self.execute(c.FindFiles(query=query, session_id=session_id, cwd=cwd, limit=limit))
+
     async def rename_session(self, session_id: SessionId, name: str) -> r.Acknowledged:
         """Give a session another name."""
         return await self.execute(c.RenameSession(session_id=session_id, name=name))

@@ -8,6 +8,7 @@ from session_core.ids import CallId, ClientId, Cursor, MessageId, QueueItemId, R
 from session_core.vocabulary.extensions import Completion, ExtensionCommand, ExtensionInfo
 from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, Role
+from session_core.vocabulary.models import ListedModel
 from session_core.vocabulary.sessions import Decision, QueueItem, StoppedWork, StopScope, TurnOutcome
 from session_core.vocabulary.snapshots import SessionSummary
 
@@ -63,6 +64,27 @@ class SearchReply:
     """What was found, best first."""
 
     hits: tuple[SearchHit, ...]
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class ListModelsReply:
+    """The models, in the order of the catalogue, and the one of new sessions that name none."""
+
+    models: tuple[ListedModel, ...]
+    default: str
+    cursor: Cursor
+
+
+@attrs.frozen(kw_only=True)
+class FindFilesReply:
+    """What was found, best first, relative to the working directory; folders end with a slash.
+
+    `truncated` says that more would fit, or that there was more to look at than is ever looked at.
+    """
+
+    paths: tuple[str, ...]
+    truncated: bool
     cursor: Cursor
 
 

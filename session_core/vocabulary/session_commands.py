@@ -100,6 +100,34 @@ class SearchMessages(Command[replies.SearchReply]):
 
 
 @checked_value
+class ListModels(Command[replies.ListModelsReply]):
+    """List the models: those that `SwitchModel` takes now, and those that something keeps away.
+
+    Ask for a session or for a folder, or for neither; nobody is asked over the network.
+    """
+
+    reads_only: ClassVar[bool] = True
+    session_id: SessionId | None = None
+    cwd: str | None = None
+
+
+@checked_value
+class FindFiles(Command[replies.FindFilesReply]):
+    """Find files and folders beneath a session's working directory whose paths hold these letters in this order.
+
+    Ask for a session, or for the folder of one that is yet to begin; for neither, it is the service's own. What the
+    project ignores is left out, and so are places that tools do not touch by themselves. A query with capitals is about
+    capitals too. Names are a few seconds old at the most.
+    """
+
+    reads_only: ClassVar[bool] = True
+    query: str
+    session_id: SessionId | None = None
+    cwd: str | None = None
+    limit: int = 50
+
+
+@checked_value
 class RenameSession(Command[replies.Acknowledged]):
     """Give a session another name."""
 

@@ -22,6 +22,7 @@ from session_core.vocabulary import (
     extensions,
     message_commands,
     messages,
+    models,
     protocol_commands,
     protocol_events,
     protocols,
@@ -39,6 +40,7 @@ TAG = "type"
 _MODULES = (
     ids,
     messages,
+    models,
     protocols,
     sessions,
     snapshots,

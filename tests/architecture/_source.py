@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import attrs
@@ -31,7 +31,7 @@ def python_files(*folders: str, root: Path = ROOT) -> list[Path]:
     return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
 
 
-@cache
+@lru_cache(maxsize=8)  # all of them are millions of objects, which slow down every later garbage collection
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 

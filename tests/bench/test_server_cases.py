@@ -74,7 +74,9 @@ def test_a_stalled_neighbour_is_measured() -> None:
 @pytest.mark.slow
 def test_a_shutdown_is_measured() -> None:
     """The case, in small, ends a real service whose clients have not got all that was sent."""
-    check_measured(server_trouble._shutdown_result([server_trouble._shut_down(1)], 1))
+    check_measured(
+        server_trouble._shutdown_result([server_trouble._shut_down(1, 1)], 1, server_trouble._shut_down(2, 0), 2)
+    )
 
 
 def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,9 +154,9 @@ def test_the_dearer_kind_counts() -> None:
 
 def test_the_slowest_end_counts() -> None:
     """One end that takes too long misses the target, however fast the others were."""
-    result = server_trouble._shutdown_result([0.5, 2.5, 1.0], 20)
-
-    assert (1.25, False) == (result.ratio, result.passed)
+    for some, many in (([0.5, 2.5, 1.0], 1.5), ([0.5, 1.0], 2.5)):
+        result = server_trouble._shutdown_result(some, 20, many, 1_000)
+        assert (1.25, False) == (result.ratio, result.passed)
 
 
 def test_the_median_round_counts() -> None:

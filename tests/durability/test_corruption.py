@@ -202,7 +202,7 @@ def test_every_bit_of_the_header(original: Original) -> None:
     assert verdicts.keys() == {"harmless", "noticed", "repaired"}
 
 
-@pytest.mark.parametrize("seed", mostly_slow(RANDOM_SEEDS, quick=2))
+@pytest.mark.parametrize("seed", mostly_slow(RANDOM_SEEDS, quick=1))
 def test_a_flipped_bit_is_noticed_and_harms_only_what_it_hits(original: Original, seed: int) -> None:
     """A bit that flips anywhere in the file is noticed or harmless, and costs at most the record it hits."""
     bits = Random(seed).sample(range(len(original.image) * 8), RANDOM_BITS)
@@ -226,7 +226,7 @@ def test_every_byte(original_of_small_pages: Original, part: int) -> None:
     assert verdicts.keys() == {"harmless", "repaired", "lost a record"}
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", mostly_slow(2, quick=1))
 def test_a_flipped_bit_in_the_log(interrupted: Original, seed: int) -> None:
     """A bit that flips in the log of a crashed service is noticed or harmless, and costs at most the record it hits."""
     bits = Random(seed).sample(range(len(interrupted.log) * 8), WAL_BITS)

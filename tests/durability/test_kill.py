@@ -28,7 +28,7 @@ from tests.durability._kept import (
 )
 from tests.durability._killing import START_UP_S, Moment, kill_at, promises_in
 
-ORDINARY, THOROUGH = 10, 500
+ORDINARY, THOROUGH = 6, 500
 HALF_A_SECOND = 0.5
 PATIENCE_S = 60
 """Opening and checking takes a second at most: who is not done by then hangs."""

@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 RUNS_PER_TEST = 25
-ORDINARY, THOROUGH = 100, 10_000
+ORDINARY, THOROUGH = 50, 10_000
 CLIENTS, COMMANDS = 2, 8
 LONGEST = 280
 """Calls to the disk in most lives; power that would fail later fails at the end."""

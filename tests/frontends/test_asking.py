@@ -42,7 +42,7 @@ def test_the_whole_question() -> None:
         "? Allow shell: run make?",
         "  asked for because it runs a program",
         "  make",
-        "  in /srv",
+        "  in /srv<U+001B>]0;title<U+0007>",
         "  [y]es once, [s] for this session: commands that begin with make, " + f"{ALWAYS}, {INSTEAD}",
     ] == asked.text.split("\n")
 
@@ -57,6 +57,12 @@ RUN = attrs.evolve(
 )
 
 
+def test_nothing_of_a_command_is_hidden() -> None:
+    """What a terminal would swallow as part of an escape sequence is shown: a shell would run it."""
+    lines, cut = shown_lines(PLAIN, "echo hi; \x1b]0; rm -rf ~ #\x07", whole=True)
+    assert (["  echo hi; <U+001B>]0; rm -rf ~ #<U+0007>"], False) == (lines, cut)
+
+
 def test_a_command_is_shown_once() -> None:
     """A command stands there once and whole, what is the same for all is left out, and `v` shows that too."""
     asked, whole = question(PLAIN, RUN), question(PLAIN, RUN, whole=True)
@@ -65,7 +71,7 @@ def test_a_command_is_shown_once() -> None:
         "? Allow shell?",
         "  asked for because it runs a program",
         "  make test",
-        "  environment: none",
+        "  environment: none<U+001B>[31m",
         "  folder: /srv",
         "  network: off",
         f"  [y]es once, [s] this command, as often as it comes in this session, {ALWAYS}, [v]iew all of it, {INSTEAD}",

@@ -15,6 +15,7 @@ from frontends.console.style import Style
 from frontends.doctor import home_checks, system_checks
 from frontends.doctor.command import finding_lines
 from frontends.doctor.finding import Finding
+from frontends.server.telemetry import asking
 from frontends.serving.reporting import Report
 from tests.frontends._extensions import make_extension
 from tests.frontends._kept import keep, session_core
@@ -53,7 +54,7 @@ def test_a_new_home(home: Path, capfd: Said) -> None:
 
     assert 0 == code
     everything = ("home", "disk", "store", "server", "config", "models", "extensions", "mcp", "sandbox", "terminal")
-    assert [*everything, "python", "git"] == list(areas)
+    assert [*everything, "python", "telemetry", "git"] == list(areas)
     assert not home.exists()
 
 
@@ -124,7 +125,7 @@ def test_a_home_that_is_none(home: Path, capfd: Said) -> None:
 
     code, areas = examined(capfd)
     assert 1 == code
-    assert ["home", "sandbox", "terminal", "python", "git"] == list(areas)
+    assert ["home", "sandbox", "terminal", "python", "telemetry", "git"] == list(areas)
 
 
 def test_a_damaged_store(home: Path, capfd: Said) -> None:
@@ -253,6 +254,26 @@ def test_a_terminal_without_symbols() -> None:
 
     assert ["warning", "ok"] == [each.state for each in found]
     assert "UTF-8" in found[0].hint
+
+
+@pytest.mark.parametrize(
+    ("environ", "there", "state", "said"),
+    [
+        ({}, True, "ok", "off; serve --telemetry sends spans"),
+        ({}, False, "ok", "off, and not installed"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://k:s@h"}, True, "ok", "as OTEL_EXPORTER_OTLP_ENDPOINT is set"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://k:s@h"}, False, "warning", "session-core[telemetry]"),
+    ],
+)
+def test_telemetry(
+    environ: dict[str, str], there: object, state: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether spans would be sent is told, and what is missing for that, without the address."""
+    monkeypatch.setattr(asking, "is_installed", lambda: there)
+    (found,) = system_checks.check_telemetry(environ)
+
+    assert (state, True) == (found.state, said in found.what)
+    assert "k:s@h" not in repr(found)
 
 
 def test_a_machine_without_git() -> None:

@@ -86,3 +86,26 @@ def test_only_an_ordinary_file_is_read(home: Path, tmp_path: Path, capfd: Said) 
     file.mkdir()
     assert 1 == session_core("ext", "logs", "gate")
     assert "is not an ordinary file" in capfd.readouterr().err
+
+
+def test_those_of_a_project_have_logs_of_their_own(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Said
+) -> None:
+    """In the folder of a project the log of its extension is shown, and elsewhere that of one of the same name."""
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    lies = make_extension(project / ".session-core" / "extensions", "gate")
+    monkeypatch.chdir(project)
+    session_core("trust", "--yes")
+    session_core("ext", "trust", str(lies), "--yes")
+    places = sc.places_of(home, project, {}, trusted=True)
+    found = sc.discover_in(places, sc.Consents(home / sc.CONSENT_FILE)).named("gate")
+    assert found is not None
+    write(home, found.owner, "of the project\n")
+    write(home, "gate", "of the user\n")
+    capfd.readouterr()
+
+    session_core("ext", "logs", "gate")
+    monkeypatch.chdir(elsewhere)
+    session_core("ext", "logs", "gate")
+    assert "of the project\nof the user\n" == capfd.readouterr().out

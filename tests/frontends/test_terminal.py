@@ -91,7 +91,7 @@ async def test_a_change_is_shown_before_it_is_made(tmp_path: Path, typed: bytes,
     assert "? Allow edit: " in screen
     assert "  asked for because it changes files\n" in screen
     assert "  --- a/poem.txt\n  +++ b/poem.txt\n" in screen
-    assert "   roses\n  -red\n  +blue \n" in screen
+    assert "   roses\n  -red\n  +blue <U+001B>[31m\n" in screen
     assert "\x1b" not in screen
     assert (") denied\n" in screen) == (left == "red")
     assert "This call was not allowed" not in screen

@@ -6,6 +6,7 @@
 | `settings` | where to listen and how much is taken; what is not safe is refused |
 | `checking` | who may come in: Host, Origin, token, content type, size, in this order; no I/O |
 | `tokens`, `logins` | the token of a home and those with fewer rights; one-time codes and cookies for browsers |
+| `given` | the list of tokens with fewer rights that are good |
 | `guests` | those who are being served, until what they came in by ends |
 | `buckets` | how many requests a client may send |
 | `app`, `routes`, `asking` | letting requests in, the routes, and how errors become answers |

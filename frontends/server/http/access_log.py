@@ -3,7 +3,7 @@
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
 log = logging.getLogger("frontends.server.http.access")
@@ -13,6 +13,9 @@ _SECRET: Final = re.compile(
     r"((?:bearer|basic)\s+)?[^&;,\s\"'}]+"
 )
 _MOST: Final = 500
+_LOGGED: Final = "session-core.logged"
+WHOLE: Final = "session-core.whole"
+"""Where the scope of a request has the status of an answer that was given to its end."""
 
 
 def redacted(text: str) -> str:
@@ -27,8 +30,18 @@ class AccessLog:
     def __init__(self, config: object = None) -> None:
         del config
 
-    async def access(self, request: Mapping[str, Any], response: Mapping[str, Any] | None, request_time: float) -> None:
-        """Write one line about a request."""
+    async def access(
+        self, request: MutableMapping[str, Any], response: Mapping[str, Any] | None, request_time: float
+    ) -> None:
+        """Write one line about a request, also if hypercorn tells of it twice.
+
+        It does when a client leaves as soon as it has all it wanted, which for HEAD is the head: first that the client
+        has left, then the answer, which was whole all the same.
+        """
+        if request.get(_LOGGED):
+            return
+        request[_LOGGED] = True
+        status = response["status"] if response is not None else request.get(WHOLE, "left")
         query = request["query_string"].decode("latin-1")
         path = request["path"] + (f"?{query}" if query else "")
         client = request.get("client")
@@ -37,7 +50,7 @@ class AccessLog:
             client[0] if client else "-",
             request.get("method", "WEBSOCKET"),
             redacted(path),
-            response["status"] if response is not None else "left",
+            status,
             request_time * 1000,
         )
 

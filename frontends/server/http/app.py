@@ -13,8 +13,9 @@ from starlette.routing import Router
 
 import session_core as sc
 from frontends.server.http import asking
+from frontends.server.http.access_log import WHOLE
 from frontends.server.http.buckets import Buckets
-from frontends.server.http.checking import Asked, Refusal, Rules, check
+from frontends.server.http.checking import OPEN_PATHS, Asked, Refusal, Rules, check
 from frontends.server.http.guests import Guest
 from frontends.server.http.hypercorn_guards import ClientGone
 from frontends.server.http.logins import Logins
@@ -28,6 +29,7 @@ from frontends.server.server import Server
 log = logging.getLogger(__name__)
 
 _UNKNOWN: Final = "unknown"
+_REFUSED: Final = "refused"
 
 
 class HttpApp:
@@ -47,7 +49,11 @@ class HttpApp:
         self._rules = rules
         self._connections = connections
         self._requests = Buckets(per_s=bounds.requests_per_s, at_once=bounds.requests_at_once)
-        self._refusals = Buckets(per_s=bounds.refusals_per_s, at_once=bounds.refusals_at_once)
+        # Each has its own: neither a monitor's questions nor a program with an old token keep a person from logging in.
+        self._strangers = {
+            what: Buckets(per_s=bounds.refusals_per_s, at_once=bounds.refusals_at_once)
+            for what in (_REFUSED, *OPEN_PATHS)
+        }
         self.routes = Routes(
             server,
             bounds,
@@ -66,7 +72,7 @@ class HttpApp:
         asked = _asked(scope)
         verdict = check(asked, self._rules)
         client = scope["client"][0] if scope.get("client") else ""
-        refusal = self._refusal(verdict, client, for_reading=asking.wants_page(asked.one("accept")))
+        refusal = self._refusal(verdict, client, asked.path, for_reading=asking.wants_page(asked.one("accept")))
         counted = self._counting(scope, send)
         if refusal is not None:
             await _send_refusal(refusal, scope, receive, counted)
@@ -77,12 +83,16 @@ class HttpApp:
             scope["state"]["credential"] = verdict
             await self._serve(verdict if isinstance(verdict, Credential) else None, scope, receive, counted)
 
-    def _refusal(self, verdict: Credential | Refusal | None, client: str, *, for_reading: bool) -> Response | None:
+    def _refusal(
+        self, verdict: Credential | Refusal | None, client: str, path: str, *, for_reading: bool
+    ) -> Response | None:
         now = trio.current_time()
         if isinstance(verdict, Credential):
             wait = self._requests.take(verdict.id, now)
-        elif verdict is None or verdict.status == 401:
-            wait = self._refusals.take(client, now)  # what is open to all can be guessed at too
+        elif verdict is None:
+            wait = self._strangers[path].take(client, now)  # what is open to all can be guessed at too
+        elif verdict.status == 401:
+            wait = self._strangers[_REFUSED].take(client, now)
         else:
             wait = 0.0
         if wait:
@@ -99,8 +109,10 @@ class HttpApp:
         async def counted(message: Any) -> None:
             match message["type"]:
                 case "http.response.start" | "websocket.http.response.start":
-                    scope["begun"] = True
+                    scope["begun"] = message["status"]
                     self.counts.requests[scope.get("route_path", _UNKNOWN), message["status"]] += 1
+                case "http.response.body" if not message.get("more_body", False):
+                    scope[WHOLE] = scope["begun"]
                 case "websocket.accept":
                     self.counts.requests[WEBSOCKET, 101] += 1
                 case _:
@@ -186,10 +198,10 @@ class HttpApp:
         text = metrics_text(self._server, self.counts, connections=connections, turned_away=turned_away)
         return Response(text, media_type=CONTENT_TYPE)
 
-    def send_away(self, generation: int) -> None:
-        """End all answers, feeds and WebSockets that rest on another token of the home than this one."""
+    def send_away(self, is_good: Callable[[Credential], bool]) -> None:
+        """End all answers, feeds and WebSockets of those whose token or login is no good any more."""
         for guest in self.guests:
-            if guest.credential.generation != generation:
+            if not is_good(guest.credential):
                 guest.send_away()
 
 

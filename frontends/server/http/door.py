@@ -5,7 +5,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from frontends.server.http.connections import Connections
 from frontends.server.http.logins import Logins, cookie_name
 from frontends.server.http.settings import HttpSettings, Tls
 from frontends.server.http.tokens import TokenKeeper, rotate
-from frontends.server.server import Server
+from frontends.server.server import Server, leaving_memory_alone
 
 _BACKLOG: Final = 1_024
 _LOOK_EVERY_S: Final = 1.0
@@ -31,7 +31,7 @@ class HttpDoor:
 
     Attributes:
         url: Where it is for programs of this machine, with the port that it really has.
-        is_everywhere: Whether it listens on all addresses of this machine, not only at `url`.
+        open_to_others: Where it listens for other machines, if it does; 0.0.0.0 and [::] are all of its addresses.
         app: What answers; its counts are public.
         connections: Who is connected.
     """
@@ -45,7 +45,8 @@ class HttpDoor:
         hosts = frozenset({*host_names(names, port, scheme), *(name.lower() for name in known)})
         near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(str(address), str(address))  # noqa: S104 - to be replaced
         self.url = f"{scheme}://{next(iter(host_names([near], port, scheme)))}"
-        self.is_everywhere = near != str(address)
+        far = f"{scheme}://{next(iter(host_names([str(address)], port, scheme)))}"
+        self.open_to_others = None if settings.address.is_loopback else far
         self._linked = urls[0] if urls else self.url
         self.home = Path(server.settings.home)
         self._keeper = TokenKeeper(self.home)
@@ -70,14 +71,18 @@ class HttpDoor:
     def rotate_token(self) -> str:
         """Give the home another token: whoever came in by the one before is sent away, now."""
         token = rotate(self.home)
-        self.app.send_away(self._keeper.refresh())
+        self._send_away()
         return token
 
     async def watch_token(self) -> None:
-        """See when another process gives the home another token, and end what rests on the one before."""
+        """See when another process changes what is good, and end what rests on tokens that are not any more."""
         while True:
             await trio.sleep(_LOOK_EVERY_S)
-            self.app.send_away(self._keeper.refresh())
+            self._send_away()
+
+    def _send_away(self) -> None:
+        self._keeper.refresh()
+        self.app.send_away(self._keeper.is_good)
 
     def _figures(self) -> tuple[int, int]:
         return len(self.connections), self.connections.refused
@@ -101,17 +106,18 @@ async def open_http_door(server: Server, settings: HttpSettings | None = None) -
         door = await trio.to_thread.run_sync(HttpDoor, server, settings, listening)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
         own = sc.OwnError()
-        with own.unwrapped():
+        with ExitStack() as ending, own.unwrapped():
             async with trio.open_nursery() as nursery:
                 await nursery.start(serve_all, listener, door.connections.serve_client)
                 nursery.start_soon(door.watch_token)
-                server.address = door.url
+                server.address, server.open_to_others = door.url, door.open_to_others
                 try:
                     with own.noted():
                         yield door
+                        ending.enter_context(leaving_memory_alone())
                         await door.connections.finish()
                 finally:
-                    server.address = None
+                    server.address = server.open_to_others = None
                     nursery.cancel_scope.cancel(reason="the door is closed")
 
 

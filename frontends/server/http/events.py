@@ -9,7 +9,7 @@ Rules:
 4. Nothing but receiving is ever cut off from within: half an event would garble the ones after it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from math import inf
 from typing import Any, Final
@@ -79,7 +79,7 @@ class EventsAnswer:
             self._receiving = trio.CancelScope(deadline=beat_at)
             with self._receiving:
                 try:
-                    items = await feed.receive_batch()
+                    items = await feed.receive_shared()
                 except trio.EndOfChannel:
                     break
             if items:
@@ -98,15 +98,14 @@ class EventsAnswer:
         send: Any,
         guest: Guest,
         cursor: sc.Cursor | None,
-        items: list[sc.FeedItem],
+        items: Sequence[sc.FeedItem],
         resync: sc.Resync | None,
     ) -> None:
-        pieces = list(self._server.encodings.pieces(items, self._server.epoch))
-        for place, piece in enumerate(pieces):
+        pieces = self._server.encodings.pieces(items, self._server.epoch)
+        for piece in pieces:
             if guest.has_ended:  # may be so although nobody has been woken yet
                 return
-            is_last = place == len(pieces) - 1
-            reached = cursor if is_last and cursor is not None else piece.cursor
+            reached = cursor if piece is pieces[-1] and cursor is not None else piece.cursor
             await _send(send, event("feed", batch_json(_NUMBER, piece, reached, resync), reached))
             resync = None
 

@@ -9,15 +9,20 @@ What is guarded, and why hypercorn alone is not enough (version 0.18):
 4. Heads and bodies may take for ever. Here each has its time, and so has an answer that nobody reads.
 5. It takes up HTTP/2 without TLS when asked to, compressed WebSocket messages of any size once they are unpacked, and
    goes on collecting a message that is too long. Here none of these is on offer.
+6. Each WebSocket message goes through all of its layers. Here messages of a server, which are not masked, are bytes
+   with a short head, and are written at once if the network takes them.
 
 This reaches into hypercorn: `H11Protocol`, its `stream`, `connection`, `_check_protocol`, `_create_stream` and
-`_send_error_response`, and `Config.response_headers`. A test compares them with what is expected here.
+`_send_error_response`, `WSStream`, its `buffer`, `closed` and `connection`, and `Config.response_headers`. A test
+compares them with what is expected here.
 """
 
 import contextlib
 import logging
+import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+import struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
 from typing import Any, Final
 
@@ -30,6 +35,7 @@ from hypercorn.protocol.h11 import H11Protocol, H11WSConnection
 from hypercorn.protocol.ws_stream import WSStream
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
+from wsproto.connection import ConnectionState as WebSocketState
 
 from frontends.server.http.access_log import AccessLog
 from frontends.server.http.inbox import Inbox
@@ -39,9 +45,13 @@ log = logging.getLogger(__name__)
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 Headers = tuple[tuple[bytes, bytes], ...]
+Parts = Sequence[bytes | memoryview]
 Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 _CHUNK: Final = 65_536
 _LINGER_S: Final = 1.0
+_TEXT_FRAME: Final = 0x81  # whole, and a text
+_LONG_HEAD: Final = struct.Struct("!BBH")
+_LONGER_HEAD: Final = struct.Struct("!BBQ")
 _LEAVE_S: Final = 5.0  # for handlers to notice that their client has gone
 GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 """What reading and writing raise when the client has gone."""
@@ -77,6 +87,12 @@ class GuardedProtocol(H11Protocol):
     def is_websocket(self) -> bool:
         """Whether messages go to and fro."""
         return isinstance(self.connection, H11WSConnection)
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether a message may be sent: it is a WebSocket, and neither side has closed it."""
+        stream = self.stream
+        return isinstance(stream, WSStream) and not stream.closed and stream.connection.state is WebSocketState.OPEN
 
     @property
     def is_too_long(self) -> bool:
@@ -204,7 +220,7 @@ class GuardedConnection:
         below = _below(self._stream).socket
         peer, own = below.getpeername()[:2], below.getsockname()[:2]
         async with trio.open_nursery() as nursery:
-            state = ConnectionState({"patience": self._patience})
+            state = ConnectionState({"patience": self._patience, "send_text": self.send_text})
             protocol = GuardedProtocol(
                 app,  # type: ignore[arg-type]  # it is our own handlers that call it
                 self._config,
@@ -267,11 +283,28 @@ class GuardedConnection:
             case _:
                 pass
 
-    async def _write(self, data: bytes) -> None:
-        async with self._sending:
+    async def send_text(self, text: bytes | memoryview) -> None:
+        """Send a message to a WebSocket past hypercorn, whose many steps would cost more than all else about it.
+
+        Raises:
+            ClientGone: The WebSocket is closed.
+        """
+        if self._protocol is None or not self._protocol.takes_messages:
+            await trio.lowlevel.checkpoint()
+            raise ClientGone("the WebSocket is closed")
+        await self._write(_frame_head(len(text)), text)
+
+    async def _write(self, *parts: bytes | memoryview) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        rest = parts if self._sending.locked() else self._write_now(parts)
+        if not rest:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return
+        async with self._sending:  # if it is free it is had at once: nobody can come between two parts of this
             with trio.move_on_after(self._patience.write_s):
                 try:
-                    await self._stream.send_all(data)
+                    for part in rest:
+                        await self._stream.send_all(part)
                     return
                 except GONE as error:
                     raise ClientGone("the client has gone") from error
@@ -280,6 +313,23 @@ class GuardedConnection:
                     self._life.cancel(reason="writing was cut off, or nobody reads")
                     raise
             await trio.lowlevel.checkpoint()
+
+    def _write_now(self, parts: Parts) -> Parts:
+        """Write what the network takes at once; returns the rest, uncopied: others hold it too."""
+        if not isinstance(self._stream, trio.SocketStream):
+            return parts
+        try:
+            written = os.writev(self._stream.socket.fileno(), parts)
+        except BlockingIOError:
+            return parts
+        except OSError as error:
+            raise ClientGone("the client has gone") from error
+        rest: list[memoryview] = []
+        for part in parts:
+            if written < len(part):
+                rest.append(memoryview(part)[written:])
+            written = max(0, written - len(part))
+        return rest
 
     async def _linger(self) -> None:
         """Let the client read the last answer: closing while it may still send would take the answer from it."""
@@ -293,6 +343,13 @@ class GuardedConnection:
                 return
             while await below.receive_some(_CHUNK):
                 pass
+
+
+def _frame_head(size: int) -> bytes:
+    """Return what stands before a whole text in a WebSocket; only clients mask what they send."""
+    if size < 126:
+        return bytes((_TEXT_FRAME, size))
+    return _LONG_HEAD.pack(_TEXT_FRAME, 126, size) if size < 65_536 else _LONGER_HEAD.pack(_TEXT_FRAME, 127, size)
 
 
 def _below(stream: Stream) -> trio.SocketStream:

@@ -30,7 +30,8 @@ class HttpBounds:
         head_bytes, body_bytes: How large the two may be.
         large_bodies: Bodies of more than a mebibyte that are read at once.
         requests_per_s, requests_at_once: Of one client that has shown who it is, and how many may come in a burst.
-        refusals_per_s, refusals_at_once: The same for those of an address that have not.
+        refusals_per_s, refusals_at_once: The same for those of an address that have not, one each for looking whether
+            the server lives, for logging in, and for whatever is refused.
         farewell_s: How long the end may take.
     """
 

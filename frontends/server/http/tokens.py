@@ -2,7 +2,7 @@
 
 The token is 256 random bits in `<home>/run/token`, which only its owner can read. A server keeps nothing but its hash.
 A token with fewer rights says what they are and until when it is good, sealed with a key that comes from the token of
-the home; nobody has to remember it, and a new token of the home ends all of them.
+the home: a new one ends all of them. Each is in a list (`given`), without its secret, and good while it is there.
 """
 
 import base64
@@ -12,21 +12,25 @@ import hmac
 import os
 import secrets
 import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Literal
 
 import attrs
 
 import session_core as sc
+from frontends.contract.socket_place import prepare_run_folder, run_folder
 from frontends.server.access import EVERYTHING, Access
+from frontends.server.http.given import MAX_NAME_CHARS, GivenToken, given_file, note_given, read_given, take_back
 
 _PREFIX: Final = "sct_"
 _SCOPED: Final = "scs_"
+_ID: Final = "scoped-"
 _MOST_CHARS: Final = 4_096
 _MOST_SESSIONS: Final = 64
 DAY_MS: Final = 24 * 3_600_000
 MAX_SCOPED_MS: Final = 30 * DAY_MS
-"""How long a token with fewer rights may be good for: it cannot be taken back alone."""
+"""How long a token with fewer rights may be good for: who was given it forgets it sooner."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,7 +54,7 @@ class Credential:
 
 def token_file(home: Path) -> Path:
     """Return where the token of a home is kept."""
-    return home / "run" / "token"
+    return run_folder(home) / "token"
 
 
 def ensure_token(home: Path) -> str:
@@ -59,7 +63,7 @@ def ensure_token(home: Path) -> str:
     Raises:
         StoreUnusable: It cannot be made or read, or somebody else may have read it.
     """
-    file = sc.prepare_home(token_file(home).parent) / "token"
+    file = prepare_run_folder(home) / "token"
     try:
         return _read(file)
     except FileNotFoundError:
@@ -82,7 +86,7 @@ def rotate(home: Path) -> str:
     Raises:
         StoreUnusable: It cannot be written.
     """
-    file = sc.prepare_home(token_file(home).parent) / "token"
+    file = prepare_run_folder(home) / "token"
     beside = _write_beside(file)
     try:
         beside.replace(file)
@@ -92,25 +96,57 @@ def rotate(home: Path) -> str:
     return _read(file)
 
 
-def scoped_token(home: Path, access: Access, *, expires_at: int) -> str:
-    """Make a token that lets its bearer do no more than `access`, until then.
+def scoped_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> str:
+    """Make a token that lets its bearer do no more than `access`, until then; see `give_token`."""
+    return give_token(home, access, expires_at=expires_at, name=name)[1]
+
+
+def given_tokens(home: Path) -> tuple[GivenToken, ...]:
+    """Return the tokens with fewer rights that are good.
 
     Raises:
-        InvalidInput: It would be good for too long, or for too many sessions.
+        StoreUnusable: The home has no token that can be used, or its list cannot be read.
+    """
+    return read_given(home, _mark_of(ensure_token(home)))
+
+
+def revoke(home: Path, ids: Collection[str]) -> None:
+    """Take tokens with fewer rights back: whoever came in by one is sent away, within a second or so.
+
+    Raises:
+        StoreUnusable: The list cannot be changed.
+    """
+    take_back(home, ids, _mark_of(ensure_token(home)))
+
+
+def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> tuple[GivenToken, str]:
+    """Make a token that lets its bearer do no more than `access`, until then, and note it in the list under a `name`.
+
+    Raises:
+        InvalidInput: It would be good for too long, or for too many sessions, or its name is no line.
+        Conflict: Too many are good already.
         StoreUnusable: The home has no token that can be used.
     """
+    if len(name) > MAX_NAME_CHARS or not name.isprintable():
+        raise sc.InvalidInput(f"a name is one line of at most {MAX_NAME_CHARS} characters", field="name")
     if expires_at > sc.now_ms() + MAX_SCOPED_MS:
         raise sc.InvalidInput("a token with fewer rights is good for 30 days at most", field="expires_at")
     if access.sessions is not None and not 0 < len(access.sessions) <= _MOST_SESSIONS:
         raise sc.InvalidInput(f"name 1 to {_MOST_SESSIONS} sessions", field="sessions")
-    said = {
-        "id": secrets.token_hex(4),
-        "role": access.role,
-        "sessions": None if access.sessions is None else sorted(access.sessions),
-        "expires_at": expires_at,
-    }
+    main = ensure_token(home)
+    given = GivenToken(
+        id=secrets.token_hex(4),
+        of=_mark_of(main),
+        role=access.role,
+        sessions=None if access.sessions is None else tuple(sorted(access.sessions)),
+        made_at=sc.now_ms(),
+        expires_at=expires_at,
+        name=name,
+    )
+    said = {"id": given.id, "role": given.role, "sessions": given.sessions, "expires_at": expires_at}
     payload = _to_text(sc.encode(said))
-    return f"{_SCOPED}{payload}.{_to_text(_seal(_sealing_key(ensure_token(home)), payload))}"
+    note_given(home, given)
+    return given, f"{_SCOPED}{payload}.{_to_text(_seal(_sealing_key(main), payload))}"
 
 
 class TokenKeeper:
@@ -119,25 +155,41 @@ class TokenKeeper:
     def __init__(self, home: Path) -> None:
         self.generation = 0
         self._home = home
+        self._file, self._list = token_file(home), given_file(home)
         self._hash = b""
         self._key = b""
         self._seen: tuple[int, int] | None = None
-        self._look(ensure_token(home))
+        self._mark = ""
+        self._given: frozenset[str] = frozenset()
+        self._list_seen: tuple[int, int] | None = None
+        ensure_token(home)
+        seen = _state_of(self._file)
+        self._look(_read(self._file), seen)
 
     def refresh(self) -> int:
         """Look whether the token has changed, and return the number of the present one.
 
         A token that is gone, or that others may have read, lets nobody in.
         """
-        seen = _state_of(token_file(self._home))
+        seen = _state_of(self._file)
         if seen != self._seen:
             try:
-                self._look(_read(token_file(self._home)))
+                self._look(_read(self._file), seen)
             except (OSError, sc.StoreUnusable):
                 self._hash = self._key = b""
                 self._seen = seen
                 self.generation += 1
+        listed = _state_of(self._list)
+        if listed != self._list_seen:
+            self._list_seen = listed
+            self._read_list()
         return self.generation
+
+    def is_good(self, credential: Credential) -> bool:
+        """Tell whether what somebody came in by lets them stay, as far as was seen when it was looked last."""
+        if credential.generation != self.generation:
+            return False
+        return credential.kind != "scoped" or credential.id.removeprefix(_ID) in self._given
 
     def credential_of(self, token: str) -> Credential | None:
         """Return what a token allows; nothing if it is not a good one."""
@@ -150,10 +202,20 @@ class TokenKeeper:
             return None
         return Credential(id="token", kind="token", access=EVERYTHING, generation=generation)
 
-    def _look(self, token: str) -> None:
-        self._seen = _state_of(token_file(self._home))
-        self._hash, self._key = _hash_of(token), _sealing_key(token)
+    def _look(self, token: str, seen: tuple[int, int] | None) -> None:
+        """Take over a token; `seen` is from before it was read, so that a change meanwhile is seen the next time."""
+        self._seen = seen
+        self._hash, self._key, self._mark = _hash_of(token), _sealing_key(token), _mark_of(token)
+        self._list_seen = _state_of(self._list)
+        self._read_list()
         self.generation += 1
+
+    def _read_list(self) -> None:
+        """Read which tokens were given out; where that cannot be known, none of them is good."""
+        try:
+            self._given = frozenset(each.id for each in read_given(self._home, self._mark))
+        except (OSError, sc.StoreUnusable):
+            self._given = frozenset()
 
     def _scoped(self, token: str, generation: int) -> Credential | None:
         payload, _, seal = token.partition(".")
@@ -166,9 +228,11 @@ class TokenKeeper:
         role, named, expires_at = said.get("role"), said.get("sessions"), said.get("expires_at")
         if role not in {"controller", "observer"} or not isinstance(expires_at, int) or expires_at <= sc.now_ms():
             return None
+        if said.get("id") not in self._given:
+            return None
         sessions = None if named is None else frozenset(map(sc.SessionId, map(str, named)))  # type: ignore[arg-type]
         return Credential(
-            id=f"scoped-{said.get('id')}",
+            id=f"{_ID}{said.get('id')}",
             kind="scoped",
             access=Access(role="observer" if role == "observer" else "controller", sessions=sessions),
             generation=generation,
@@ -223,6 +287,11 @@ def _state_of(file: Path) -> tuple[int, int] | None:
 
 def _hash_of(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
+
+
+def _mark_of(token: str) -> str:
+    """Return what tells one token of the home from the next, and says nothing about it."""
+    return hmac.digest(token.encode(), b"session-core: which token of the home", "sha256").hex()[:16]
 
 
 def _sealing_key(token: str) -> bytes:

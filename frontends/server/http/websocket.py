@@ -1,5 +1,6 @@
 """A WebSocket as a pair of streams, so that the JSON-RPC of the other door serves it too."""
 
+from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, Final
 
@@ -38,12 +39,12 @@ class WebSocketSource(trio.abc.ReceiveStream):
 class WebSocketSink(trio.abc.SendStream):
     """What a client is sent: whole lines, as many as there are, in one message."""
 
-    def __init__(self, send: Any) -> None:
-        self._send = send
+    def __init__(self, send_text: Callable[[memoryview], Awaitable[None]]) -> None:
+        self._send_text = send_text
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send lines; they are whole, as the other side of the connection writes whole rounds."""
-        await self._send({"type": "websocket.send", "text": bytes(data).decode("utf-8").removesuffix("\n")})
+        """Send lines; the last one is whole too, as the connection writes whole rounds, and a message needs no end."""
+        await self._send_text(memoryview(data)[:-1])
 
     async def wait_send_all_might_not_block(self) -> None:
         """Return at once: `send_all` itself waits."""
@@ -59,5 +60,7 @@ async def serve_websocket(server: Server, scope: Any, receive: Any, send: Any, a
     scope["state"]["patience"].write_s = inf
     await receive()  # that it wants to connect
     await send({"type": "websocket.accept"})
-    await attend(server, WebSocketSource(receive), WebSocketSink(send), access=access, door="WebSocket")
+    await attend(
+        server, WebSocketSource(receive), WebSocketSink(scope["state"]["send_text"]), access=access, door="WebSocket"
+    )
     await send({"type": "websocket.close", "code": _GOING_AWAY if server.closing else _NORMAL})

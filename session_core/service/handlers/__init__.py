@@ -2,6 +2,7 @@
 
 - `sessions`: create, list, load, rename, archive, restore, delete, fork (`code_there`: what code has left behind)
 - `history`: read and search older messages
+- `listing`: models, and files by some letters of their paths
 - `messages`: send, start, edit, switch branch, resume, dismiss, wait, clear, compact
 - `shell_line`: run a command that a person has typed
 - `restoring`: go back to an earlier message, with the files, and take that back (`taking_back` finds what is meant)
@@ -19,6 +20,7 @@ from session_core.service.core import Handlers
 from session_core.service.handlers import (
     extensions,
     history,
+    listing,
     messages,
     protocols,
     queue,
@@ -32,6 +34,7 @@ from session_core.service.handlers import (
 HANDLERS: Handlers = {
     **sessions.HANDLERS,
     **history.HANDLERS,
+    **listing.HANDLERS,
     **messages.HANDLERS,
     **shell_line.HANDLERS,
     **restoring.HANDLERS,

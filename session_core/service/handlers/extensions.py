@@ -1,6 +1,6 @@
 """Extensions: list, commands, reload, switch on and off, keys of widgets, and what they themselves do in sessions."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from session_core import limits
 from session_core.agent.answer import clean_text
@@ -11,19 +11,20 @@ from session_core.service.content import (
     check_encodable,
     checked_json,
     checked_name,
+    checked_path,
     checked_text,
     queue_item,
     text_parts,
     user_message,
 )
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
-from session_core.service.extensions_seam import Extensions, extension_of, shown_by
+from session_core.service.extensions_seam import ExtensionKeeper, Extensions, extension_of, shown_by
 from session_core.service.handlers.messages import overtaken
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
-from session_core.vocabulary.extensions import Completion, ExtensionCommand, ExtensionEntry
+from session_core.vocabulary.extensions import Completion, ExtensionCommand, ExtensionEntry, ExtensionInfo
 
 _ANSWERING = ("ready", "reloading")  # the old process answers until the new one does
 
@@ -43,18 +44,27 @@ def list_extensions(core: ServiceCore, _command: c.ListExtensions, _: Caller) ->
     return r.ListExtensionsReply(extensions=found, cursor=core.stream.cursor)
 
 
-def list_commands(core: ServiceCore, _command: c.ListCommands, _: Caller) -> r.ListCommandsReply:
-    return r.ListCommandsReply(commands=_commands(core.config.extensions), cursor=core.stream.cursor)
+def list_commands(core: ServiceCore, command: c.ListCommands, _: Caller) -> r.ListCommandsReply:
+    if command.session_id is not None and command.cwd is not None:
+        raise InvalidInput("ask for a session or for a folder, not for both", field="cwd")
+    extensions, listed = core.config.extensions, tuple[ExtensionInfo, ...]()
+    if command.session_id is not None:
+        core.session(command.session_id)
+    if extensions is not None and command.cwd is not None:
+        listed = extensions.list_in(checked_path(command.cwd))
+    elif extensions is not None:
+        everywhere = command.session_id is None
+        listed = tuple(each for each in extensions.list(command.session_id) if not everywhere or each.folder is None)
+    return r.ListCommandsReply(commands=_commands(listed), cursor=core.stream.cursor)
 
 
-def _commands(extensions: Extensions | None) -> tuple[ExtensionCommand, ...]:
-    listed = extensions.list() if extensions is not None else ()
+def _commands(listed: Iterable[ExtensionInfo]) -> tuple[ExtensionCommand, ...]:
     return tuple(command for info in listed if info.state in _ANSWERING for command in info.commands)
 
 
-def _find(extensions: Extensions, name: str, extension: str | None) -> ExtensionCommand | None:
-    found = (each for each in _commands(extensions) if each.name == name and extension in (None, each.extension))
-    return next(found, None)
+def _find(extensions: Extensions, session_id: SessionId, name: str, extension: str | None) -> ExtensionCommand | None:
+    commands = _commands(extensions.list(session_id))
+    return next((each for each in commands if each.name == name and extension in (None, each.extension)), None)
 
 
 # --- having them do something -----------------------------------------------------------------------------------------
@@ -64,7 +74,7 @@ def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> Lat
     arguments = _optional_text(command.arguments, "arguments", longest=limits.MAX_TEXT_CHARS)
     session = core.session(command.session_id)
     extensions = _extensions(core)
-    found = _find(extensions, command.name, command.extension)
+    found = _find(extensions, command.session_id, command.name, command.extension)
     if found is None:
         of = f" of extension {command.extension!r}" if command.extension is not None else ""
         msg = f"there is no command {command.name!r}{of}, or its extension is not running"
@@ -87,7 +97,7 @@ def complete_command(core: ServiceCore, command: c.CompleteCommand, _: Caller) -
     partial = _optional_text(command.partial, "partial", longest=limits.MAX_TEXT_CHARS)
     core.session(command.session_id)
     extensions = _extensions(core)
-    found = _find(extensions, command.name, command.extension)
+    found = _find(extensions, command.session_id, command.name, command.extension)
 
     async def completed() -> r.CompleteCommandReply:
         completions: tuple[Completion, ...] = ()
@@ -117,7 +127,7 @@ def press_key(core: ServiceCore, command: c.PressWidgetKey, _: Caller) -> r.Ackn
 def login(core: ServiceCore, command: c.LoginToProvider, caller: Caller) -> Later:
     session = core.session(command.session_id)
     extensions = _extensions(core)
-    if not any(command.provider in info.providers for info in extensions.list()):
+    if not any(command.provider in info.providers for info in extensions.list(command.session_id)):
         msg = f"no extension brings a provider called {command.provider!r}"
         raise NotFound(msg, field="provider")
     _refuse_side_work(core, session, caller)
@@ -142,33 +152,29 @@ def _refuse_side_work(core: ServiceCore, session: Session, caller: Caller) -> No
 
 
 def reload(core: ServiceCore, command: c.ReloadExtension, _: Caller) -> Later:
-    extensions = _known(core, command.name)
+    keeper = _keeper(core, command.name, command.folder)
     return _acknowledged_after(
-        core, None, f"the reload of extension {command.name}", lambda: extensions.reload(command.name)
+        core, None, f"the reload of extension {command.name}", lambda: keeper.reload(command.name)
     )
 
 
 def enable(core: ServiceCore, command: c.EnableExtension, _: Caller) -> Later:
-    extensions = _known(core, command.name)
-    return _acknowledged_after(
-        core, None, f"enabling extension {command.name}", lambda: extensions.enable(command.name)
-    )
+    keeper = _keeper(core, command.name, command.folder)
+    return _acknowledged_after(core, None, f"enabling extension {command.name}", lambda: keeper.enable(command.name))
 
 
 def disable(core: ServiceCore, command: c.DisableExtension, _: Caller) -> Later:
-    extensions = _known(core, command.name)
-    return _acknowledged_after(
-        core, None, f"disabling extension {command.name}", lambda: extensions.disable(command.name)
-    )
+    keeper = _keeper(core, command.name, command.folder)
+    return _acknowledged_after(core, None, f"disabling extension {command.name}", lambda: keeper.disable(command.name))
 
 
-def _known(core: ServiceCore, name: str) -> Extensions:
+def _keeper(core: ServiceCore, name: str, folder: str | None) -> ExtensionKeeper:
     extensions = _extensions(core)
     checked_name(name, "name")
     if len(core.side.of(None)) >= limits.MAX_COMMANDS_AT_ONCE:
         msg = "too many extensions are being changed already; try again in a moment"
         raise Conflict(msg, field="name")
-    return extensions
+    return extensions.whose(name, folder)
 
 
 def _acknowledged_after(

@@ -42,7 +42,7 @@ def _created(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.C
     cwd = config.cwd if command.cwd is None else checked_path(command.cwd)
     usual = _usual(core, cwd)
     settings = Settings(
-        model=known_model(core, config.model if command.model is None else command.model),
+        model=known_model(core, config.model if command.model is None else command.model, cwd),
         cwd=cwd,
         permission_tier=command.permission_tier or usual.permission_tier,
         sandbox=checked_sandbox(command.sandbox or usual.sandbox),
@@ -92,8 +92,8 @@ def _usual(core: ServiceCore, cwd: str) -> "_Usual | Config":
     return folder.config
 
 
-def known_model(core: ServiceCore, model: str) -> str:
-    if model not in core.config.models:
+def known_model(core: ServiceCore, model: str, cwd: str) -> str:
+    if model not in core.agent.models.at(cwd).providers:
         why = why_not_there(model, core.config.extensions)
         known = ", ".join(core.config.models)
         msg = f"there is no model called {model!r}{f' ({why})' if why else ''}; known models: {known}"

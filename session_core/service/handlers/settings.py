@@ -10,7 +10,8 @@ from session_core.vocabulary import replies as r
 
 def switch_model(core: ServiceCore, command: c.SwitchModel, caller: Caller) -> r.SwitchModelReply:
     session = core.session(command.session_id)
-    switched = ev.ModelSwitched(model=known_model(core, command.model), thinking=command.thinking)
+    model = known_model(core, command.model, session.state.settings.cwd)
+    switched = ev.ModelSwitched(model=model, thinking=command.thinking)
     session.record(switched, caller.client_id)
     return r.SwitchModelReply(effective="now" if session.work is None else "next_model_call", cursor=session.cursor)
 

@@ -1,10 +1,10 @@
 """A real service behind its real socket, in a thread of its own, for clients on any loop."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -18,6 +18,8 @@ from frontends.server.server import Server, ServerSettings
 from frontends.server.unix_door import serve_unix
 from session_core.testing.scripted import ScriptedProvider, text
 
+R = TypeVar("R")
+
 
 @attrs.define(eq=False)
 class RealServer:
@@ -29,6 +31,7 @@ class RealServer:
     _service: sc.SessionService | None = None
     _server: Server | None = None
     _loop: trio.lowlevel.TrioToken | None = None
+    _nursery: trio.Nursery | None = None
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _ready: threading.Event = attrs.field(factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -37,6 +40,25 @@ class RealServer:
         """Look at a session from the inside."""
         assert self._service is not None
         return trio.from_thread.run(self._service.load_session, session_id, trio_token=self._loop)
+
+    def call(self, function: Callable[..., R], *arguments: Any) -> R:
+        """Call a function in the server's own loop, and return what it returns."""
+        return trio.from_thread.run_sync(function, *arguments, trio_token=self._loop)
+
+    def run(self, function: Callable[..., Awaitable[R]], *arguments: Any) -> R:
+        """Run an async function in the server's own loop, and return what it returns."""
+        return trio.from_thread.run(function, *arguments, trio_token=self._loop)
+
+    def spawn(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Have an async function run in the server's own loop, beside everything else."""
+        assert self._nursery is not None
+        self.call(self._nursery.start_soon, function)
+
+    @property
+    def service(self) -> sc.SessionService:
+        """The service itself, for use within `call` and `run`."""
+        assert self._service is not None
+        return self._service
 
     def kill(self) -> None:
         """End it as suddenly as a process that is killed, and wait until it has ended."""
@@ -56,6 +78,7 @@ class RealServer:
                     AsyncExitStack() as stack,
                 ):
                     self._service, self._loop = service, trio.lowlevel.current_trio_token()
+                    self._nursery = nursery
                     self._server = Server(service, ServerSettings(home=str(self.home), **settings))
                     await nursery.start(serve_unix, self._server, socket_of(self.home))
                     if http is not None:

@@ -9,6 +9,8 @@ import trio
 import trio.testing
 
 import session_core as sc
+from frontends.server import frames
+from frontends.server import server as server_module
 from frontends.server.attending import Attendant, attend
 from frontends.server.feeds import MAX_FEEDS
 from frontends.server.frames import FRAME_BYTES, Encodings
@@ -28,6 +30,12 @@ def folded(items: list[sc.FeedItem]) -> sc.SessionSnapshot:
     assert isinstance(snapshot, sc.SessionSnapshot)
     later = [item for item in items[last + 1 :] if isinstance(item, sc.SessionEvent)]
     return sc.fold(snapshot, later)
+
+
+def test_a_batch_of_nothing_is_no_frame() -> None:
+    """A reader that has just noticed a gap passes nothing on; that makes no frame, and ends nobody's connection."""
+    epoch = sc.Epoch("run_1")
+    assert tuple(Encodings().pieces([], epoch)) == ()
 
 
 async def test_a_snapshot_and_then_what_happens() -> None:
@@ -213,6 +221,22 @@ async def test_a_stalled_client_delays_nobody(monkeypatch: pytest.MonkeyPatch) -
             assert {None, "initial"} == {batch.resync for batch in quick.batches(1)}
 
 
+async def test_the_end_does_not_wait_for_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that has so much to read that there is no room for a goodbye is let go at once, when the server ends."""
+    monkeypatch.setattr(limits, "RPC_WAIT_BYTES", 4_096)
+    monkeypatch.setattr(limits, "RPC_FLUSH_MS", 600_000)
+    monkeypatch.setattr(server_module, "GOODBYE_S", 600.0)
+    async with open_world() as world:
+        made = await world.service.create_session()
+        async with slow_client(world, made.session_id):
+            for number in range(100):
+                await world.service.rename_session(made.session_id, f"{number} " + "x" * 150)
+            await trio.testing.wait_all_tasks_blocked()
+            with trio.fail_after(20):
+                await world.server.say_goodbye()
+        assert 0 == world.server.connections
+
+
 # --- what is shared ---------------------------------------------------------------------------------------------------
 
 
@@ -230,21 +254,56 @@ async def test_readers_share_what_is_written() -> None:
         assert 1 == world.server.encodings.made - before
 
 
+async def test_readers_share_a_batch() -> None:
+    """However many clients read a session, what happens in it at once is written once for all of them."""
+    async with open_world() as world:
+        made = await world.service.create_session()
+        session = world.service.core.sessions[made.session_id]
+        async with AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(world.client(role="observer")) for _ in range(20)]
+            for client in clients:
+                await client.follow(made.session_id)
+                await client.until_heard("feed")
+            before = world.server.encodings.made
+            for number in range(40):
+                session.record(sc.events.SessionRenamed(name=f"{number}"))
+            for client in clients:
+                items = await client.until_at(1, world.service.core.stream.seq)
+                assert 41 == len(items)
+        assert 1 == world.server.encodings.made - before
+
+
 def test_what_is_shared_is_the_same() -> None:
-    """Batches that begin and end alike, and are equally long, are not taken for each other: one may be merged."""
+    """Batches that begin and end alike, and are as long, are not taken for each other, and none is written twice."""
 
     def renamed(session: str, seq: int, merged: int = 1) -> sc.SessionEvent:
         event = sc.events.SessionRenamed(name=f"{seq} to {merged}")
         return sc.SessionEvent(seq=seq, sseq=seq, session_id=sc.SessionId(session), at=0, event=event, merged=merged)
 
     first, second, third, last = (renamed("ses_ours", seq) for seq in (1, 2, 3, 5))
-    of_all = [first, renamed("ses_ours", 3, merged=2), renamed("ses_other", 4), last]
+    of_all = (first, renamed("ses_ours", 3, merged=2), renamed("ses_other", 4), last)
     encodings = Encodings()
-    list(encodings.pieces(of_all, sc.Epoch("run_x")))
+    encodings.pieces(of_all, sc.Epoch("run_x"))
+    batch = (first, second, third, last)
 
-    (piece,) = encodings.pieces([first, second, third, last], sc.Epoch("run_x"))
+    (piece,) = encodings.pieces(batch, sc.Epoch("run_x"))
 
-    assert b",".join(map(sc.encode_event, (first, second, third, last))) == piece.data
+    assert b",".join(map(sc.encode_event, batch)) == piece.data
+    assert piece is encodings.pieces(batch, sc.Epoch("run_x"))[0]
+    assert 2 == encodings.made
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of endlessly many batches the newest are remembered, and of very long ones fewer."""
+    monkeypatch.setattr(frames, "_REMEMBERED_BYTES", 100_000)
+    encodings = Encodings()
+    for seq in range(1, 200):
+        event = sc.events.SessionRenamed(name="x" * (20_000 if seq > 100 else 1))
+        batch = (sc.SessionEvent(seq=seq, sseq=seq, session_id=sc.SessionId("ses_1"), at=0, event=event),)
+        encodings.pieces(batch, sc.Epoch("run_x"))
+        assert len(encodings._known) <= min(seq, 64)
+    assert 4 == len(encodings._known)
+    assert sum(len(piece.data) for known in encodings._known.values() for piece in known.pieces) == encodings._bytes
 
 
 async def test_a_long_batch_comes_in_several_frames() -> None:

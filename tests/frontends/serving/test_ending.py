@@ -1,15 +1,24 @@
-"""Asking a person before something is interrupted."""
+"""Asking a person before something is interrupted, and ending a service that cannot be asked itself."""
 
 import os
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
 import session_core as sc
 from frontends.console.output import Output
 from frontends.console.streams import Streams
-from frontends.serving.ending import _may_interrupt, _terminate
+from frontends.console.style import Style
+from frontends.serving import ending
+from frontends.serving.command import listening_lines
+from frontends.serving.ending import _ask_to_end, _may_interrupt, _terminate
+from frontends.serving.places import Listening, about_others, being_open, service_process
+from frontends.serving.reporting import Report, report_lines
+from tests.frontends._kept import keep_sessions, summary
+from tests.frontends._paper import Paper, written
+from tests.frontends.serving._service import being_the_service, refusing
 
 
 @pytest.mark.parametrize(
@@ -47,3 +56,116 @@ def test_only_a_known_process_of_this_machine_is_signalled(holder: sc.Holder, mo
     with pytest.raises(sc.Unavailable, match="cannot be asked to end from here"):
         _terminate(holder)
     assert [] == sent
+
+
+# --- a service that cannot be asked -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def signalled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The signals that would have been sent."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)) if number else None)
+    return sent
+
+
+async def ask(home: Path, *, typed: bytes | None = None, force: bool = False) -> tuple[bool | str, str]:
+    """Ask this process, which plays a service of another release, to end; returns the answer and what was said."""
+    holder = service_process(home)
+    assert holder is not None
+    keyboard, hand = os.pipe()
+    os.write(hand, typed or b"")
+    streams = Streams(out=Paper(), err=Paper(), keyboard=None if typed is None else keyboard)
+    try:
+        answer: bool | str = await _ask_to_end(home, holder, streams, force=force)
+    except sc.Conflict as refused:
+        answer = refused.message
+    finally:
+        os.close(keyboard)
+        os.close(hand)
+    return answer, written(streams)[1]
+
+
+async def test_one_of_another_release_with_nothing_at_work(home: Path, signalled: list[tuple[int, int]]) -> None:
+    """Where the store says that nothing runs, a service of another release is ended politely, and that is said."""
+    with being_the_service(home), being_open(home):
+        async with refusing(home):
+            answer, said = await ask(home)
+    assert (True, [(os.getpid(), 15)]) == (answer, signalled)
+    assert said.startswith(f"a service of version {sc.__version__} runs for this home, process {os.getpid()} ")
+    assert f"; this program, version {sc.__version__}, cannot talk to it; it was sent SIGTERM" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "force", "ends"), [(None, False, False), (b"\n", False, False), (b"y\n", False, True), (None, True, True)]
+)
+@pytest.mark.parametrize("known", [True, False])
+async def test_one_of_another_release_that_may_be_at_work(
+    home: Path,
+    signalled: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    typed: bytes | None,
+    force: bool,
+    ends: bool,
+    known: bool,
+) -> None:
+    """If something runs there, or nobody can know, it ends only by a clear yes or --force, which is what is said."""
+
+    async def list_kept(_: Path) -> list[sc.SessionSummary]:
+        await trio.lowlevel.checkpoint()
+        if not known:
+            raise sc.StoreUnusable("it is of another release too")
+        return [summary("ses_01m7jyv7dzmenkd548pwn71wzb", activity=sc.Activity(name="streaming"))]
+
+    monkeypatch.setattr(ending, "list_kept", list_kept)
+    with being_the_service(home):
+        async with refusing(home):
+            answer, said = await ask(home, typed=typed, force=force)
+    assert ends == bool(signalled) == (answer is True)
+    if not force:
+        what = (
+            "a session is at work (1wzb)" if known else "whether something is at work there cannot be known from here"
+        )
+        told = f"{answer} {said}".lower()
+        assert "service of another version runs for this home, process " in told
+        assert what in told
+        assert ("session-core shutdown --force" in told) == (typed is None)
+
+
+async def test_one_whose_socket_was_deleted(home: Path, signalled: list[tuple[int, int]]) -> None:
+    """A service that nobody can reach is ended if nothing runs in it, and one that still starts, without a word."""
+    await keep_sessions(home, "count to 1")
+    with being_the_service(home):
+        starting = await ask(home)
+        with being_open(home):
+            lost = await ask(home)
+    assert ((True, ""), True, 2) == (starting, lost[0], len(signalled))
+    assert lost[1].startswith(f"the socket of process {os.getpid()} ")
+
+
+@pytest.mark.parametrize(
+    ("address", "line"),
+    [
+        (
+            "http://0.0.0.0:80",
+            "it by HTTP on all addresses of this machine, port 80, not encrypted by it; each needs a token",
+        ),
+        ("https://[::]:8443", "on all addresses of this machine, port 8443, encrypted; "),
+        ("https://192.0.2.7:8443", "by HTTP on 192.0.2.7, port 8443, encrypted; "),
+    ],
+)
+def test_how_others_can_come_in_is_said(address: str, line: str) -> None:
+    """One line says that other machines can reach the service, where, and whether what they say is encrypted."""
+    assert line in about_others(address)
+    status = sc.ServiceStatus(
+        version="1", pid=1, epoch=sc.Epoch("e"), started_at=0, home="/", sessions=0, running=0, clients=0
+    )
+    near, far = (
+        report_lines(Style(), Report(status=each, sessions=(), clients=()), now=0)
+        for each in (status, attrs.evolve(status, open_to_others=address))
+    )
+    assert 1 == len(far) - len(near)
+    assert any(line in each for each in far)
+    listening = Listening(pid=1, socket=Path("/s"), address="http://127.0.0.1:80", open_to_others=address)
+    assert line in listening_lines(Path("/"), listening)[-1]

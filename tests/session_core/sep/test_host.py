@@ -2,8 +2,10 @@
 
 import json
 from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -11,10 +13,14 @@ import trio
 
 from session_core.errors import ExtensionFailed, Forbidden, NotFound, Unavailable
 from session_core.rpc.failures import RpcFailed
+from session_core.sep.delegate import Delegate
+from session_core.sep.discovery import Discovery
 from session_core.sep.folder_digest import digest_of
+from session_core.sep.host import ExtensionHost, HostSetting, Watcher
 from session_core.sep.names import EVENTS, HOOKS
 from session_core.service.config import ServiceConfig
 from session_core.session.state import apply
+from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from session_core.testing.scripted import ScriptedTool, failure, text, tool_call
 from session_core.tools.base import ToolContext
 from session_core.vocabulary import events as ev
@@ -23,7 +29,7 @@ from session_core.vocabulary.extensions import Completion
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import TurnLimits
 from session_core.vocabulary.snapshots import ServiceSnapshot
-from tests.session_core.sep._children import is_alive
+from tests.session_core.sep._children import PATIENCE, is_alive
 from tests.session_core.sep._service import Home, World, open_world
 from tests.session_core.service._helpers import until
 
@@ -390,3 +396,26 @@ async def test_no_extensions_change_nothing(home: Home) -> None:
         assert not any(world.host.handles(hook) for hook in HOOKS)
         assert frozenset() == world.host.wanted
     assert ServiceConfig().extensions is None
+
+
+async def test_who_gives_up_while_the_host_begins_is_not_kept() -> None:
+    """A host that is cancelled at any step of its beginning ends, with nobody left waiting for it."""
+
+    @asynccontextmanager
+    async def prepare() -> AsyncGenerator[ExtensionHost]:
+        yield ExtensionHost(Discovery, HostSetting(folder="/"))
+
+    async def operation(host: ExtensionHost) -> None:
+        with trio.CancelScope() as scope:
+
+            class Begun:
+                def started(self, value: None = None) -> None:
+                    scope.cancel()
+
+            await host.run(cast(Delegate, None), cast(Watcher, None), task_status=Begun())
+
+    async def check(host: ExtensionHost, _run: SweepRun) -> None:
+        await host.settled.wait()
+
+    with trio.fail_after(PATIENCE):
+        await cancel_sweep(prepare, operation, check)

@@ -63,7 +63,7 @@ class World:
     def __init__(self) -> None:
         self.extensions: list[Extension] = []
         self.contexts = Contexts()
-        self.source = ExtensionToolSource(lambda: self.extensions, self.contexts)
+        self.source = ExtensionToolSource(lambda _: self.extensions, self.contexts)
 
     def take(self, extension: Extension, notification: Notification) -> None:
         params = notification.params
@@ -408,7 +408,7 @@ async def test_a_model_searches_and_calls_in_a_real_turn(autojump_clock: MockClo
 async def test_a_real_process_runs_a_tool(tmp_path: Path) -> None:
     """A plain program's tool is called through its pipes."""
     async with _children.running(_children.script(tmp_path, "plain")) as (extension, _):
-        source = ExtensionToolSource(lambda: [extension], Contexts())
+        source = ExtensionToolSource(lambda _: [extension], Contexts())
         (tool,) = source.tools(SESSION)
         assert tool.spec.name == "tried.echo"
         assert await tool.run(JsonObject({"text": "hé"}), context()) == ToolOutput(text="hé")

@@ -16,6 +16,7 @@ def one_of_each(session_id: SessionId) -> list[Command[object]]:
     return [
         c.LoadSession(session_id=session_id),
         c.LoadMessages(session_id=session_id),
+        c.FindFiles(session_id=session_id, query="q"),
         c.RenameSession(session_id=session_id, name="n"),
         c.ArchiveSession(session_id=session_id),
         c.RestoreSession(session_id=session_id),
@@ -67,6 +68,7 @@ ALL_COMMANDS: list[Command[object]] = [
     c.ListSessions(),
     c.LoadService(),
     c.SearchMessages(text="t"),
+    c.ListModels(),
     c.ListExtensions(),
     c.ListProtocols(),
     c.ListCommands(),

@@ -39,8 +39,14 @@ class FakeExtensions:
         self.cancelled: list[str] = []
         self.release = trio.Event()
 
-    def list(self) -> tuple[ExtensionInfo, ...]:
+    def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
         return tuple(self.infos)
+
+    def list_in(self, cwd: str) -> tuple[ExtensionInfo, ...]:
+        return tuple(self.infos)
+
+    def whose(self, name: str, folder: str | None) -> "FakeExtensions":
+        return self
 
     async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
         self._note("run", name, arguments, extension or "")
@@ -90,6 +96,13 @@ class FakeExtensions:
 
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
         self._note("press", extension, widget_id, key)
+
+    def title_of(self, model: str) -> str:
+        return "The House Model" if model == "house/one" else ""
+
+    async def why_not_usable(self, provider: str) -> str:
+        await trio.lowlevel.checkpoint()
+        return "nobody is logged in" if provider == "house" else ""
 
     async def login(self, session_id: SessionId, provider: str) -> None:
         await trio.lowlevel.checkpoint()

@@ -165,8 +165,8 @@ async def test_whoever_gives_up_holds_nothing(tmp_path: Path) -> None:
         await cancel_sweep(prepare, operation, check)
 
 
-async def test_only_the_users_own_extensions_are_started(tmp_path: Path) -> None:
-    """Extensions of the user take part in all sessions but those of folders that do not want them; no others start."""
+async def test_extensions_that_nobody_agreed_to_are_not_started(tmp_path: Path) -> None:
+    """The user's own take part in all sessions but where a folder does not want them; others need a yes, and say so."""
     home = Home(tmp_path)
     tool = {"name": "greet", "description": "Says hello.", "parameters": {"type": "object"}}
     home.install("mine", manifest="[capabilities]\ntools = true\n", registrations={"tools": [tool]})
@@ -184,7 +184,8 @@ async def test_only_the_users_own_extensions_are_started(tmp_path: Path) -> None
                 told = await told_of(events, work)
                 for each in sessions:
                     await say(service, each)
+                listed = [(each.name, each.folder) for each in (await service.list_extensions()).extensions]
 
-    assert ["mine"] == names
-    assert "extensions of its own, which are not started" in told.warnings[0]
+    assert (["mine"], [("mine", None)]) == (names, listed)
+    assert "the extension theirs of this folder is not used: nobody has agreed to it yet" in told.warnings[0]
     assert [True, False] == [any("greet" in tool.name for tool in each.tools) for each in model.requests]

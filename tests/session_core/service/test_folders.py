@@ -260,7 +260,7 @@ async def test_trust_that_is_gone_takes_servers_and_leaves_rules(tmp_path: Path)
 
 
 async def test_people_are_told_what_does_not_count(tmp_path: Path) -> None:
-    """Whoever follows the service learns that a folder is not trusted, or has extensions that are not started."""
+    """Whoever follows the service learns that a folder is not trusted, or has an extension that cannot be used."""
     untrusted, trusted = tmp_path / "left", tmp_path / "right"
     write_project(untrusted, deny("list"))
     (trusted / ".session-core" / "extensions" / "mine").mkdir(parents=True)
@@ -277,7 +277,7 @@ async def test_people_are_told_what_does_not_count(tmp_path: Path) -> None:
 
     assert "this folder is not trusted" in first.warnings[0]
     assert ConfigurationChanged(folder=str(trusted), warnings=second.warnings) == second
-    assert "extensions of its own, which are not started" in second.warnings[0]
+    assert "of this folder is not used" in second.warnings[0]
 
 
 async def test_the_users_own_rules_count_everywhere(tmp_path: Path) -> None:

@@ -274,6 +274,31 @@ async def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> N
         assert [401, 401, 429] == bad
 
 
+async def test_neither_monitors_nor_bad_tokens_keep_people_out(tmp_path: Path) -> None:
+    """Looking whether the server lives, logging in and bad tokens have a bucket each, so none uses up another's."""
+    bounds = HttpBounds(refusals_per_s=0.1, refusals_at_once=2)
+    async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world, world.client(None) as stranger:
+        alive = [(await stranger.get("/healthz")).status_code for _ in range(3)]
+        guessed = [(await stranger.get("/v1/status")).status_code for _ in range(3)]
+        logged_in = await stranger.get(world.door.login_link())
+        wrong = [(await stranger.get("/login?code=x")).status_code for _ in range(2)]
+
+        assert ([200, 200, 429], [401, 401, 429]) == (alive, guessed)
+        assert 303 == logged_in.status_code
+        assert 429 == wrong[-1], "codes cannot be guessed at leisure"
+
+
+async def test_each_request_is_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also a client that has all it wanted with the head of an answer, and leaves, makes one line."""
+    caplog.set_level(logging.INFO, logger="frontends.server.http.access")
+    async with open_door(tmp_path) as world:
+        for _ in range(3):
+            async with world.client() as client:
+                await client.head("/healthz")
+    lines = [record.getMessage().rsplit(" ", 2)[0] for record in caplog.records]
+    assert ["127.0.0.1 HEAD /healthz 200"] * 3 == lines
+
+
 async def test_a_client_that_leaves_ends_its_waiting(tmp_path: Path) -> None:
     """When a client gives up a long request, the server stops waiting for it, and the turn goes on."""
     provider = ScriptedProvider([Pause("now"), *text("done")])
@@ -335,7 +360,7 @@ async def test_the_address_is_told(tmp_path: Path) -> None:
         status = sc.decode((await client.get("/v1/status")).content, sc.ServiceStatus)
         server = world.server
 
-        assert world.url == status.address
+        assert (world.url, None) == (status.address, status.open_to_others)
         assert world.port > 0
 
     assert server.status().address is None
@@ -366,7 +391,11 @@ async def test_a_link_can_be_opened_wherever_the_server_listens(tmp_path: Path) 
             (await browser.get(link)).status_code,
             (await browser.get("/healthz", headers={"host": f"localhost:{world.port}"})).status_code,
         )
-        assert (f"http://127.0.0.1:{world.port}", True) == (world.server.status().address, world.door.is_everywhere)
+        status = world.server.status()
+        assert (f"http://127.0.0.1:{world.port}", f"http://0.0.0.0:{world.port}") == (
+            status.address,
+            status.open_to_others,
+        )
 
 
 async def test_an_address_that_is_taken_is_a_clear_refusal(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import logging
 import pytest
 import trio
 
-from frontends.server.http.access_log import AccessLog, redacted
+from frontends.server.http.access_log import WHOLE, AccessLog, redacted
 from frontends.server.http.buckets import Buckets
 from frontends.server.http.inbox import Inbox
 
@@ -85,6 +85,18 @@ async def test_the_end_passes_a_full_inbox(autojump_clock: trio.testing.MockCloc
 def test_secrets_do_not_reach_the_log(text: str, shown: str) -> None:
     """The values of codes, tokens, Authorization and cookies are taken out, and no request can forge a line."""
     assert shown == redacted(text)
+
+
+async def test_a_request_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that leaves with its whole answer makes one line with the status, and one that leaves early another."""
+    caplog.set_level(logging.INFO, logger="frontends.server.http.access")
+    for whole in ({WHOLE: 200}, {}):
+        request = {"method": "HEAD", "path": "/healthz", "query_string": b"", "client": ("127.0.0.1", 5), **whole}
+        await AccessLog().access(request, None, 0.001)
+        await AccessLog().access(request, {"status": 200}, 0.001)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert ["127.0.0.1 HEAD /healthz 200 1.0 ms", "127.0.0.1 HEAD /healthz left 1.0 ms"] == lines
 
 
 async def test_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
+from frontends.server.http import tokens
 from frontends.server.http.tokens import (
     MAX_SCOPED_MS,
     TokenKeeper,
@@ -114,7 +115,27 @@ def test_a_new_token_ends_the_old_one_at_once(tmp_path: Path) -> None:
     assert keeper.credential_of(scoped) is None
     assert keeper.credential_of(new) is not None
     assert keeper.generation > before
-    assert [token_file(tmp_path)] == list(token_file(tmp_path).parent.iterdir())
+    left = {each.name for each in token_file(tmp_path).parent.iterdir()}
+    assert {"token", "tokens.json", "tokens.lock"} == left, "nothing half-written"
+
+
+def test_a_token_that_changes_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rotation at the very moment in which the one before is noticed is noticed too: the old token is not kept."""
+    keeper = TokenKeeper(tmp_path)
+    between = rotate(tmp_path)
+    read = tokens._read
+
+    def overtaken(file: Path) -> str:
+        found = read(file)
+        monkeypatch.undo()
+        rotate(tmp_path)
+        return found
+
+    monkeypatch.setattr(tokens, "_read", overtaken)
+    keeper.refresh()
+
+    assert keeper.credential_of(between) is None
+    assert keeper.credential_of(ensure_token(tmp_path)) is not None
 
 
 @pytest.mark.parametrize("spoil", ["unlink", "chmod"])

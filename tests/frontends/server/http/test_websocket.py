@@ -1,6 +1,7 @@
 """The WebSocket over a real socket: the same contract, and who may open one."""
 
 import json
+import socket as stdlib_socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,12 +11,17 @@ import attrs
 import pytest
 import trio
 from httpx2.websockets import WebSocketDisconnect, WebSocketUpgradeError
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import CloseConnection, Ping, Pong, TextMessage
 
 import session_core as sc
 from frontends.server.access import Access
+from frontends.server.http.hypercorn_guards import _frame_head
 from frontends.server.http.tokens import rotate, scoped_token
+from session_core.session.session import Session
 from session_core.testing.scripted import text
-from tests.frontends.server.http._door import OpenDoor, open_door
+from tests.frontends.server.http._door import OpenDoor, open_door, until
+from tests.frontends.server.http.test_hostile import UPGRADE
 
 NO_BOUND = 64 * 1024 * 1024
 
@@ -63,6 +69,24 @@ class Socket:
                 break
         found: dict[str, Any] = message["params"]
         return found
+
+
+@asynccontextmanager
+async def bare_socket(
+    world: OpenDoor, session_id: sc.SessionId
+) -> AsyncGenerator[tuple[trio.SocketStream, Connection]]:
+    """A WebSocket that reads only when it is told to, and follows a session."""
+    async with await world.raw() as stream:
+        stream.setsockopt(stdlib_socket.SOL_SOCKET, stdlib_socket.SO_RCVBUF, 65_536)
+        await stream.send_all(world.head("/v1/ws", *UPGRADE))
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += await stream.receive_some(1)
+        ends = Connection(ConnectionType.CLIENT)
+        for number, (method, params) in enumerate([("hello", {}), ("follow", {"session_id": session_id})]):
+            line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+            await stream.send_all(ends.send(TextMessage(data=line)))
+        yield stream, ends
 
 
 @asynccontextmanager
@@ -209,3 +233,71 @@ async def test_the_end_of_the_server_is_told(tmp_path: Path) -> None:
 
         assert "enough" == goodbye["reason"]
         assert 1001 == await client.closed()
+
+
+# --- what goes out past hypercorn -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536, 70_000])
+def test_a_message_of_any_length_can_be_read(size: int) -> None:
+    """The head of a message says how long it is, in each of the three ways there are."""
+    reader = Connection(ConnectionType.CLIENT)
+    reader.receive_data(_frame_head(size) + b"x" * size)
+
+    (message,) = reader.events()
+
+    assert TextMessage(data="x" * size, message_finished=True) == message
+
+
+async def test_messages_and_pongs_do_not_get_into_each_other(tmp_path: Path) -> None:
+    """A client that reads nothing for a while, and asks whether the server lives, then gets everything whole."""
+    async with open_door(tmp_path) as world:
+        session_id = (await world.service.create_session()).session_id
+        session = world.service.core.sessions[session_id]
+        async with bare_socket(world, session_id) as (stream, ends):
+            await until(lambda: world.service.statistics().stream.waiting)
+            for number in range(30):
+                session.record(sc.events.SessionRenamed(name=f"{number} " + "x" * 99_000))
+                await stream.send_all(ends.send(Ping(payload=b"%d" % number)))
+            session.record(sc.events.SessionRenamed(name="the last"))
+            texts, pongs, said = [""], 0, ""
+            with trio.fail_after(20):
+                while pongs < 30 or '"the last"' not in said:
+                    ends.receive_data(bytes(await stream.receive_some(65_536)))
+                    for event in ends.events():
+                        assert isinstance(event, TextMessage | Pong), event
+                        if isinstance(event, TextMessage):
+                            texts[-1] += event.data
+                            if event.message_finished:
+                                said = texts[-1]
+                                texts.append("")
+                        else:
+                            pongs += 1
+            lines = [json.loads(line) for text in texts for line in text.splitlines()]
+            told = [item for line in lines if line.get("method") == "feed" for item in line["params"]["items"]]
+            assert "the last" == told[-1]["event"]["name"]
+
+
+async def test_nothing_comes_after_the_end(tmp_path: Path) -> None:
+    """Once a client has closed its WebSocket, it is told so, and of what goes on meanwhile nothing comes after that."""
+    async with open_door(tmp_path) as world:
+        session_id = (await world.service.create_session()).session_id
+        session = world.service.core.sessions[session_id]
+        async with bare_socket(world, session_id) as (stream, ends), trio.open_nursery() as nursery:
+            await until(lambda: world.service.statistics().stream.waiting)
+            nursery.start_soon(_talk, session)
+            await stream.send_all(ends.send(CloseConnection(code=1000)))
+            came = []
+            with trio.fail_after(20):
+                while data := await stream.receive_some(65_536):
+                    ends.receive_data(bytes(data))
+                    came += [type(event) for event in ends.events()]
+            nursery.cancel_scope.cancel()
+        assert CloseConnection == came[-1]
+        assert 1 == came.count(CloseConnection)
+
+
+async def _talk(session: Session) -> None:
+    while True:
+        session.record(sc.events.SessionRenamed(name="x"))
+        await trio.lowlevel.checkpoint()

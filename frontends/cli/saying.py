@@ -1,0 +1,73 @@
+"""Saying something in a session, which others may use at the same time, and staying until that was answered."""
+
+import session_core as sc
+from frontends.cli.conversation import Conversation
+from frontends.cli.options import Continued, RunOptions
+from frontends.cli.requests import Client
+
+_NOT_SENT = "nothing was sent to the model"
+
+
+async def have_a_turn(
+    text: str | None, service: Client, talk: Conversation, options: RunOptions, known: Continued | None
+) -> None:
+    """Say something, or go on, and show the turn to its end.
+
+    What is at work already goes on as it is: without a text it is followed, and a message waits for its end. If that is
+    no good end, the message begins a turn of its own, unless somebody has stopped the work: then it is taken back, as
+    nothing should begin after a stop.
+    """
+    if text is None and not talk.at_rest:
+        await talk.follow_to_end()
+        return
+    await _say(service, talk, text, options, is_new=known is None)
+    if known is not None and known.summary.archived and options.manners.narrated:
+        await talk.remark(f"{known.short} was archived; it is back in the list.")
+    if talk.own.item_id is not None and not talk.stopped and not options.manners.quiet:
+        await talk.remark("The session is at work already; your message waits until that is done.")
+    while not await talk.until_ended():
+        if not await talk.take_back():
+            await talk.receive()  # tells what has become of it
+        elif talk.stopped or talk.state.activity.name == "stopped":
+            break
+        else:
+            await _say(service, talk, text, options, is_new=False)
+    if talk.outcome is not None:
+        await talk.conclude(talk.outcome)
+    else:
+        await talk.say(_why_not(talk))
+
+
+def _why_not(talk: Conversation) -> str:
+    """Say why our message was not answered."""
+    if talk.stopped:
+        before = "; what ran before goes on" if not talk.at_rest else ""
+        return f"stopped before the turn began; {_NOT_SENT}{before}"
+    if talk.own.is_gone:
+        return f"Somebody has taken your message out of the queue before its turn came; {_NOT_SENT}."
+    return f"What ran before was stopped, so your message was taken back; {_NOT_SENT}."
+
+
+async def _say(service: Client, talk: Conversation, text: str | None, options: RunOptions, *, is_new: bool) -> None:
+    """Send a message, or go on without one."""
+    session_id = talk.state.session_id
+    if text is None:
+        talk.own.said("", turn_id=(await service.resume_session(session_id)).turn_id)
+        return
+    refused: sc.InvalidInput | None = None
+    try:
+        sent = await service.send_user_message(
+            session_id,
+            text,
+            images=options.attached.images,
+            files=options.attached.files,
+            output_schema=options.output_schema,
+        )
+        talk.own.said(text, turn_id=sent.turn_id, item_id=sent.queue_item_id)
+    except sc.InvalidInput as error:
+        refused = error
+    if refused is None:
+        return
+    if is_new:  # it would stay behind empty
+        await service.delete_session(session_id)
+    raise refused

@@ -1,0 +1,38 @@
+"""Whether telemetry is wanted, and whether it can be had. Nothing of OpenTelemetry is imported here."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Final
+
+import session_core as sc
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PARTS: Final = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+MISSING: Final = "telemetry needs packages that are not installed: pip install 'session-core[telemetry]'"
+
+
+def is_wanted(environ: Mapping[str, str], *, asked: bool) -> bool:
+    """Tell whether spans are to be sent: somebody asked for it, or said where to, and nobody has switched it off."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    if environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none":
+        return False
+    return asked or any(environ.get(name, "").strip() for name in ENDPOINTS)
+
+
+def is_installed() -> bool:
+    """Tell whether what sends them is there."""
+    try:
+        return all(find_spec(part) is not None for part in _PARTS)
+    except ModuleNotFoundError:  # a part of the way to it is missing
+        return False
+
+
+def check_installed() -> None:
+    """Refuse what cannot be had.
+
+    Raises:
+        Unavailable: The packages are missing.
+    """
+    if not is_installed():
+        raise sc.Unavailable(MISSING, field="telemetry")

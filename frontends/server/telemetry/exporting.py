@@ -1,0 +1,169 @@
+"""Sending spans with the SDK of OpenTelemetry, which does so from a thread of its own."""
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Final
+
+import trio
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
+
+import session_core as sc
+from frontends.server.telemetry.following import Following
+from frontends.server.telemetry.spans import SpanBegan, SpanEnded, SpanLost, SpanMaker, Step
+
+log = logging.getLogger(__name__)
+
+TELL_EVERY_S: Final = 60.0
+"""How often the log says that spans cannot be sent."""
+CLOSING_S: Final = 2.0
+"""How long the end of a service waits for the last spans to be sent."""
+_NANOS: Final = 1_000_000
+
+
+class PatientExporter(SpanExporter):
+    """Hands spans to another exporter; its failures are counted, and told now and then.
+
+    Attributes:
+        failed: Spans that could not be sent.
+    """
+
+    def __init__(self, inner: SpanExporter, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.failed = 0
+        self._inner = inner
+        self._clock = clock
+        self._tell_at = clock()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send them, or count them."""
+        try:
+            result = self._inner.export(spans)
+        except Exception:  # noqa: BLE001 - a collector that is away, or a bug of the exporter: no matter of ours
+            result = SpanExportResult.FAILURE
+        if result is not SpanExportResult.SUCCESS:
+            self.failed += len(spans)
+            if self._clock() >= self._tell_at:
+                self._tell_at = self._clock() + TELL_EVERY_S
+                log.warning("%d spans of telemetry could not be sent so far; is the collector there?", self.failed)
+        return result
+
+    def shutdown(self) -> None:
+        """End the other one."""
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Have the other one send what it holds."""
+        return self._inner.force_flush(timeout_millis)
+
+
+class SpanSink:
+    """Makes spans of the SDK from steps; those that begin and are lost are never sent."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._tracer = provider.get_tracer("session-core", sc.__version__)
+        self._spans: dict[str, Span] = {}
+
+    def take(self, step: Step) -> None:
+        """Take a step; never waits."""
+        match step:
+            case SpanBegan():
+                parent = self._spans.get(step.parent) if step.parent is not None else None
+                self._spans[step.key] = self._tracer.start_span(
+                    step.name,
+                    # Never what happens to be the current span of this program: sessions have traces of their own.
+                    context=Context() if parent is None else set_span_in_context(parent, Context()),
+                    kind=SpanKind.CLIENT if step.kind == "model" else SpanKind.INTERNAL,
+                    attributes=dict(step.attributes),
+                    start_time=step.at * _NANOS,
+                )
+            case SpanEnded():
+                if (span := self._spans.pop(step.key, None)) is not None:
+                    span.set_attributes(dict(step.attributes))
+                    if step.error is not None:
+                        span.set_attribute("error.type", step.error)
+                        span.set_status(Status(StatusCode.ERROR, step.error))
+                    span.end(end_time=step.at * _NANOS)
+            case SpanLost():
+                self._spans.pop(step.key, None)
+
+
+@asynccontextmanager
+async def open_telemetry(
+    service: sc.SessionService, *, exporter: SpanExporter | None = None, now: Callable[[], int] = sc.now_ms
+) -> AsyncGenerator[SpanMaker]:
+    """Send spans of all sessions for the length of the block; at its end whatever is open counts as interrupted.
+
+    Args:
+        service: The service.
+        exporter: Where spans go; by default to the collector that the standard variables name, or to this machine.
+        now: The wall clock in milliseconds.
+
+    Raises:
+        InvalidInput: The variables say something that the SDK does not take.
+    """
+    with _quiet():
+        provider, patient = await trio.to_thread.run_sync(_made, exporter)
+        sink, maker = SpanSink(provider), SpanMaker()
+        try:
+            async with service.subscribe() as events:
+                following = Following(events, maker, sink.take)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_guarded, following.run)
+                    yield maker
+                    nursery.cancel_scope.cancel(reason="the service ends")
+                await _guarded(partial(following.catch_up, service.statistics().stream.published))
+        finally:
+            for step in maker.close(now()):
+                sink.take(step)
+            with trio.move_on_after(CLOSING_S, shield=True) as patience:
+                await trio.to_thread.run_sync(provider.shutdown, abandon_on_cancel=True)
+            if patience.cancelled_caught:
+                log.warning("telemetry: the last spans could not be sent in time")
+            if maker.lost_spans or patient.failed:
+                log.warning("telemetry: %d spans were lost, %d could not be sent", maker.lost_spans, patient.failed)
+
+
+def _made(exporter: SpanExporter | None) -> tuple[TracerProvider, PatientExporter]:
+    try:
+        patient = PatientExporter(exporter or OTLPSpanExporter())
+        resource = Resource.create({"service.version": sc.__version__}).merge(_named())
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(patient))
+    except Exception as problem:  # what exactly it does not like is its own affair; its words may quote a key
+        kind = type(problem).__name__
+        raise sc.InvalidInput(
+            f"telemetry cannot be started with the OTEL_ variables of this environment ({kind})", field="telemetry"
+        ) from problem
+    return provider, patient
+
+
+def _named() -> Resource:
+    """Return the name of the program, unless a variable gives another."""
+    stated = str(Resource.create().attributes.get("service.name", ""))
+    return Resource({"service.name": "session-core"} if stated.startswith("unknown_service") else {})
+
+
+async def _guarded(work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    except Exception:  # a bug here, or in the SDK, must not end the service
+        log.exception("telemetry has failed; the service goes on without it")
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Keep the SDK from writing about every failure, and headers with keys into the log; we tell what matters."""
+    theirs = logging.getLogger("opentelemetry")
+    before = theirs.level
+    theirs.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        theirs.setLevel(before)

@@ -1,0 +1,274 @@
+"""From events to spans: turns, the model calls in them, and the tool calls.
+
+Rules:
+1. What is told is chosen here, field by field: names of models and tools, ids, counts and states from closed lists.
+   No text that a person, a model or a tool has written is among it.
+2. A span that has begun ends once, or is lost. Lost are those that were open when events were missed, as nobody knows
+   whether they have ended since.
+3. There is a bound on open spans; what is beyond it is lost.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+import attrs
+
+import session_core as sc
+
+MAX_OPEN: Final = 10_000
+"""Spans that are open at once; each turn has a handful."""
+_MAX_NAME_CHARS: Final = 100
+_FINE: Final = frozenset({"completed", "success", "stopped"})
+_FAILURES: Final = frozenset(
+    {"rate_limited", "overloaded", "auth", "context_too_long", "network", "malformed", "refused", "internal"}
+)
+"""Reasons for a withdrawn answer that are words of a closed list."""
+
+Kind = Literal["turn", "model", "tool"]
+Attribute = str | int
+Attributes = Mapping[str, Attribute]
+
+_e = sc.events
+
+
+@attrs.frozen(kw_only=True)
+class SpanBegan:
+    """Something began; `parent` is the key of the span it is a part of."""
+
+    key: str
+    kind: Kind
+    name: str
+    at: int
+    attributes: Attributes
+    parent: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class SpanEnded:
+    """It ended; `error` is one word for why, if it did not go well."""
+
+    key: str
+    at: int
+    attributes: Attributes = attrs.field(factory=dict)
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class SpanLost:
+    """Nobody knows what became of it."""
+
+    key: str
+
+
+Step = SpanBegan | SpanEnded | SpanLost
+
+
+@attrs.define
+class _Session:
+    """What is open in a session."""
+
+    turn: str | None = None
+    answer: str | None = None
+    parts: set[str] = attrs.field(factory=set)
+    """The keys of model calls and tool calls."""
+
+
+class SpanMaker:
+    """Turns events into steps; feed it every event in order, and tell it of those that were missed."""
+
+    def __init__(self, *, most: int = MAX_OPEN) -> None:
+        self.missed_events = 0
+        """Events that were never seen."""
+        self.lost_spans = 0
+        """Spans that were not told to the end, or not at all."""
+        self._most = most
+        self._open: set[str] = set()
+        self._sessions: dict[sc.SessionId, _Session] = {}
+        self._helpers: dict[sc.SessionId, str] = {}
+
+    def feed(self, told: sc.SessionEvent) -> Iterator[Step]:
+        """Return what an event means; most mean nothing."""
+        session_id, event, at = told.session_id, told.event, told.at
+        if session_id is None:
+            return
+        match event:
+            case _e.TurnStarted():
+                yield from self._turn_began(session_id, event, at)
+            case _e.MessageStarted():
+                yield from self._answer_began(session_id, event, at)
+            case _e.MessageCompleted(message=message):
+                yield from self._end(session_id, f"model {message.message_id}", at, *_of_answer(message))
+            case _e.MessageDiscarded(message_id=message_id, reason=reason):
+                error = reason if reason in _FAILURES else "discarded"
+                yield from self._end(session_id, f"model {message_id}", at, {}, error)
+            case _e.ModelCallFailed(kind=kind):
+                session = self._sessions.get(session_id)
+                if session is not None and session.answer is not None:
+                    error = kind if kind in _FAILURES else "failed"
+                    yield from self._end(session_id, session.answer, at, {}, error)
+            case _e.ToolCallStarted():
+                yield from self._call_began(session_id, event, at)
+            case _e.TaskStarted(call_id=call_id, child_id=child_id):
+                self._helpers[child_id] = _call_key(session_id, call_id)
+            case _e.ToolCallFinished(result=result):
+                status = {"session_core.tool.status": result.status}
+                why = None if result.status in _FINE else result.status
+                yield from self._end(session_id, _call_key(session_id, result.call_id), at, status, why)
+            case _e.TurnEnded(outcome=outcome):
+                yield from self._turn_ended(session_id, outcome, at)
+            case _e.SessionDeleted():
+                yield from self._gone(session_id, at)
+            case _:
+                pass
+
+    def missed(self, events: int) -> Iterator[Step]:
+        """Tell that events were missed: whatever is open is lost."""
+        self.missed_events += events
+        self.lost_spans += len(self._open)
+        keys = sorted(self._open)
+        self._open.clear()
+        self._sessions.clear()
+        self._helpers.clear()
+        for key in keys:
+            yield SpanLost(key=key)
+
+    def close(self, at: int) -> Iterator[Step]:
+        """End whatever is open: the service ends, and interrupts it."""
+        for session_id in tuple(self._sessions):
+            yield from self._gone(session_id, at)
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def _turn_began(self, session_id: sc.SessionId, event: "sc.events.TurnStarted", at: int) -> Iterator[Step]:
+        yield from self._gone(session_id, at)  # a turn that never ended would be one of a run before this
+        session = self._sessions.setdefault(session_id, _Session())
+        step = SpanBegan(
+            key=f"turn {event.turn_id}",
+            kind="turn",
+            name="turn",
+            at=at,
+            attributes={**_about(session_id), **_operation("invoke_agent")},
+            parent=self._known(self._helpers.get(session_id)),
+        )
+        if self._begin(step):
+            session.turn = step.key
+            yield step
+
+    def _turn_ended(self, session_id: sc.SessionId, outcome: sc.TurnOutcome, at: int) -> Iterator[Step]:
+        session = self._sessions.pop(session_id, None)
+        self._helpers.pop(session_id, None)
+        if session is None:
+            return
+        error = None if outcome.status in _FINE else outcome.status
+        for key in sorted(session.parts):
+            yield from self._ended(key, at, {}, error or "interrupted")
+        attributes: dict[str, Attribute] = {
+            "session_core.turn.status": outcome.status,
+            "session_core.turn.steps": outcome.steps,
+            "session_core.turn.tool_calls": outcome.tool_calls,
+            **_tokens(outcome.usage),
+        }
+        if session.turn is not None:
+            yield from self._ended(session.turn, at, attributes, error)
+
+    def _gone(self, session_id: sc.SessionId, at: int) -> Iterator[Step]:
+        session = self._sessions.pop(session_id, None)
+        for key in (*sorted(session.parts), session.turn) if session is not None else ():
+            if key is not None:
+                yield from self._ended(key, at, {}, "interrupted")
+
+    # --- what is in them ----------------------------------------------------------------------------------------------
+
+    def _answer_began(self, session_id: sc.SessionId, event: "sc.events.MessageStarted", at: int) -> Iterator[Step]:
+        session = self._sessions.setdefault(session_id, _Session())
+        model = _name(event.model)
+        step = SpanBegan(
+            key=f"model {event.message_id}",
+            kind="model",
+            name=f"chat {model}",
+            at=at,
+            attributes={**_about(session_id), **_operation("chat"), "gen_ai.request.model": model},
+            parent=self._known(session.turn),
+        )
+        if self._begin(step):
+            session.answer = step.key
+            session.parts.add(step.key)
+            yield step
+
+    def _call_began(self, session_id: sc.SessionId, event: "sc.events.ToolCallStarted", at: int) -> Iterator[Step]:
+        session = self._sessions.setdefault(session_id, _Session())
+        tool = _name(event.name)
+        step = SpanBegan(
+            key=_call_key(session_id, event.call_id),
+            kind="tool",
+            name=f"execute_tool {tool}",
+            at=at,
+            attributes={**_about(session_id), **_operation("execute_tool"), "gen_ai.tool.name": tool},
+            parent=self._known(session.turn),
+        )
+        if self._begin(step):
+            session.parts.add(step.key)
+            yield step
+
+    def _end(
+        self, session_id: sc.SessionId, key: str, at: int, attributes: Attributes, error: str | None
+    ) -> Iterator[Step]:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.parts.discard(key)
+            if session.answer == key:
+                session.answer = None
+        yield from self._ended(key, at, attributes, error)
+
+    # --- open spans ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, step: SpanBegan) -> bool:
+        """Tell whether there is room for one more."""
+        fits = step.key not in self._open and len(self._open) < self._most
+        if fits:
+            self._open.add(step.key)
+        else:
+            self.lost_spans += 1
+        return fits
+
+    def _known(self, key: str | None) -> str | None:
+        return key if key in self._open else None
+
+    def _ended(self, key: str, at: int, attributes: Attributes, error: str | None) -> Iterator[Step]:
+        if key in self._open:
+            self._open.remove(key)
+            yield SpanEnded(key=key, at=at, attributes=attributes, error=error)
+
+
+def _call_key(session_id: sc.SessionId, call_id: sc.CallId) -> str:
+    return f"tool {session_id} {call_id}"  # models give ids to calls, and may give the same one in two sessions
+
+
+def _about(session_id: sc.SessionId) -> dict[str, Attribute]:
+    return {"gen_ai.conversation.id": session_id}
+
+
+def _operation(name: str) -> dict[str, Attribute]:
+    return {"gen_ai.operation.name": name}
+
+
+def _name(name: str) -> str:
+    """Return a name that is one; a model may ask for a tool by a whole text."""
+    short = name[:_MAX_NAME_CHARS]
+    return short if short.isprintable() and not any(letter.isspace() for letter in short) else "?"
+
+
+def _of_answer(message: sc.Message) -> tuple[Attributes, str | None]:
+    cut = any(isinstance(part, sc.InterruptedPart) for part in message.parts)
+    return (_tokens(message.usage) if message.usage is not None else {}), "interrupted" if cut else None
+
+
+def _tokens(usage: sc.Usage) -> dict[str, Attribute]:
+    """Return what was used; `input_tokens` are all that were read, from a cache or not, as others count them."""
+    counts: dict[str, Attribute] = {
+        "gen_ai.usage.input_tokens": usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+    }
+    return {**counts, "session_core.cost_micros": usage.cost_micros} if usage.cost_micros else counts

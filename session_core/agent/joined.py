@@ -1,0 +1,26 @@
+"""Two mappings seen as one, both of which may change."""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Joined(Mapping[str, T]):
+    """What is configured, and what extensions bring at the moment; what is configured comes first."""
+
+    def __init__(self, configured: Mapping[str, T], brought: Mapping[str, T]) -> None:
+        self._configured = configured
+        self._brought = brought
+
+    def __getitem__(self, name: str) -> T:
+        return self._configured[name] if name in self._configured else self._brought[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._configured, *self._brought)))
+
+    def __len__(self) -> int:
+        return len({*self._configured, *self._brought})
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name in self._configured or name in self._brought)

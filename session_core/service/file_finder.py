@@ -1,0 +1,75 @@
+"""Finding files of sessions by some letters of their paths, while somebody types.
+
+The names of a folder are collected once for all who ask within a few seconds, and by one of them at a time.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.errors import NotFound
+from session_core.tools.fuzzy import PathIndex
+from session_core.tools.paths_beneath import paths_beneath
+
+
+@attrs.define
+class _Folder:
+    """What is known of a folder; `at` is when that was collected, on trio's clock."""
+
+    lock: trio.Lock = attrs.field(factory=trio.Lock)
+    index: PathIndex | None = None
+    cut: bool = False
+    at: float = 0.0
+
+
+class FileFinder:
+    """Looks through folders.
+
+    Args:
+        hidden: Places that are never shown, besides those with keys.
+    """
+
+    def __init__(self, hidden: Sequence[str] = ()) -> None:
+        self._hidden = tuple(hidden)
+        self._folders: dict[str, _Folder] = {}
+        self.walks = 0
+        """How often a folder was walked."""
+
+    async def find(self, folder: str, query: str, limit: int) -> tuple[tuple[str, ...], bool]:
+        """Return the best paths beneath a folder, and whether there is more than that.
+
+        Raises:
+            NotFound: There is no such folder.
+
+        Cancellation: whoever waits for the same names collects them instead.
+        """
+        known = self._known(folder)
+        async with known.lock:
+            if known.index is None or trio.current_time() - known.at > limits.FOUND_FRESH_MS / 1000:
+                await self._collect(folder, known)
+            index, cut = known.index, known.cut
+        assert index is not None
+        paths, more = await trio.to_thread.run_sync(index.best, query, limit, abandon_on_cancel=True)
+        return tuple(paths), more or cut
+
+    def _known(self, folder: str) -> _Folder:
+        """Return what is known of a folder, and forget those that nobody has asked for lately."""
+        known = self._folders.pop(folder, None) or _Folder()
+        self._folders[folder] = known
+        for name, each in tuple(self._folders.items()):
+            old = trio.current_time() - each.at > 10 * limits.FOUND_FRESH_MS / 1000
+            if each is not known and (old or len(self._folders) > limits.MAX_FOUND_FOLDERS):
+                del self._folders[name]
+        return known
+
+    async def _collect(self, folder: str, known: _Folder) -> None:
+        self.walks += 1
+        try:
+            found = await paths_beneath(folder, self._hidden)
+        except OSError as problem:
+            raise NotFound(f"the folder {folder!r} cannot be read", field="session_id") from problem
+        known.index = await trio.to_thread.run_sync(PathIndex, found.paths)
+        known.cut = found.cut
+        known.at = trio.current_time()

@@ -1,0 +1,147 @@
+"""Finding paths by some of their letters, as people type them.
+
+A path fits a query if it holds the letters of the query in their order. Among those that fit, the best have the letters
+side by side, at the starts of words, and in the name rather than in the folders before it; then the shorter one comes
+first. A query without capitals takes capitals and small letters as the same.
+
+Rating a path takes some microseconds, so of very many that fit only the most promising are rated.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from heapq import nsmallest
+from itertools import compress, islice
+from typing import Final
+
+MOST_RATED: Final = 1_500
+"""Paths that are rated for one query, of each kind of those that are picked."""
+_STARTS_WORD: Final = frozenset("/_-. ")
+_LETTER, _ADJOINING, _WORD_START, _IN_NAME = 10, 12, 12, 4
+_WHOLE_NAME, _NAME_START = 60, 25
+
+
+class PathIndex:
+    """Paths to be searched again and again; folders end with a slash."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = sorted(paths, key=lambda path: (len(path), path))
+        self._folded = [_folded(path) for path in self._paths]
+        self._names = [_name_of(path) for path in self._folded]
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def best(self, query: str, limit: int) -> tuple[list[str], bool]:
+        """Return the best paths for a query, best first, and whether more would fit."""
+        if not query:
+            first = nsmallest(limit, self._paths, key=lambda path: (path.rstrip("/").count("/"), path.casefold()))
+            return first, len(self._paths) > limit
+        exact = query != query.lower()
+        texts = self._paths if exact else self._folded
+        places = _fitting(texts, query, lambda: [_name_of(path) for path in texts] if exact else self._names)
+        rated = ((-rate(self._paths[at], texts[at], query), at) for at in places)
+        chosen = nsmallest(limit, rated)
+        return [self._paths[at] for _, at in chosen], len(places) > limit
+
+
+def _fitting(texts: Sequence[str], query: str, names: Callable[[], Sequence[str]]) -> list[int]:
+    """Return the places of paths that fit: all of them, or if there are very many the most promising."""
+    fits = _subsequence(query)
+    places = list(islice(compress(range(len(texts)), map(fits.match, texts)), MOST_RATED + 1))
+    if len(places) <= MOST_RATED:
+        return places
+    # The shortest are there; a longer path may still have a better name.
+    chosen = dict.fromkeys(places)
+    begins = (name.startswith(query) for name in names())
+    for found in (begins, map(fits.match, names())):
+        chosen.update(dict.fromkeys(islice(compress(range(len(texts)), found), MOST_RATED)))
+    return list(chosen)
+
+
+def _subsequence(query: str) -> "re.Pattern[str]":
+    """Return a pattern for texts that hold these letters in this order; it never goes back, whatever they are."""
+    return re.compile("".join(rf"[^{re.escape(each)}]*+{re.escape(each)}" for each in query))
+
+
+def _name_of(path: str) -> str:
+    return path[path.rfind("/", 0, len(path) - 1) + 1 :]
+
+
+def _folded(path: str) -> str:
+    """Return a path in small letters; one that would get another length stays, so that places are the same in both."""
+    small = path.lower()
+    return small if len(small) == len(path) else path
+
+
+def rate(path: str, text: str, query: str) -> int:
+    """Return how well a path fits a query that it holds; `text` is the path as the query is compared with it."""
+    name_at = text.rfind("/", 0, len(text) - 1) + 1
+    name = text[name_at:].removesuffix("/")
+    rating = max(
+        _rate_at(path, name_at, places)
+        for places in (
+            _side_by_side(text, query, name_at),
+            _at_starts(path, text, query, name_at),
+            _tight(text, query, name_at) or _tight(text, query, 0),
+        )
+        if places is not None
+    )
+    if name.startswith(query):
+        rating += _WHOLE_NAME if len(name) == len(query) or name.rpartition(".")[0] == query else _NAME_START
+    return rating - len(path) // 8
+
+
+def _side_by_side(text: str, query: str, name_at: int) -> Sequence[int] | None:
+    """Return the places of the query as a whole: in the name, at the start of a word if it can be, else anywhere."""
+    found = first = text.find(query, name_at)
+    while found > 0 and text[found - 1] not in _STARTS_WORD:
+        found = text.find(query, found + 1)
+    at = found if found >= 0 else first if first >= 0 else text.rfind(query)
+    return range(at, at + len(query)) if at >= 0 else None
+
+
+def _at_starts(path: str, text: str, query: str, start: int) -> list[int] | None:
+    """Return the places of the letters if each of them can begin a word."""
+    at, places = start - 1, list[int]()
+    for letter in query:
+        at = text.find(letter, at + 1)
+        while at > 0 and not _begins_word(path, at):
+            at = text.find(letter, at + 1)
+        if at < 0:
+            return None
+        places.append(at)
+    return places
+
+
+def _begins_word(path: str, at: int) -> bool:
+    return at == 0 or path[at - 1] in _STARTS_WORD or (path[at].isupper() and path[at - 1].islower())
+
+
+def _tight(text: str, query: str, start: int) -> list[int] | None:
+    """Return places of the letters that lie close together: the first end that fits, and backwards from there."""
+    at = start - 1
+    for letter in query:
+        at = text.find(letter, at + 1)
+        if at < 0:
+            return None
+    at += 1
+    places: list[int] = []
+    for letter in reversed(query):
+        at = text.rfind(letter, 0, at)
+        places.append(at)
+    places.reverse()
+    return places
+
+
+def _rate_at(path: str, name_at: int, places: Sequence[int]) -> int:
+    rating, before = 0, -2
+    for at in places:
+        rating += _LETTER + (_IN_NAME if at >= name_at else 0)
+        if at == before + 1:
+            rating += _ADJOINING
+        elif before >= 0:
+            rating -= min(at - before, 6)
+        if _begins_word(path, at):
+            rating += _WORD_START
+        before = at
+    return rating

@@ -1,0 +1,209 @@
+"""The paths of a folder that people may want to name: its files, and the folders that hold them.
+
+Left out are what the project ignores, folders full of what programs made, and places that tools do not touch by
+themselves: those with keys, and those whose change could run code (`confine`). Links are neither followed nor listed.
+ripgrep lists them where there is one; else the workspace's own walk does, which takes ten times as long.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from session_core.confine.ignore import IgnoreRules
+from session_core.confine.protected import PROTECTED, home_guards
+from session_core.confine.secrets import hidden_places, home_folders
+from session_core.confine.workspace import Workspace
+from session_core.limits import FIND_FILES_MS, MAX_FOUND_CHARS, MAX_FOUND_PATHS
+from session_core.tools.base import ToolFailed
+from session_core.tools.listing import end_if_cancelled
+from session_core.tools.process import run_in_group
+
+HEAVY: Final = ("node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hg")
+"""Folders that hold nothing people wrote, ignored or not."""
+_LOOK_UP_EVERY: Final = 100
+_MAX_WALKED: Final = 4 * MAX_FOUND_PATHS
+_UNREADABLE: Final = "\ufffd"
+"""What stands for bytes of a name that are no text; such a path could not be sent to anybody."""
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """Paths relative to the folder, folders with a slash at the end; `cut` if there was more to look at."""
+
+    paths: tuple[str, ...]
+    cut: bool
+
+
+async def paths_beneath(
+    folder: str, hidden: Sequence[str] = (), *, ripgrep: bool = True, patience_ms: int = FIND_FILES_MS
+) -> Found:
+    """Collect the paths of a folder, or as many as there is time and room for.
+
+    Args:
+        folder: An absolute path.
+        hidden: Places that are closed besides those with keys.
+        ripgrep: Whether ripgrep may list them.
+        patience_ms: How long it may take.
+
+    Raises:
+        NotADirectoryError: There is no such folder.
+
+    Cancellation: the program or the thread that lists them has ended when `Cancelled` goes on.
+    """
+    closed, program = await trio.to_thread.run_sync(_prepared, folder, tuple(hidden), ripgrep)
+    gathered = _Gathered(closed)
+    if program is None or not await _by_ripgrep(program, folder, gathered, patience_ms):
+        gathered = _Gathered(closed)
+        deadline = time.monotonic() + patience_ms / 1000
+        await trio.to_thread.run_sync(_by_walking, folder, hidden, gathered, deadline, abandon_on_cancel=False)
+    return Found(paths=gathered.paths(), cut=gathered.full)
+
+
+def _prepared(folder: str, hidden: Sequence[str], ripgrep: bool) -> tuple["Closed", str | None]:  # noqa: FBT001 - for a thread
+    if not os.path.isdir(folder):  # noqa: PTH112 - a text that came from a session
+        raise NotADirectoryError(folder)
+    program = shutil.which("rg") if ripgrep else None
+    # A program from the very folder is as foreign as its files.
+    if program is not None and (not Path(program).is_absolute() or Path(program).is_relative_to(folder)):
+        program = None
+    return Closed.of(folder, hidden), program
+
+
+class Closed:
+    """Places beneath a folder that are not shown; names count as the same in capitals and small letters."""
+
+    def __init__(self, places: Iterable[str]) -> None:
+        self._places = frozenset(place.casefold() for place in places)
+        self._heads = frozenset(place.partition("/")[0] for place in self._places)
+
+    @classmethod
+    def of(cls, folder: str, hidden: Sequence[str]) -> "Closed":
+        """Look at the disk for what is closed beneath a folder."""
+        root = os.path.realpath(folder)
+        homes = tuple(dict.fromkeys(os.path.realpath(home) for home in home_folders()))
+        places = [
+            *hidden_places(),
+            *map(os.path.realpath, hidden),
+            *(os.path.join(home, path.rstrip("/")) for home, path in home_guards((root,), homes)),  # noqa: PTH118
+        ]
+        inside = root.rstrip("/") + "/"
+        beneath = [place.removeprefix(inside) for place in places if place.startswith(inside)]
+        return cls((*PROTECTED, *beneath))
+
+    def holds(self, path: str) -> bool:
+        """Tell whether a relative path is one of these places, or lies in one."""
+        head = path.partition("/")[0].casefold()
+        if head not in self._heads:
+            return False
+        names = path.casefold().split("/")
+        return any("/".join(names[:length]) in self._places for length in range(1, len(names) + 1))
+
+
+class _Gathered:
+    """Files as they are found, up to a bound."""
+
+    def __init__(self, closed: Closed) -> None:
+        self.full = False
+        self._closed = closed
+        self._files: list[str] = []
+        self._chars = 0
+        self._rest = ""
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._files)
+
+    def add(self, path: str) -> None:
+        if self.full or self._closed.holds(path) or not _can_be_sent(path):
+            return
+        self._chars += len(path)
+        self.full = len(self._files) >= MAX_FOUND_PATHS or self._chars > MAX_FOUND_CHARS
+        if not self.full:
+            self._files.append(path)
+
+    def feed(self, text: str) -> None:
+        """Take in what ripgrep says, cut anywhere: paths, each with a zero after it."""
+        *whole, self._rest = (self._rest + text).split("\0")
+        for path in whole:
+            self.add(path.removeprefix("./"))
+
+    def paths(self) -> tuple[str, ...]:
+        return (*self._files, *sorted(_folders(self._files)))
+
+
+def _can_be_sent(path: str) -> bool:
+    return bool(path) and (path.isascii() or not any(each == _UNREADABLE or _is_half(each) for each in path))
+
+
+def _is_half(letter: str) -> bool:
+    return "\ud800" <= letter <= "\udfff"
+
+
+def _folders(files: Iterable[str]) -> set[str]:
+    found = set[str]()
+    for file in files:
+        at = file.rfind("/")
+        while at > 0 and (folder := file[: at + 1]) not in found:
+            found.add(folder)
+            at = file.rfind("/", 0, at)
+    return found
+
+
+async def _by_ripgrep(program: str, folder: str, gathered: _Gathered, patience_ms: int) -> bool:
+    """List the files; false if the program cannot."""
+    enough = trio.CancelScope()
+
+    def take(text: str) -> None:
+        gathered.feed(text)
+        if gathered.full:
+            enough.cancel(reason="there are more files than are looked through")
+
+    try:
+        with enough:
+            outcome = await run_in_group(
+                _command(program),
+                cwd=folder,
+                on_output=take,
+                on_error_output=lambda _text: None,
+                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+                output_limit=1_000,
+                timeout_ms=patience_ms,
+            )
+            gathered.full = gathered.full or outcome.timed_out
+            # 1: there is nothing, 2: some folders cannot be read. Anything it has said counts all the same.
+            return outcome.timed_out or outcome.exit_code in {0, 1} or gathered.begun
+    except ToolFailed:
+        return False
+    return True
+
+
+def _command(program: str) -> list[str]:
+    command = [program, "--no-config", "--files", "--null", "--hidden", "--no-follow", "--no-messages"]
+    # As the walk has it: git's files count without a repository too, and none from outside of the folder.
+    command += ["--no-require-git", "--no-ignore-global", "--no-ignore-parent"]
+    return [*command, *(f"--glob=!**/{name}/" for name in (".git", *HEAVY)), "./"]
+
+
+def _by_walking(folder: str, hidden: Sequence[str], gathered: _Gathered, deadline: float) -> None:
+    """List the files in a worker thread."""
+    workspace = Workspace(folder, read_only=True, hidden=hidden)
+    ignore = IgnoreRules.load(workspace).with_lines("", "\n".join(f"{name}/" for name in HEAVY))
+    for number, path in enumerate(_walked(workspace, ignore), 1):
+        gathered.add(path)
+        if number % _LOOK_UP_EVERY == 0:
+            end_if_cancelled()
+            gathered.full = gathered.full or time.monotonic() > deadline
+        if gathered.full:
+            return
+
+
+def _walked(workspace: Workspace, ignore: IgnoreRules) -> Iterator[str]:
+    """Go through the files; a name that is passed over is looked at as well, so that time can be told."""
+    for path, entry in workspace.walk(".", ignore=ignore, limit=_MAX_WALKED):
+        yield path if entry.kind == "file" else ""

@@ -1,0 +1,222 @@
+"""A line of the contract has a longest length, and whatever there is to be sent arrives all the same."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+import session_core as sc
+from frontends.client import RemoteFeed, SessionClient, open_client
+from frontends.contract.socket_place import socket_of
+from frontends.server import fitting
+from frontends.server.http.door import open_http_door
+from frontends.server.http.tokens import ensure_token
+from frontends.server.server import Server, ServerSettings
+from frontends.server.unix_door import serve_unix
+from session_core import limits
+from session_core.ids import MessageId, TurnId
+from session_core.session.session import Session
+from session_core.session.state import SessionState
+
+TURN = TurnId("turn_1")
+
+
+@asynccontextmanager
+async def connected(home: Path, door: str) -> AsyncGenerator[tuple[sc.SessionService, SessionClient]]:
+    """A service with a client at one of its real doors."""
+    config = sc.ServiceConfig(store=sc.MemoryStore(), tools=(), cwd="/")
+    async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
+        server = Server(service, ServerSettings(home=str(home)))
+        if door == "socket":
+            await nursery.start(serve_unix, server, socket_of(home))
+            async with open_client(home) as client:
+                yield service, client
+        else:
+            async with open_http_door(server) as opened:
+                url = opened.url.replace("http", "ws", 1) + "/v1/ws"
+                async with open_client(address=url, token=ensure_token(home)) as client:
+                    yield service, client
+        nursery.cancel_scope.cancel(reason="the test is over")
+
+
+def say(session: Session, text: str) -> sc.Message:
+    """Have somebody say something in a session."""
+    number = session.state.earlier + len(session.state.messages)
+    message = sc.Message(
+        message_id=MessageId(f"msg_{number}"),
+        parent_id=session.state.head,
+        role="user",
+        parts=(sc.TextPart(text=text),),
+        created_at=number,
+    )
+    session.record(sc.events.MessageAdded(message=message))
+    return message
+
+
+def begin_answer(session: Session, text: str) -> None:
+    """Have a model be in the middle of its answer."""
+    answer = MessageId("msg_answer")
+    session.record(sc.events.TurnStarted(turn_id=TURN))
+    session.record(sc.events.MessageStarted(message_id=answer, parent_id=session.state.head, turn_id=TURN, model="m"))
+    session.record(sc.events.PartStarted(message_id=answer, kind="text"))
+    session.record(sc.events.PartDelta(message_id=answer, text=text))
+
+
+async def next_snapshot(feed: RemoteFeed) -> sc.SessionSnapshot:
+    """Wait for a snapshot."""
+    with trio.fail_after(30):
+        item = await anext(feed)
+    assert isinstance(item, sc.SessionSnapshot)
+    return item
+
+
+@pytest.mark.parametrize(
+    ("door", "character"), [("socket", "\N{GRINNING FACE}"), ("WebSocket", "\N{GRINNING FACE}"), ("socket", "\x01")]
+)
+async def test_a_session_full_of_long_characters_arrives(tmp_path: Path, door: str, character: str) -> None:
+    """The newest messages come with the number of earlier ones, those come by the page, and what follows folds."""
+    async with connected(tmp_path, door) as (service, client):
+        session_id = (await service.create_session()).session_id
+        session = service.core.sessions[session_id]
+        said = [say(session, f"{number}" + character * 990_000) for number in range(4)]
+        begin_answer(session, character * 700_000)
+        whole = await service.load_session(session_id)
+        assert len(sc.encode(whole)) > limits.MAX_RPC_LINE
+        assert 4 == len(whole.messages)
+        async with client.follow(session_id) as feed:
+            got = await next_snapshot(feed)
+            left = len(got.messages)
+            assert 0 < left < 4
+            assert (tuple(said[-left:]), 4 - left) == (tuple(got.messages), got.earlier)
+            assert attrs.evolve(whole, messages=got.messages, earlier=got.earlier) == got
+            assert got == await client.load_session(session_id)
+            page = await client.load_messages(session_id, before=got.earlier, limit=100)
+            assert (0, tuple(said[:-left])) == (page.first, page.messages)
+            more = say(session, "and more")
+            event = await anext(feed)
+            assert isinstance(event, sc.SessionEvent)
+            after = sc.fold(got, [event])
+            assert (*said[-left:], more) == tuple(after.messages)
+            assert (after.partial, after.sseq) == (session.state.snapshot(got.cursor).partial, session.state.sseq)
+
+
+async def test_a_message_that_no_line_can_hold_arrives_shortened(tmp_path: Path) -> None:
+    """It comes as an event and in a snapshot, says how much is missing, and the feed goes on after it."""
+    async with connected(tmp_path, "socket") as (service, client):
+        session_id = (await service.create_session()).session_id
+        session = service.core.sessions[session_id]
+        async with client.follow(session_id) as feed:
+            await next_snapshot(feed)
+            long = say(session, "\x01" * 3_000_000)
+            with trio.fail_after(30):
+                event = await anext(feed)
+            assert isinstance(event, sc.SessionEvent)
+            assert isinstance(event.event, sc.events.MessageAdded)
+            assert long.message_id == event.event.message.message_id
+            shown, mark, told = event.event.message.text.partition("…")
+            assert ("\x01" * len(shown), "…") == (shown, mark)
+            assert f" ({3_000_000 - len(shown):,} more characters were too long to be sent)" == told
+            assert len(shown) > 100_000
+            short = say(session, "short")
+            event = await anext(feed)
+            assert isinstance(event, sc.SessionEvent)
+            assert sc.events.MessageAdded(message=short) == event.event
+        async with client.follow(session_id) as feed:
+            got = await next_snapshot(feed)
+            assert ((short,), 1) == (tuple(got.messages), got.earlier)
+        page = await client.load_messages(session_id, before=1, limit=1)
+        assert (0, told) == (page.first, page.messages[0].text.partition("…")[2])
+
+
+async def test_what_waits_in_a_session_does_not_keep_it_from_arriving(tmp_path: Path) -> None:
+    """A queue that no line can hold comes with all its items, each of them shortened."""
+    async with connected(tmp_path, "socket") as (service, client):
+        session_id = (await service.create_session()).session_id
+        session = service.core.sessions[session_id]
+        last = say(session, "the last")
+        for number in range(8):
+            parts = (sc.TextPart(text="\x01" * 900_000),)
+            item = sc.QueueItem(
+                item_id=sc.QueueItemId(f"item_{number}"), parts=parts, deliver_as="next_turn", queued_at=0
+            )
+            session.record(sc.events.MessageQueued(item=item))
+        async with client.follow(session_id) as feed:
+            got = await next_snapshot(feed)
+        assert [f"item_{number}" for number in range(8)] == [item.item_id for item in got.queue]
+        for item in got.queue:
+            (part,) = item.parts
+            assert isinstance(part, sc.TextPart)
+            assert part.text.endswith(" more characters were too long to be sent)")
+        assert (last,) == tuple(got.messages)
+
+
+# --- without a socket -------------------------------------------------------------------------------------------------
+
+
+_TEXTS = st.lists(st.text(st.sampled_from('ab\x01\N{GRINNING FACE}"'), max_size=3_000), max_size=12)
+
+
+@given(texts=_TEXTS, room=st.integers(4_000, 40_000))
+def test_whatever_is_fitted_fits(texts: list[str], room: int) -> None:
+    """A snapshot is cut to any room, stays what it was but for its oldest messages, and none is left out in vain."""
+    messages = [_message(number, text) for number, text in enumerate(texts)]
+    whole = attrs.evolve(_EMPTY, messages=sc.Vector(messages), earlier=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "ITEM_BYTES", room)
+        data = fitting.fitting(whole)
+    assert len(data) <= room
+    got = sc.decode(data, sc.SessionSnapshot)
+    dropped = got.earlier - 3
+    assert len(texts) == dropped + len(got.messages)
+    if len(got.messages) > 1 or not dropped:
+        kept = attrs.evolve(whole, messages=sc.Vector(messages[dropped:]), earlier=got.earlier)
+        if dropped or len(sc.encode(whole)) <= room:
+            assert kept == got
+    if dropped:
+        one_more = attrs.evolve(whole, messages=sc.Vector(messages[dropped - 1 :]), earlier=got.earlier - 1)
+        assert len(sc.encode(one_more)) > room - 2
+
+
+def test_pictures_and_long_lists_are_cut_so_that_they_can_be_read() -> None:
+    """Base64 stays base64, and open JSON of many small things loses the first ones."""
+    image = sc.ImagePart(media_type="image/png", data="QUJD" * 10_000)
+    call = sc.ToolCallPart(
+        call_id=sc.CallId("call_1"), name="x", arguments=sc.JsonObject({"many": list(range(10_000))})
+    )
+    message = attrs.evolve(_message(0, "a picture"), parts=(image, call))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "ITEM_BYTES", 5_000)
+        data = fitting.fitting(attrs.evolve(_EMPTY, messages=sc.Vector([message])))
+    assert len(data) <= 5_000
+    (got,) = sc.decode(data, sc.SessionSnapshot).messages
+    picture, asked = got.parts
+    assert isinstance(picture, sc.ImagePart)
+    assert isinstance(asked, sc.ToolCallPart)
+    assert picture.data == "QUJD" * (len(picture.data) // 4)
+    many = asked.arguments["many"]
+    assert isinstance(many, tuple)
+    assert list(range(10_000 - len(many), 10_000)) == list(many)
+
+
+def test_a_line_is_as_long_as_the_contract_says() -> None:
+    """What is fitted leaves room for its envelope in the longest line that clients read."""
+    assert limits.MAX_RPC_LINE == fitting.LINE_BYTES
+    assert fitting.ITEM_BYTES + 2_000 < fitting.LINE_BYTES
+
+
+def _message(number: int, text: str) -> sc.Message:
+    return sc.Message(
+        message_id=MessageId(f"msg_{number}"),
+        parent_id=None,
+        role="user",
+        parts=(sc.TextPart(text=text),),
+        created_at=number,
+    )
+
+
+_EMPTY = SessionState(session_id=sc.SessionId("ses_1")).snapshot(sc.Cursor(epoch=sc.Epoch("run_1"), seq=1))
