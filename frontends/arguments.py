@@ -11,6 +11,7 @@ from frontends.parsing import Commands, Parser, add_command, count, flag, micros
 from frontends.parsing import UsageError as UsageError
 from frontends.serving.token_words import add_tokens
 from frontends.serving.words import add_serving
+from frontends.terminal.words import add_terminal
 
 PROGRAM = "session-core"
 TIERS = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
@@ -31,6 +32,7 @@ def parser() -> Parser:
     )
     whole.add_argument("--version", action="version", version=f"{PROGRAM} {sc.__version__}")
     commands = whole.add_subparsers(dest="command", metavar="command", parser_class=Parser)
+    add_terminal(commands, TIERS)
     _add_run(commands)
     _add_reading(commands)
     add_serving(commands)

@@ -30,9 +30,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(chosen: argparse.Namespace) -> int:
     command: str | None = chosen.command
-    if command is None:
-        raise UsageError(f"choose a command (see: {PROGRAM} --help)")
-    return _COMMANDS[command](chosen)
+    return _COMMANDS[command or "terminal"](chosen if command is not None else parser().parse_args(["terminal"]))
+
+
+def _terminal(chosen: argparse.Namespace) -> int:
+    if chosen.prompt is not None and chosen.session is not None:
+        raise UsageError("a first message begins a new session; leave out --session, or say it there")
+    from frontends.terminal.command import open_terminal
+    from frontends.terminal.options import TerminalOptions
+
+    return open_terminal(
+        TerminalOptions(
+            home=_home(chosen),
+            cwd=str(_workspace(chosen)),
+            session=chosen.session,
+            new=chosen.new or chosen.prompt is not None,
+            prompt=chosen.prompt,
+            model=chosen.model,
+            permissions=chosen.permissions,
+            embedded=chosen.embedded,
+            theme=chosen.theme,
+        )
+    )
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
@@ -261,6 +280,7 @@ def _service(chosen: argparse.Namespace) -> int:
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "terminal": _terminal,
     "run": _run,
     "sessions": _sessions,
     "show": _show,

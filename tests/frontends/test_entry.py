@@ -61,7 +61,7 @@ async def test_the_prompt_from_stdin() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "choose a command (see: session-core --help)"),
+        ((), "this needs a terminal; to work without one: session-core run"),
         (("walk",), "argument command: invalid choice: 'walk'"),
         (("run",), "stdin was empty, and there is no other prompt (see: session-core run --help)"),
         (("run", "--bogus", "hi"), "unrecognized arguments: --bogus"),

@@ -1,0 +1,260 @@
+"""The terminal as a whole: what is on the screen, when it is drawn, and what keys and clicks mean.
+
+Rules:
+1. The first picture waits for nothing: the service is found or started while there is already something to see.
+2. Widgets are given states and tell wishes; they ask the service nothing. `doing` carries the wishes out.
+3. However much happens, the screen is drawn at most so many times a second.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from time import time_ns
+from typing import ClassVar, Final
+
+import anyio.to_thread
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import Event, Key, Paste
+from textual.filter import LineFilter
+
+import session_core as sc
+from frontends.terminal.blocks import Block
+from frontends.terminal.composer import Composer
+from frontends.terminal.desk import Topic
+from frontends.terminal.inert import InertFilter
+from frontends.terminal.looking_back import LookingBack
+from frontends.terminal.options import TerminalOptions
+from frontends.terminal.place import Place
+from frontends.terminal.plan_panel import PlanPanel
+from frontends.terminal.queue_panel import QueuePanel
+from frontends.terminal.requests import RequestPanel
+from frontends.terminal.sidebar import Sidebar
+from frontends.terminal.status_line import StatusLine
+from frontends.terminal.themes import DEFAULT, THEMES
+from frontends.terminal.transcript import Transcript
+from frontends.terminal.welcome import Welcome
+from frontends.terminal.widgets import WidgetPanel
+from frontends.terminal.wishes import SIDEBAR_NEEDS, Wishes
+
+_REVIVE_AFTER: Final = 2
+"""Failed attempts to connect after which the service is started again, if it is gone."""
+
+
+class TerminalApp(Wishes, LookingBack):
+    """One terminal."""
+
+    TITLE = "session-core"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #main { height: 1fr; }
+    #conversation { width: 1fr; height: 1fr; }
+    #side { display: none; }
+    #side.open { display: block; }
+    Transcript { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "escape", "stop", priority=False),
+        Binding("ctrl+c", "interrupt", "leave", priority=True),
+        Binding("ctrl+d", "leave_if_empty", "leave", show=False),
+        Binding("f1", "help", "help"),
+        Binding("f2", "sidebar", "sessions"),
+        Binding("f3", "search", "search"),
+        Binding("f4", "model", "model"),
+        Binding("f5", "tier", "permissions"),
+        Binding("f6", "focus_transcript", "conversation"),
+        Binding("f7", "focus_queue", "queue"),
+        Binding("f8", "focus_request", "question"),
+        Binding("f9", "focus_widgets", "what extensions show"),
+        Binding("alt+p", "toggle_plan", "the plan"),
+        Binding("alt+n", "new", "new session"),
+        Binding("alt+up,ctrl+pageup", "switch(-1)", "previous session", show=False),
+        Binding("alt+down,ctrl+pagedown", "switch(1)", "next session", show=False),
+        *(Binding(f"alt+{number}", f"switch_to({number})", show=False) for number in range(1, 10)),
+        Binding("ctrl+o", "expand", "whole output"),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("ctrl+home", "oldest", show=False),
+        Binding("ctrl+end", "newest", show=False),
+    ]
+
+    def __init__(self, place: Place, options: TerminalOptions) -> None:
+        super().__init__(place, options)
+        self._reviving = False
+        self._typed_ahead: list[Event] | None = []
+        for theme in THEMES:
+            self.register_theme(theme)
+
+    # --- what is on the screen ----------------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        """Put the screen together."""
+        with Horizontal(id="main"):
+            yield Sidebar(id="side")
+            with Vertical(id="conversation"):
+                yield Welcome(id="welcome")
+                yield Transcript(self.look, id="transcript")
+                yield WidgetPanel(id="widgets")
+                yield PlanPanel(id="plan")
+                yield QueuePanel(id="queue")
+                yield RequestPanel(id="request")
+                yield Composer(id="composer")
+        yield StatusLine(id="status")
+
+    def get_line_filters(self) -> list[LineFilter]:
+        """Add the last wall: whatever a widget draws, nothing in it can steer the terminal."""
+        return [*super().get_line_filters(), InertFilter()]
+
+    def on_mount(self) -> None:
+        """Begin."""
+        wanted = self.options.theme or self.remembered.theme
+        self.theme = wanted if wanted in self.available_themes else DEFAULT
+        if wanted is not None and wanted not in self.available_themes:
+            self.tell(f"there is no theme {wanted!r}; /theme shows them", "warning")
+        has_room = self.size.width >= SIDEBAR_NEEDS
+        self.query_one(Sidebar).set_class(has_room and self.remembered.sidebar is not False, "open")
+        self.composer.use_history(self.options.home / "prompts.jsonl")
+        self.composer.focus()
+        self.prepare_composer()
+        self.set_interval(1.0, self._tick)
+        self.changed("connection", "fleet", "session")
+        self.run_worker(self._keep(), group="service", exit_on_error=False)
+        self.call_after_refresh(self._read_typed_ahead)
+
+    async def on_event(self, event: Event) -> None:
+        """Keep what is typed before there is a place for it."""
+        if self._typed_ahead is not None and isinstance(event, Key | Paste):
+            self._typed_ahead.append(event)
+        else:
+            await super().on_event(event)
+
+    def _read_typed_ahead(self) -> None:
+        typed, self._typed_ahead = self._typed_ahead or [], None
+        for event in typed:
+            # Before we had the terminal, it made a new line of Enter.
+            was_enter = isinstance(event, Key) and event.key == "ctrl+j"
+            self.post_message(Key("enter", "\r") if was_enter else event)
+
+    # --- the service --------------------------------------------------------------------------------------------------
+
+    async def _keep(self) -> None:
+        """Find or start the service, and stay its client until it is asked to end."""
+        try:
+            address = await anyio.to_thread.run_sync(self.place.open, abandon_on_cancel=True)
+            self.failure = None
+            self.changed("connection")
+            await self.desk.run(address)
+        except sc.SessionCoreError as error:
+            self.failure = error.message
+        except Exception as error:  # noqa: BLE001 - whatever it is, people are told and may try again
+            self.failure = f"{type(error).__name__}: {error}"
+        self.changed("connection", "session")
+
+    def action_reconnect(self) -> None:
+        """Try again after a failure."""
+        if self.failure is not None:
+            self.failure = None
+            self.changed("connection")
+            self.run_worker(self._keep(), group="service", exit_on_error=False)
+
+    async def _revive(self) -> None:
+        """Start the service again if it is gone; the client finds it by itself."""
+        try:
+            await anyio.to_thread.run_sync(self.place.open, abandon_on_cancel=True)
+        except Exception as error:  # noqa: BLE001 - the next attempt may do better
+            self.tell(f"the service cannot be started again: {error}", "error")
+        finally:
+            self._reviving = False
+
+    # --- drawing ------------------------------------------------------------------------------------------------------
+
+    def draw(self, dirty: set[Topic]) -> None:
+        """Draw what has changed."""
+        now = time_ns() // 1_000_000
+        if "connection" in dirty:
+            self._mind_connection()
+        if "fleet" in dirty and self.desk.fleet is not None:
+            self._draw_sessions(now)
+            self.doing.fleet_changed()
+        if "session" in dirty:
+            self._draw_session()
+        self._draw_status(now)
+
+    def _draw_sessions(self, now: int) -> None:
+        if self.desk.fleet is not None:
+            viewed = self.desk.viewed.session_id if self.desk.viewed is not None else None
+            side = self.screen_stack[0].query_one(Sidebar)
+            side.show(self.desk.fleet, viewed, here=self.options.cwd, now_ms=now)
+
+    def _draw_session(self) -> None:
+        main = self.screen_stack[0]
+        viewed = self.desk.viewed
+        state = viewed.state if viewed is not None else None
+        blocks: tuple[Block, ...] = ()
+        if viewed is not None and state is not None and not viewed.gone:
+            blocks = viewed.blocks.of(state, self.doing.extensions)
+        welcome = main.query_one(Welcome)
+        welcome.display = not blocks
+        welcome.show(viewed, self.failure, here=self.options.cwd, draft=self.doing.draft)
+        transcript = main.query_one(Transcript)
+        transcript.display = bool(blocks)
+        if viewed is not None:
+            transcript.show(viewed.session_id, blocks)
+        main.query_one(PlanPanel).show(state.plan if state is not None else ())
+        main.query_one(QueuePanel).show(state.queue if state is not None else ())
+        main.query_one(WidgetPanel).show(state.displays if state is not None else ())
+        self._draw_requests(state)
+        busy = state is not None and not state.activity.at_rest
+        self.composer.folder = Path(state.settings.cwd if state is not None else self.doing.draft.cwd)
+        self.composer.show(busy=busy, placeholder=self.doing.placeholder(), enabled=True)
+
+    def _draw_requests(self, state: sc.SessionState | None) -> None:
+        panel = self.request_panel
+        asked_before = panel.asks
+        panel.show(
+            state.approvals if state is not None else (),
+            state.dialogs if state is not None else (),
+            self.desk.client.client_id if self.desk.client is not None else sc.ClientId(""),
+            helper_names=self.doing.helper_names(),
+        )
+        # Whoever is writing something goes on writing; the panel itself ignores keys that were meant for elsewhere.
+        if panel.asks and not asked_before and self.composer.is_empty and self.composer.has_focus_within:
+            panel.focus_question()
+
+    def _draw_status(self, now: int) -> None:
+        main = self.screen_stack[0]
+        viewed = self.desk.viewed
+        main.query_one(StatusLine).show(
+            connection=self.desk.connection,
+            state=viewed.state if viewed is not None else None,
+            fleet=self.desk.fleet,
+            lag=self.desk.lag,
+            now_ms=now,
+            failure=self.failure,
+            draft=self.doing.draft,
+            following=main.query_one(Transcript).following,
+        )
+
+    def _tick(self) -> None:
+        """Draw what shows how long something takes."""
+        if not self.is_whole:
+            return
+        now = time_ns() // 1_000_000
+        self.screen_stack[0].query_one(Transcript).tick()
+        self._draw_sessions(now)
+        self._draw_status(now)
+
+    def _mind_connection(self) -> None:
+        connection = self.desk.connection
+        lost = connection is not None and connection.phase == "lost" and connection.attempt >= _REVIVE_AFTER
+        if lost and not self._reviving:
+            self._reviving = True
+            self.run_worker(self._revive(), group="revive", exit_on_error=False)
+
+    def on_resize(self) -> None:
+        """Make room."""
+        self.changed("session")
+
+    def lines_on_screen(self) -> Iterable[str]:
+        """The text of the screen, for tests and for copying it."""
+        return (strip.text for strip in self.screen._compositor.render_strips())  # noqa: SLF001 - there is no other way

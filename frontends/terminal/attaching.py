@@ -1,0 +1,93 @@
+"""What goes along with the prompt that is being written, shown as chips: dropped, pasted, and removed again."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+
+from frontends.terminal.images import (
+    Attachment,
+    NotAttached,
+    clipboard_picture,
+    clipboard_text,
+    joined,
+    pictures_named,
+    read_picture,
+)
+from frontends.terminal.popup import Chips
+
+_UNREACHABLE = "There is nothing in the clipboard that can be reached from here; paste with your terminal's own key."
+
+
+class Attaching:
+    """Keeps the attachments of an input.
+
+    Attributes:
+        all: What goes along now.
+    """
+
+    def __init__(
+        self,
+        chips: Chips,
+        start: Callable[[Callable[[], Awaitable[None]]], object],
+        put_in: Callable[[str], object],
+        tell: Callable[[str], object],
+        changed: Callable[[], object],
+    ) -> None:
+        self.all: tuple[Attachment, ...] = ()
+        self._chips = chips
+        self._start = start
+        self._put_in = put_in
+        self._tell = tell
+        self._changed = changed
+
+    def show(self, attached: tuple[Attachment, ...]) -> None:
+        """Let exactly these go along."""
+        self.all = attached
+        self._chips.show(tuple(each.shown for each in attached))
+        self._changed()
+
+    def drop(self, index: int) -> bool:
+        """Let one not go along; False if there is none."""
+        if not -len(self.all) <= index < len(self.all):
+            return False
+        left = list(self.all)
+        del left[index]
+        self.show(tuple(left))
+        return True
+
+    def paste(self, pasted: str, folder: Path) -> None:
+        """Attach the pictures whose paths were pasted or dropped; any other text is put in."""
+        paths = pictures_named(pasted)
+        if paths:
+            self._start(partial(self._read, paths, pasted, folder))
+        else:
+            self._put_in(pasted)
+
+    def paste_clipboard(self, own: str, folder: Path) -> None:
+        """Attach the picture in the clipboard, or put in its text, or what this terminal has copied itself."""
+        self._start(partial(self._ask_clipboard, own, folder))
+
+    async def _read(self, paths: list[str], pasted: str, folder: Path) -> None:
+        try:
+            found = [await anyio.to_thread.run_sync(read_picture, path, folder) for path in paths]
+            self.show(joined(self.all, found))
+        except NotAttached as error:
+            self._tell(str(error))
+            self._put_in(pasted)
+
+    async def _ask_clipboard(self, own: str, folder: Path) -> None:
+        try:
+            picture = await clipboard_picture()
+            if picture is not None:
+                self.show(joined(self.all, [picture]))
+                return
+        except NotAttached as error:
+            self._tell(str(error))
+            return
+        text = await clipboard_text() or own
+        if text:
+            self.paste(text, folder)
+        else:
+            self._tell(_UNREACHABLE)

@@ -1,0 +1,239 @@
+"""What all parts of the app share: what is known, what is being done, telling and asking people."""
+
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+import attrs
+from textual.actions import ActionParseResult
+from textual.app import App
+from textual.dom import DOMNode
+from textual.message import Message
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+from textual.timer import Timer
+
+import session_core as sc
+from frontends.terminal.composer import Composer, Draft
+from frontends.terminal.desk import Desk, Topic
+from frontends.terminal.doing import Doing, Said
+from frontends.terminal.inert import inert
+from frontends.terminal.looks import Look
+from frontends.terminal.options import Editing, TerminalOptions
+from frontends.terminal.picker import Confirmation
+from frontends.terminal.place import Place
+from frontends.terminal.remembered import Remembered, load, save
+from frontends.terminal.requests import RequestPanel
+from frontends.terminal.settling import PATIENCE_S
+from frontends.terminal.transcript import Transcript
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FRAME_S = 1 / 30
+"""The time between two pictures: as smooth as people see it, and little work even while many sessions stream."""
+
+
+class TerminalBase(App[None]):
+    """The state of a terminal.
+
+    Attributes:
+        failure: Why there is no service; None while there is one, or one is looked for.
+        fault: Why the terminal was closed, if it was not by somebody.
+    """
+
+    def __init__(self, place: Place, options: TerminalOptions) -> None:
+        super().__init__()
+        self.place = place
+        self.options = options
+        self.remembered = load(options.home)
+        self.desk = Desk(self.changed, self.happened)
+        self.doing = Doing(self)
+        self.look = Look.of(self.current_theme, colour=not self.no_color)
+        self.failure: str | None = None
+        self.fault: str | None = None
+        self._drafts: dict[sc.SessionId | None, Draft] = {}
+        self._dirty: set[Topic] = set()
+        self._frame: Timer | None = None
+
+    @property
+    def composer(self) -> Composer:
+        """Where people type."""
+        return self.screen_stack[0].query_one(Composer)
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation."""
+        return self.screen_stack[0].query_one(Transcript)
+
+    @property
+    def request_panel(self) -> RequestPanel:
+        """Where people are asked."""
+        return self.screen_stack[0].query_one(RequestPanel)
+
+    # --- drawing ------------------------------------------------------------------------------------------------------
+
+    def changed(self, *topics: Topic) -> None:
+        """Have something drawn anew, with the next picture."""
+        self._dirty.update(topics)
+        if self._frame is None and self.is_running:
+            self._frame = self.set_timer(FRAME_S, self._draw_now)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the screen is there; it is not yet, or not any more, while the app comes and goes."""
+        return bool(self.screen_stack) and bool(self.screen_stack[0].query(Transcript))
+
+    def redraw(self) -> None:
+        """Have everything drawn anew."""
+        self.changed("connection", "fleet", "session")
+
+    def _draw_now(self) -> None:
+        self._frame = None
+        dirty, self._dirty = self._dirty, set()
+        if self.is_whole:
+            self.draw(dirty)
+
+    def draw(self, dirty: set[Topic]) -> None:
+        """Draw what has changed; the whole app knows how."""
+        raise NotImplementedError
+
+    def action_reconnect(self) -> None:
+        """Try to reach the service again; the whole app knows how."""
+        raise NotImplementedError
+
+    # --- telling and doing --------------------------------------------------------------------------------------------
+
+    def happened(self, event: sc.SessionEvent) -> None:
+        """Notice something that is only told once."""
+        if isinstance(event.event, sc.events.NoticeShown):
+            severities: dict[str, SeverityLevel] = {"warn": "warning", "error": "error"}
+            self.tell(event.event.message, severities.get(event.event.level, "information"))
+
+    def tell(self, text: str, severity: SeverityLevel = "information", *, title: str = "", seconds: float = 6) -> None:
+        """Show a text for a while."""
+        self.notify(inert(text), title=inert(title), severity=severity, timeout=seconds, markup=False)
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Tell people what cannot be done, for the length of the block; that is no reason to close the terminal."""
+        try:
+            yield
+        except sc.SessionCoreError as error:
+            self.tell(error.message, "error")
+
+    async def run_action(
+        self,
+        action: "str | ActionParseResult",
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do what a key or a typed command stands for; what cannot be done is told."""
+        try:
+            return await super().run_action(action, default_namespace, namespaces)
+        except sc.SessionCoreError as error:
+            self.tell(error.message, "error")
+            return True
+
+    async def _dispatch_message(self, message: Message) -> None:
+        """Handle a message of a widget; what cannot be done is told."""
+        with self.telling():
+            await super()._dispatch_message(message)
+
+    def carry_out(self, wish: Coroutine[Any, Any, object], *, back: Said | None = None) -> None:
+        """Do something that takes time; whatever goes wrong is told, and what was said is given `back`."""
+        self.run_worker(self._carried_out(wish, back), exit_on_error=False)
+
+    async def _carried_out(self, wish: Coroutine[Any, Any, object], back: Said | None) -> None:
+        try:
+            await wish
+        except sc.SessionCoreError as error:
+            self.tell(error.message, "error")
+        except Exception as error:  # noqa: BLE001 - people are told, and their session goes on
+            self.tell(f"unexpected error: {type(error).__name__}: {error}", "error")
+        else:
+            return
+        if back is not None:
+            self.composer.restore(back.text, back.images, back.files)
+
+    def ask(self, screen: Screen[T | None], then: Callable[[T], object]) -> None:
+        """Put a screen on top of the others; what is chosen there is handed on, unless somebody leaves it."""
+
+        def heard(chosen: T | None) -> None:
+            if chosen is not None:
+                with self.telling():
+                    then(chosen)
+
+        _ = self.push_screen(screen, heard)
+
+    def confirm(self, question: str, then: Callable[[], object], *, sudden: bool = False) -> None:
+        """Ask whether something dangerous is really wanted; `sudden` is what somebody may still be typing into."""
+
+        def heard(sure: bool | None) -> None:  # noqa: FBT001 - Textual's own way
+            if sure:
+                with self.telling():
+                    then()
+
+        _ = self.push_screen(Confirmation(question, danger=True, patience_s=PATIENCE_S if sudden else 0), heard)
+
+    def copy(self, text: str) -> None:
+        """Give the terminal a text to keep."""
+        self.copy_to_clipboard(text)
+        self.tell(f"{len(text)} characters copied, if your terminal allows it")
+
+    def edit_message(self, message_id: sc.MessageId, text: str) -> None:
+        """Put a message into the composer, to be said differently."""
+        self.doing.editing = Editing(message_id=message_id)
+        self.composer.edit_message(text)
+        self.composer.focus()
+        self.redraw()
+
+    def _fatal_error(self) -> None:
+        """Close after a fault of our own, without printing where it was: that goes to the log."""
+        error = sys.exception()
+        self.fault = f"{type(error).__name__}: {error}"
+        log.error("the terminal failed", exc_info=error)
+        self._close_messages_no_wait()
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    def view(self, session_id: sc.SessionId | None) -> None:
+        """View a session, or the draft of a new one; what was written for each waits there."""
+        if session_id != self.doing.session_id:
+            if not self.composer.is_empty:
+                self._drafts[self.doing.session_id] = self.composer.draft
+            self.composer.draft = self._drafts.pop(session_id, Draft())
+        self.doing.view(session_id)
+        self.refresh_commands()
+        self.redraw()
+
+    def refresh_commands(self) -> None:
+        """Learn what extensions and models there are for the viewed session."""
+        self.run_worker(self.doing.learn(), group="learn", exclusive=True, exit_on_error=False)
+
+    # --- colours ------------------------------------------------------------------------------------------------------
+
+    def use_theme(self, name: str) -> None:
+        """Use other colours, next time too."""
+        self.theme = name
+        self.remember(attrs.evolve(self.remembered, theme=name))
+
+    def remember(self, remembered: Remembered) -> None:
+        """Keep something for the next time."""
+        self.remembered = remembered
+        self.run_worker(_saved(self.options.home, remembered), exit_on_error=False)
+
+    def watch_theme(self) -> None:
+        """Draw in the colours of another theme."""
+        self.look = Look.of(self.current_theme, colour=not self.no_color)
+        for transcript in self.query(Transcript):
+            transcript.look_like(self.look)
+
+
+async def _saved(home: Path, remembered: Remembered) -> None:
+    await anyio.to_thread.run_sync(save, home, remembered)

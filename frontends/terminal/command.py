@@ -1,0 +1,73 @@
+"""Opening the terminal, and what is said when it is closed."""
+
+import os
+import sys
+from contextlib import suppress
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.console.sanitise import one_line
+from frontends.terminal.leaving import terminal_taken
+from frontends.terminal.options import TerminalOptions
+
+
+def open_terminal(options: TerminalOptions) -> int:
+    """Open the terminal, and return the exit code when it is closed.
+
+    Raises:
+        UsageError: There is no terminal to show anything on.
+    """
+    _check_terminal()
+    with terminal_taken() as leaving:
+        from frontends.terminal.app import TerminalApp
+        from frontends.terminal.place import Background, Embedded
+
+        place = Embedded(options.home) if options.embedded else Background(options.home)
+        app = TerminalApp(place, options)
+        leaving.by(app)
+        try:
+            app.run()
+        finally:
+            place.close()
+    if app.fault is not None:
+        raise TerminalFailed(
+            f"the terminal has failed and was closed: {one_line(app.fault, 300)} (SESSION_CORE_DEBUG=1 shows where)"
+        )
+    with suppress(OSError):  # a terminal that was closed shows nothing more
+        for line in parting_words(app.desk.fleet, options):
+            print(line, flush=True)
+    return leaving.exit_code or app.return_code or 0
+
+
+def _check_terminal() -> None:
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise UsageError(
+            "this needs a terminal; to work without one: session-core run, to see all commands: session-core --help"
+        )
+    if os.environ.get("TERM", "") in {"", "dumb"}:
+        raise UsageError("this terminal cannot be drawn on (TERM is empty or dumb); use: session-core run")
+
+
+class TerminalFailed(sc.SessionCoreError):
+    """The terminal had to be closed because of a fault of its own."""
+
+    code = "internal"
+
+
+def parting_words(fleet: sc.FleetState | None, options: TerminalOptions) -> list[str]:
+    """Say what goes on without the terminal, and how to come back to it."""
+    if fleet is None or options.embedded:
+        return []
+    busy = [each for each in fleet.sessions.values() if not each.activity.at_rest and each.parent_id is None]
+    if not busy:
+        return []
+    from frontends.stored.home import to_type
+
+    names = ", ".join(f'"{one_line(each.name, 40)}"' for each in busy[:3])
+    more = f" and {len(busy) - 3} more" if len(busy) > 3 else ""
+    one = len(busy) == 1
+    goes_on = "goes on" if one else "go on"
+    back = to_type(options.home, "", "").strip()
+    stop = to_type(options.home, "stop", "ID")
+    which = "it" if one else "one"
+    return [f"{names}{more} {goes_on} in the background; to come back: {back}, to stop {which}: {stop}"]

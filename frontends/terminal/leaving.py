@@ -1,0 +1,113 @@
+"""Taking the terminal and giving it back: typing ahead, signals, and a terminal that was closed.
+
+Rules:
+1. What is typed while the program starts is kept for it, and not shown in between.
+2. Asked to end, the process ends at once and leaves the terminal as it was found; work in the background goes on.
+3. Nothing can keep it from that: a terminal that is gone takes no more output, and whoever writes to it may wait for
+   ever. So a thread of its own ends the process after a moment.
+"""
+
+import os
+import signal
+import sys
+import termios
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import attrs
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+GRACE_S: Final = 3.0
+"""How long an orderly end may take."""
+_AGAIN_S: Final = 0.05
+_EXIT_SIGNAL: Final = 128
+_INPUT, _LOCAL = 0, 3  # places in what `tcgetattr` returns
+
+
+@contextmanager
+def terminal_taken() -> Generator["Leaving"]:
+    """Have the keys of the terminal, and mind signals, for the length of the block; it is given back as it was."""
+    leaving = Leaving(_settings())
+    before = {number: signal.signal(number, leaving.asked) for number in SIGNALS}
+    try:
+        if leaving.found is not None:
+            _use(_quiet(leaving.found))
+        yield leaving
+    finally:
+        leaving.over()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@attrs.define(eq=False)
+class Leaving:
+    """Whether somebody has asked for the end; `number` is the signal, `found` how the terminal was."""
+
+    found: list[Any] | None
+    number: int | None = None
+    _app: "App[Any] | None" = None
+    _ended: threading.Event = attrs.field(factory=threading.Event)
+
+    @property
+    def exit_code(self) -> int | None:
+        """What to exit with if somebody has asked for the end, else None."""
+        return None if self.number is None else _EXIT_SIGNAL + self.number
+
+    def by(self, app: "App[Any]") -> None:
+        """From now on, whoever asks for the end means this app."""
+        self._app = app
+
+    def asked(self, number: int, _: FrameType | None) -> None:
+        """Have the app end, and the process too if the app does not; without an app there is nothing to wait for."""
+        if self.number is None:
+            self.number = number
+            if self._app is None:
+                self._leave()
+            for act in (self._close, self._insist):
+                threading.Thread(target=act, args=(self._app,), daemon=True).start()
+
+    def over(self) -> None:
+        """Give the terminal back."""
+        self._ended.set()
+        if self.found is not None:
+            _use(self.found)
+
+    def _close(self, app: "App[Any]") -> None:
+        while not self._ended.wait(_AGAIN_S):
+            with suppress(RuntimeError):  # it has not begun yet
+                app.call_from_thread(app.exit, return_code=self.exit_code)
+                return
+
+    def _insist(self, _: "App[Any]") -> None:
+        if not self._ended.wait(GRACE_S):
+            self.over()
+            os._exit(self.exit_code or 1)
+
+    def _leave(self) -> NoReturn:
+        raise SystemExit(self.exit_code)
+
+
+def _settings() -> list[Any] | None:
+    try:
+        return termios.tcgetattr(sys.stdin.fileno())
+    except (termios.error, OSError, ValueError):
+        return None
+
+
+def _quiet(found: list[Any]) -> list[Any]:
+    """Keys as Textual wants them, as far as that matters before it is there; Ctrl+C still ends the program."""
+    quiet = list(found)
+    quiet[_INPUT] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
+    quiet[_LOCAL] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
+    return quiet
+
+
+def _use(settings: list[Any]) -> None:
+    with suppress(termios.error, OSError, ValueError):  # the terminal is gone
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, settings)

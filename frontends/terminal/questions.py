@@ -1,0 +1,72 @@
+"""A question to the person at the terminal, as it is put on the screen: pure values."""
+
+from typing import Final
+
+import attrs
+
+import session_core as sc
+from frontends.cli.consent import Answer
+from frontends.cli.dialogs import Reply
+from frontends.terminal.foreign import Passage
+from frontends.terminal.inert import visible
+
+FACT_CHARS: Final = 200
+"""The most of a foreign text that stands in a line of ours; a longer one is shown whole among what is asked for."""
+
+
+def in_a_line(text: str, limit: int = FACT_CHARS) -> str:
+    """Return the beginning of a text as one line, with all that cannot be seen by its number."""
+    line = " ".join(visible(text[: limit * 20]).split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+@attrs.frozen(kw_only=True)
+class Choice:
+    """One of the answers to choose from; `key` is typed for it, if one is."""
+
+    label: str
+    key: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """What is asked, in words that are harmless.
+
+    Attributes:
+        title: The question itself, by us.
+        facts: What belongs to it: why it is asked, by whom.
+        passages: The foreign text to judge.
+        typed: What the answer begins with.
+        filters: Typing narrows the choices down.
+    """
+
+    request_id: sc.RequestId
+    title: str
+    facts: tuple[str, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    typed: str = ""
+    filters: bool = False
+    expires_at: int
+
+
+@attrs.frozen(kw_only=True)
+class Meaning:
+    """What Enter would do with what was typed or chosen; without an `answer` it does nothing, and `told` says why."""
+
+    told: str
+    answer: Answer | Reply | None = None
+
+
+def time_left(expires_at: int, now_ms: int) -> str:
+    """Say how long a question stays open."""
+    seconds = (expires_at - now_ms) // 1000
+    if seconds < 0:
+        return "time is up"
+    if seconds < 60:
+        return f"{seconds} s left"
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes}:{seconds:02} min left"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min left" if hours < 48 else f"{hours // 24} days left"

@@ -1,0 +1,149 @@
+"""What the terminal asks of the service without changing anything: models, commands, files, messages, exports."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+import session_core as sc
+from frontends.client import SessionClient
+from frontends.console.figures import size
+from frontends.terminal.options import Draft, Editing
+from frontends.terminal.picker import Choice
+from frontends.terminal.pickers import model_choices
+
+if TYPE_CHECKING:
+    from frontends.stored.transfer import Format
+    from frontends.terminal.base import TerminalBase
+
+_SHOW_S: Final = 20.0
+_LOOK_S: Final = 0.02
+_NOT_YET: Final = "the service is not there yet; try again in a moment"
+
+
+class Reading:
+    """What is known, and what can be found out.
+
+    Attributes:
+        draft: What the next new session begins with.
+        editing: What the next message replaces.
+        commands: What extensions offer in the viewed session.
+        models: What `/model` may be given.
+    """
+
+    def __init__(self, app: "TerminalBase") -> None:
+        self._app = app
+        self.draft = Draft(cwd=app.options.cwd, model=app.options.model, tier=app.options.permissions)
+        self.editing: Editing | None = None
+        self.commands: tuple[sc.ExtensionCommand, ...] = ()
+        self.models: tuple[str, ...] = ()
+        self._begun = False
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> SessionClient:
+        """The service.
+
+        Raises:
+            Disconnected: It is not there yet.
+        """
+        if self._app.desk.client is None:
+            raise sc.Disconnected(_NOT_YET)
+        return self._app.desk.client
+
+    @property
+    def session_id(self) -> sc.SessionId | None:
+        """The session that is viewed."""
+        viewed = self._app.desk.viewed
+        return None if viewed is None else viewed.session_id
+
+    @property
+    def state(self) -> sc.SessionState | None:
+        """What is known of it."""
+        viewed = self._app.desk.viewed
+        return None if viewed is None else viewed.state
+
+    def viewed_session(self) -> sc.SessionId:
+        """Return the session that is viewed.
+
+        Raises:
+            InvalidInput: There is none yet.
+        """
+        if self.session_id is None:
+            raise sc.InvalidInput("there is no session yet; say something first", field="session_id")
+        return self.session_id
+
+    def helper_names(self) -> Mapping[sc.SessionId, str]:
+        """What the sessions that work for others are called."""
+        fleet = self._app.desk.fleet
+        if fleet is None:
+            return {}
+        return {each.session_id: each.name for each in fleet.sessions.values() if each.parent_id is not None}
+
+    @property
+    def extensions(self) -> list[sc.ExtensionInfo]:
+        """Those that work for the viewed session, or for one that begins here."""
+        fleet = self._app.desk.fleet
+        folder = self.state.settings.cwd if self.state is not None else self.draft.cwd
+        return [] if fleet is None else [each for each in fleet.extensions.values() if _works_in(each, folder)]
+
+    # --- finding out -------------------------------------------------------------------------------------------------
+
+    async def find_files(self, query: str) -> tuple[str, ...]:
+        """Find files beneath the folder of the session."""
+        where = None if self.session_id is not None else self.draft.cwd
+        return (await self.client.find_files(query, session_id=self.session_id, cwd=where)).paths
+
+    async def learn(self) -> None:
+        """Learn what can be chosen in the viewed session."""
+        try:
+            self.commands = (await self.client.list_commands(self.session_id)).commands
+            self.models = tuple(each.name for each in (await self._models()).models)
+        except sc.SessionCoreError:
+            pass  # there is nothing to suggest; whoever uses one is told why it fails
+
+    async def _models(self) -> sc.replies.ListModelsReply:
+        where = None if self.session_id is not None else self.draft.cwd
+        return await self.client.list_models(session_id=self.session_id, cwd=where)
+
+    async def model_choices(self) -> list[Choice[str]]:
+        """The models that can be chosen."""
+        reply = await self._models()
+        current = self.state.settings.model if self.state is not None else self.draft.model
+        return model_choices(reply.models, current or reply.default)
+
+    async def show_message(self, message_id: sc.MessageId) -> None:
+        """Scroll to a message of the viewed session, and have older ones until it is there."""
+        viewed = self._app.desk.viewed
+        with anyio.move_on_after(_SHOW_S):
+            while viewed is not None and viewed is self._app.desk.viewed:
+                if viewed.state is not None and self._app.transcript.show_message(message_id):
+                    return
+                if viewed.state is not None and viewed.older_left:
+                    await self._app.desk.load_older(viewed)
+                elif viewed.state is not None:
+                    break
+                await anyio.sleep(_LOOK_S)
+        self._app.tell("the message is in another branch, or was summed up", "warning")
+
+    async def search(self, words: str) -> tuple[sc.SearchHit, ...]:
+        """Find messages of all sessions."""
+        return (await self.client.search_messages(words, limit=50)).hits
+
+    async def export(self, session_id: sc.SessionId, path: Path) -> str:
+        """Write a conversation to a file; its ending says how. Returns where and how much."""
+        from frontends.stored.transfer import write_export
+
+        kinds: dict[str, Format] = {".html": "html", ".htm": "html", ".jsonl": "jsonl", ".md": "markdown"}
+        kind = kinds.get(path.suffix.lower())
+        if kind is None:
+            raise sc.InvalidInput(f"{path.name!r}: the name must end in .md, .html or .jsonl", field="path")
+        written = await anyio.to_thread.run_sync(write_export, self._app.options.home, session_id, path, kind)
+        return f"{path} ({size(written)})"
+
+
+def _works_in(extension: sc.ExtensionInfo, folder: str) -> bool:
+    return extension.folder is None or Path(folder).is_relative_to(extension.folder)

@@ -1,0 +1,51 @@
+"""What the terminal remembers between two times it is open: a small private file in the home.
+
+It is nothing that anybody would miss: what cannot be read counts as empty, and what cannot be written is not kept.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+import session_core as sc
+
+FILE: Final = "terminal.json"
+_MOST_BYTES: Final = 64 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class Remembered:
+    """What is kept; None was never chosen."""
+
+    theme: str | None = None
+    sidebar: bool | None = None
+
+
+def load(home: Path) -> Remembered:
+    """Read it; blocks, but only for a small file."""
+    try:
+        with (home / FILE).open("rb") as file:
+            kept = json.loads(file.read(_MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return Remembered()
+    if not isinstance(kept, dict):
+        return Remembered()
+    theme, sidebar = kept.get("theme"), kept.get("sidebar")
+    return Remembered(
+        theme=theme if isinstance(theme, str) else None, sidebar=sidebar if isinstance(sidebar, bool) else None
+    )
+
+
+def save(home: Path, remembered: Remembered) -> None:
+    """Write it, whole or not at all; blocks."""
+    new = home / f".{FILE}.{os.getpid()}"
+    try:
+        descriptor = sc.private_open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(attrs.asdict(remembered), file)
+        new.replace(home / FILE)
+    except (OSError, sc.SessionCoreError):
+        new.unlink(missing_ok=True)

@@ -1,0 +1,131 @@
+"""Unified diffs with line numbers; in changed lines, what has changed is stressed."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import attrs
+from textual.strip import Strip
+
+from frontends.terminal.inert import inert
+from frontends.terminal.looks import Look
+from frontends.terminal.rendering.lines import MOST_ROWS, WHOLE_CHARS, Span, cut, left_out, strip_of, wrap
+
+SHORT: Final = 14
+"""Lines of a diff that is shown in short."""
+_HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
+_LINE_ROWS: Final = 40
+_PAIRS: Final = 20
+"""Lines removed and added in one place that are compared with each other."""
+
+Kind = Literal["added", "removed", "same", "remark", "between"]
+
+
+@attrs.define
+class _Line:
+    kind: Kind
+    text: str
+    number: int | None = None
+    stressed: tuple[int, int] | None = None
+
+
+def diff_rows(patch: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+    """Draw a diff; in short, its first lines and how many more there are."""
+    whole, patch = len(patch), patch[:WHOLE_CHARS]
+    lines = list(_read(patch))
+    shown = lines if expanded or len(lines) <= SHORT + 1 else lines[:SHORT]
+    shown = shown[:MOST_ROWS]
+    _stress(shown)
+    digits = len(str(max((line.number or 0 for line in shown), default=0)))
+    rows = [row for line in shown for row in _drawn(line, digits, width, look)]
+    if len(shown) < len(lines):
+        rows.append(strip_of(cut([left_out(len(lines) - len(shown), look)], width)))
+    if len(patch) < whole:
+        rows.append(strip_of(cut([left_out(whole - len(patch), look, noun="character")], width)))
+    return rows
+
+
+def _read(patch: str) -> Iterator[_Line]:
+    old = new = 0
+    hunks = 0
+    for raw in inert(patch).rstrip("\n").split("\n"):
+        head = _HUNK.match(raw)
+        if head is not None:
+            old, new = int(head[1]), int(head[2])
+            if hunks:
+                yield _Line("between", "")
+            hunks += 1
+        elif not hunks:
+            if not raw.startswith(("--- ", "+++ ")):
+                yield _Line("remark", raw)
+        elif raw.startswith("+"):
+            yield _Line("added", raw[1:], new)
+            new += 1
+        elif raw.startswith("-"):
+            yield _Line("removed", raw[1:], old)
+            old += 1
+        elif raw.startswith(" ") or not raw:
+            yield _Line("same", raw[1:], new)
+            old, new = old + 1, new + 1
+        elif raw.startswith("\\"):
+            yield _Line("remark", raw[1:].strip().lower())
+        else:
+            yield _Line("remark", raw)
+
+
+def _stress(lines: list[_Line]) -> None:
+    """Find what differs where as many lines were added as were removed just before them."""
+    place = 0
+    while place < len(lines):
+        removed = _run(lines, place, "removed")
+        added = _run(lines, place + removed, "added")
+        if 0 < removed == added <= _PAIRS:
+            for number in range(removed):
+                before, after = lines[place + number], lines[place + removed + number]
+                before.stressed, after.stressed = _differing(before.text, after.text)
+        place += max(1, removed + added)
+
+
+def _run(lines: list[_Line], start: int, kind: Kind) -> int:
+    count = 0
+    while start + count < len(lines) and lines[start + count].kind == kind:
+        count += 1
+    return count
+
+
+def _differing(old: str, new: str) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """Return where two lines differ; nothing where they have too little in common for it to help."""
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    if len(old[:head].strip()) + len(old[len(old) - tail :].strip()) < 4:
+        return None, None
+    return (head, len(old) - tail), (head, len(new) - tail)
+
+
+def _drawn(line: _Line, digits: int, width: int, look: Look) -> list[Strip]:
+    number = str(line.number) if line.number is not None else ""
+    gutter: Span = (f"{number:>{digits}} ", look.dim)
+    empty: Span = (" " * (digits + 3), look.dim)
+    match line.kind:
+        case "added":
+            return _marked(line, gutter, ("+ ", look.added), width, look)
+        case "removed":
+            return _marked(line, gutter, ("- ", look.removed), width, look)
+        case "same":
+            return _marked(line, gutter, ("  ", look.text), width, look)
+        case "between":
+            return [strip_of(cut([(f"{'':>{digits}} {look.glyph('more')}", look.dim)], width))]
+        case "remark":
+            return wrap([(line.text, look.dim)], width, first=[empty], most=_LINE_ROWS)
+
+
+def _marked(line: _Line, gutter: Span, mark: Span, width: int, look: Look) -> list[Strip]:
+    style = mark[1]
+    spans: list[Span] = [(line.text, style)]
+    if line.stressed is not None and line.stressed[0] < line.stressed[1]:
+        start, stop = line.stressed
+        text = line.text
+        spans = [(text[:start], style), (text[start:stop], style + look.changed), (text[stop:], style)]
+    rest: Span = (" " * (len(gutter[0]) + 2), look.dim)
+    return wrap(spans, width, first=[gutter, mark], rest=[rest], words=False, most=_LINE_ROWS)

@@ -1,0 +1,144 @@
+"""Markdown that grows: what is whole is drawn once and kept, only the last passage is drawn again.
+
+Of an answer that is far too long for a screen, the beginning and the end are drawn, and how much is left out is said.
+"""
+
+import re
+from typing import Final
+
+import attrs
+from textual.strip import Strip
+
+from frontends.terminal.looks import Look
+from frontends.terminal.rendering.code import fenced, highlighted, label_of
+from frontends.terminal.rendering.lines import BLANK, HEAD_ROWS, MOST_ROWS, bounded, cut, left_out, strip_of
+from frontends.terminal.rendering.markdown import code_rows, markdown
+from frontends.terminal.rendering.passages import Passage, Passages
+
+_UNDECIDED: Final = re.compile(r"(?:^|\n)[ \t]*(?:-{1,2}|=+|`{1,2}|~{1,2}|[*+]{1,2}|\d{1,9}[.)]?|#{1,6}|\|)[ \t]*$")
+"""A last line that may become anything: drawn as it is, it would turn the line before it into a heading and back."""
+_MOST_AT_ONCE: Final = 120_000
+"""Characters that come at once and are all looked at."""
+_PIECE: Final = 16
+"""Lines of open code that are coloured together."""
+
+
+@attrs.define(eq=False)
+class _OpenCode:
+    """Code whose end is not known: pieces of whole lines are coloured once, without what is before and after them."""
+
+    rows: list[Strip] = attrs.field(factory=list)
+    _done: int = 0
+    _latest: tuple[str, list[Strip]] = ("", [])
+
+    def draw(self, passage: Passage, width: int, look: Look) -> list[Strip]:
+        if not self._done and not self.rows and (label := label_of(passage.info)):
+            self.rows += code_rows([[(label, look.dim)]], width)
+        language = passage.info.partition(" ")[0]
+        lines = passage.text[self._done :].split("\n")
+        while len(lines) > _PIECE:
+            piece = "\n".join(lines[:_PIECE])
+            self.rows += code_rows(highlighted(piece, language, look), width)
+            self._done += len(piece) + 1
+            lines = lines[_PIECE:]
+        *whole, last = lines
+        known = "\n".join(whole)
+        if known != self._latest[0]:
+            self._latest = (known, code_rows(highlighted(known, language, look), width))
+        before = self._latest[1] if whole else []
+        return [*self.rows, *before, *code_rows(highlighted(last, "", look), width)]
+
+
+@attrs.define(eq=False)
+class Flow:
+    """Draws one text for one width and look, again and again as it grows."""
+
+    width: int
+    look: Look
+    _passages: Passages = attrs.field(factory=Passages)
+    _rows: dict[int, list[Strip]] = attrs.field(factory=dict)
+    _code: tuple[int, _OpenCode] | None = None
+    _kept: tuple[int, list[Strip]] = (0, [])
+
+    def draw(self, text: str, *, growing: bool) -> list[Strip]:
+        """Return all rows; a text that does not go on from the one before is begun anew."""
+        if not self._passages.grows_on(text):
+            self._passages, self._rows, self._code, self._kept = Passages(), {}, None, (0, [])
+        if len(text) - self._passages.length > _MOST_AT_ONCE:
+            return self._ends_of(text)
+        self._passages.grow(text)
+        rows = self._of_whole()
+        last = self._passages.open()
+        if last is not None:
+            drawn = self._of_open(last, growing=growing)
+            rows += [BLANK, *drawn] if last.gap and rows and drawn else drawn
+        return bounded(rows, self.look, self.width)
+
+    def _ends_of(self, text: str) -> list[Strip]:
+        """Draw the beginning and the end of a text that is too long to look through."""
+        half = _MOST_AT_ONCE // 2
+        head = "\n".join(text[:half].split("\n")[:HEAD_ROWS])
+        tail = "\n".join(text[-half:].split("\n")[HEAD_ROWS - MOST_ROWS :])
+        missing = len(text) - len(head) - len(tail)
+        remark = left_out(missing, self.look, noun="character", where=" are not shown")
+        rows = [
+            *Flow(self.width, self.look).draw(head, growing=False)[:HEAD_ROWS],
+            *(BLANK, strip_of(cut([remark], self.width)), BLANK),
+            *Flow(self.width, self.look).draw(tail, growing=False)[HEAD_ROWS - MOST_ROWS :],
+        ]
+        return bounded(rows, self.look, self.width)
+
+    def _of_whole(self) -> list[Strip]:
+        """Draw the passages that are whole: all, or the first and the last ones."""
+        whole = self._passages.whole
+        if self._passages.lines <= MOST_ROWS:
+            start, kept = self._kept
+            if start < len(whole):
+                kept = kept + self._joined(start, len(whole))
+                self._kept = (len(whole), kept)
+            return list(kept)
+        self._kept = (0, [])
+        first, count = 0, 0
+        while first < len(whole) and count < HEAD_ROWS:
+            count += whole[first].lines
+            first += 1
+        last, count = len(whole), 0
+        while last > first and count < MOST_ROWS - HEAD_ROWS:
+            last -= 1
+            count += whole[last].lines
+        if first == last:
+            return self._joined(0, len(whole))
+        for place in [each for each in self._rows if first <= each < last]:
+            del self._rows[place]
+        missing = sum(passage.lines for passage in whole[first:last])
+        remark = left_out(missing, self.look, where=" are not shown")
+        middle = [BLANK, strip_of(cut([remark], self.width)), BLANK]
+        return [*self._joined(0, first), *middle, *self._joined(last, len(whole))]
+
+    def _joined(self, start: int, stop: int) -> list[Strip]:
+        rows: list[Strip] = []
+        for place in range(start, stop):
+            passage = self._passages.whole[place]
+            drawn = self._rows.get(place)
+            if drawn is None:
+                drawn = self._rows[place] = self._drawn(passage)
+            if passage.gap and place and drawn:
+                rows.append(BLANK)
+            rows += drawn
+        return rows
+
+    def _of_open(self, passage: Passage, *, growing: bool) -> list[Strip]:
+        if not growing:
+            return self._drawn(passage)
+        if passage.kind == "code":
+            place = len(self._passages.whole)
+            if self._code is None or self._code[0] != place:
+                self._code = (place, _OpenCode())
+            return self._code[1].draw(passage, self.width, self.look)
+        settled = _UNDECIDED.sub("", passage.text)
+        return markdown(settled, self.width, self.look) if settled.strip() else []
+
+    def _drawn(self, passage: Passage) -> list[Strip]:
+        if passage.kind == "code":
+            return code_rows(fenced(passage.text, passage.info, self.look), self.width)
+        return markdown(passage.text, self.width, self.look)

@@ -1,0 +1,112 @@
+"""The lines around a question, drawn by us: who asks what, the answers, and the keys. Pure functions."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+import session_core as sc
+from frontends.console.style import counted
+from frontends.terminal.dialog_view import asked_elsewhere
+from frontends.terminal.looks import Look
+from frontends.terminal.panel import cut_to, wrapped
+from frontends.terminal.questions import Choice, Meaning, Question, time_left
+
+_TITLE_ROWS = 4
+_FACT_ROWS = 3
+_CHOICE_ROWS = 4
+"""Rows of one long choice."""
+_MOST_CHOICES = 8
+_INDENT = 2
+
+
+def head(
+    question: Question,
+    width: int,
+    look: Look,
+    *,
+    which: tuple[int, int],
+    others: Sequence[sc.Dialog],
+    now_ms: int,
+    tight: bool = False,
+) -> list[Text]:
+    """Return the question, how many wait and how long it stays open."""
+    dot = f" {look.glyph('dot')} "
+    place, count = which
+    number = f"{place} of {count}{dot}" if count > 1 else ""
+    when = Text(f"{number}{time_left(question.expires_at, now_ms)}", look.dim)
+    title = Text.assemble((f"{look.glyph('asked')} ", look.warn), (question.title, look.strong))
+    between = width - title.cell_len - when.cell_len
+    if between >= _INDENT:
+        lines = [title.append(" " * between).append_text(when)]
+    else:
+        lines = [*wrapped(title, width, most=_TITLE_ROWS), _indented(when)]
+    most = 1 if tight else _FACT_ROWS
+    for fact in question.facts:
+        lines += [_indented(row) for row in wrapped(Text(fact, look.dim), width - _INDENT, most=most)]
+    return [*lines, *(_others(others, width, look) if others else [])]
+
+
+def others(dialogs: Sequence[sc.Dialog], width: int, look: Look) -> list[Text]:
+    """Return the one line that says that somebody else is asked."""
+    return _others(dialogs, width, look) if dialogs else []
+
+
+def _others(dialogs: Sequence[sc.Dialog], width: int, look: Look) -> list[Text]:
+    more = f" (and {counted(len(dialogs) - 1, 'more question')})" if len(dialogs) > 1 else ""
+    said = cut_to(Text(asked_elsewhere(dialogs[0]), look.dim), max(1, width - len(more)), look)
+    return [said.append(more, look.dim)]
+
+
+def scrolled(in_sight: tuple[int, int, int], width: int, look: Look) -> Text:
+    """Return the line below the foreign text: which part of it can be seen, if that is not all."""
+    first, last, total = in_sight
+    line = look.glyph("line")
+    if total <= 0 or last < first or (first <= 1 and last >= total):
+        return Text(line * width, look.dim)
+    below = total - last
+    more = f", {counted(below, 'line')} below" if below else ", the end"
+    said = f" {first} to {last} of {counted(total, 'line')}{more} "
+    return Text.assemble((line * 2, look.dim), (said, look.warn), (line * max(0, width - 2 - len(said)), look.dim))
+
+
+def choices(
+    question: Question, shown: Sequence[int], marked: int | None, width: int, look: Look, *, tight: bool = False
+) -> list[tuple[int, Text]]:
+    """Return the rows of the answers, each with the number of its answer; of many, those around the marked one."""
+    at = shown.index(marked) if marked in shown else 0
+    most = _MOST_CHOICES // 2 if tight else _MOST_CHOICES
+    begin = max(0, min(at - most // 2, len(shown) - most))
+    rows: list[tuple[int, Text]] = []
+    for number in shown[begin : begin + most]:
+        whole = _CHOICE_ROWS if not tight and (number == marked or not question.filters) else 1
+        rows += [(number, row) for row in _choice(question.choices[number], width, look, number == marked, whole)]
+    if len(shown) > most and rows:
+        said = f"  {look.glyph('more')} {at + 1} of {len(shown)}"
+        rows.append((rows[-1][0], Text(said, look.dim)))
+    return rows
+
+
+def _choice(choice: Choice, width: int, look: Look, marked: bool, most: int) -> list[Text]:  # noqa: FBT001 - one caller
+    mark = ">" if marked else " "
+    key = f"{choice.key}  " if choice.key else ""
+    front = Text.assemble((f"{mark} ", look.accent), (key, look.accent))
+    label = Text(choice.label, look.strong if marked else look.text)
+    rows = wrapped(label, max(1, width - front.cell_len), most=most) or [Text()]
+    rows[0] = cut_to(rows[0], max(1, width - front.cell_len), look)
+    return [front.copy().append_text(rows[0]), *(Text(" " * front.cell_len).append_text(row) for row in rows[1:])]
+
+
+def hints(meaning: Meaning, look: Look, *, focused: bool, several: bool, scrolls: bool, is_dialog: bool) -> list[Text]:
+    """Return what Enter would do, and the other keys."""
+    if not focused:
+        return [Text("F8 to answer", look.warn)]
+    keys = ["Esc later"]
+    keys += ["PgUp PgDn scroll"] if scrolls else []
+    keys += ["Tab next question"] if several else []
+    keys += ["Ctrl+G dismiss it"] if is_dialog else []
+    told = Text(meaning.told, look.accent if meaning.answer is not None else look.dim)
+    return [told, Text(f" {look.glyph('dot')} ".join(keys), look.dim)]
+
+
+def _indented(row: Text) -> Text:
+    return Text(" " * _INDENT).append_text(row)

@@ -1,0 +1,60 @@
+"""The colours of the terminal."""
+
+from typing import Final
+
+from textual.theme import Theme
+
+DEFAULT: Final = "session-dark"
+
+THEMES: Final = (
+    Theme(
+        name=DEFAULT,
+        primary="#7aa2f7",
+        secondary="#9aa5ce",
+        accent="#e0af68",
+        foreground="#d5d9e6",
+        background="#16181f",
+        surface="#1c1f28",
+        panel="#232734",
+        success="#8fce7f",
+        warning="#e5c07b",
+        error="#f7768e",
+        dark=True,
+    ),
+    Theme(
+        name="session-light",
+        primary="#2558c7",
+        secondary="#50618c",
+        accent="#9a5b00",
+        foreground="#1e2230",
+        background="#fbfbf8",
+        surface="#f1f1ec",
+        panel="#e6e7e1",
+        success="#2b7a23",
+        warning="#8f6200",
+        error="#b3213d",
+        dark=False,
+    ),
+    Theme(
+        name="high-contrast",
+        primary="#66b3ff",
+        secondary="#ffffff",
+        accent="#ffff00",
+        foreground="#ffffff",
+        background="#000000",
+        surface="#000000",
+        panel="#262626",
+        success="#00ff66",
+        warning="#ffff00",
+        error="#ff6666",
+        dark=True,
+    ),
+)
+"""Ours; Textual brings more, among them `textual-ansi` for the sixteen colours of the terminal itself."""
+ABOUT: Final = {
+    DEFAULT: "dark, what it begins with",
+    "session-light": "for light rooms",
+    "high-contrast": "black and white with few strong colours",
+    "textual-ansi": "the sixteen colours of your terminal itself",
+}
+"""What people are told of some, in the order in which they are offered; the others say it by their names."""

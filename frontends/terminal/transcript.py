@@ -1,0 +1,345 @@
+"""The conversation on the screen.
+
+Rules:
+1. Only what can be seen is drawn line by line; `layout` knows the rest.
+2. What somebody looks at stays where it is, whatever comes above or below it.
+3. Whoever is at the end stays at the end as it grows; whoever has scrolled away is never moved.
+"""
+
+from collections.abc import Sequence
+from time import time_ns
+from typing import ClassVar, Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import var
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from frontends.terminal.blocks import Block, SaidBlock, ToolBlock
+from frontends.terminal.layout import Draw, Layout
+from frontends.terminal.looks import Look
+from frontends.terminal.rendering.draw import Drawer, changes_with_time, is_expandable
+
+MORE_ABOVE: Final = 40
+"""Blocks that are drawn at once when somebody scrolls up: a few screens."""
+_INDENT: Final = 2
+"""Cells at the left for the mark of the chosen block."""
+KEYS: Final = (
+    ("Up Down", "choose something"),
+    ("Enter", "show more or less of it"),
+    ("c", "copy it"),
+    ("e", "say it differently, in a new branch"),
+    ("b", "show what else was said in this place"),
+    ("Home End", "the beginning, the end"),
+    ("Esc", "back"),
+)
+"""For the help screen: what can be pressed in the conversation."""
+
+
+class Transcript(ScrollView, can_focus=True):
+    """Shows blocks below one another."""
+
+    DEFAULT_CSS = """
+    Transcript { background: $background; scrollbar-size-vertical: 1; overflow-x: hidden; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "choose(-1)", "previous", show=False),
+        Binding("down,j", "choose(1)", "next", show=False),
+        Binding("enter,space", "expand", "more or less", show=False),
+        Binding("c,y", "copy_block", "copy", show=False),
+        Binding("e", "edit_block", "say it differently", show=False),
+        Binding("b", "branch_block", "another branch", show=False),
+        Binding("home,g", "oldest", "oldest", show=False),
+        Binding("end,G", "newest", "newest", show=False),
+    ]
+
+    following: var[bool] = var(default=True)
+
+    class OlderWanted(Message):
+        """Somebody has come to the oldest block there is, and may want older ones."""
+
+    class EditWanted(Message):
+        """Somebody wants to say something differently."""
+
+        def __init__(self, block: SaidBlock) -> None:
+            super().__init__()
+            self.block = block
+
+    class BranchWanted(Message):
+        """Somebody wants to see what else was said in this place."""
+
+        def __init__(self, block: SaidBlock) -> None:
+            super().__init__()
+            self.block = block
+
+    class CopyWanted(Message):
+        """Somebody wants to have a text elsewhere."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, look: Look, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._look = look
+        self._width = 0
+        self._subject: object = None
+        self._layout = self._new_layout()
+        self._pending: Sequence[Block] | None = ()  # what came before there was a width to draw for
+        self._chosen: str | None = None
+        self._asked_for_older = False
+
+    # --- what to show -------------------------------------------------------------------------------------------------
+
+    def show(self, subject: object, blocks: Sequence[Block]) -> None:
+        """Show these blocks; another subject, such as another session, begins at its end."""
+        if subject != self._subject:
+            self._subject = subject
+            self._chosen = None
+            expand_all = self._layout.expand_all
+            self._layout = self._new_layout()
+            self._layout.expand_all = expand_all
+            self.following = True
+        elif blocks is self._layout.blocks:
+            return
+        self._asked_for_older = False
+        if not self._width:
+            self._pending = blocks
+            return
+        self._layout.replace(blocks, self._enough)
+        if self.following:
+            self._layout.forget_above()
+        elif self.scroll_y < self.size.height and self._layout.first:
+            self.call_later(self._want_more)  # older ones have come for somebody who waits for them
+        self._laid_out()
+
+    def look_like(self, look: Look) -> None:
+        """Draw everything in another look."""
+        self._look = look
+        self._layout.redraw(self._drawer())
+        self._laid_out()
+
+    def tick(self) -> None:
+        """Draw again what shows how long it takes."""
+        if self._layout.redraw_blocks(changes_with_time):
+            self._laid_out()
+
+    def expand_all(self, *, expanded: bool) -> None:
+        """Show everything whole, or in short."""
+        self._layout.expand(everything=expanded)
+        self._layout.fill(self._enough)
+        self._laid_out()
+
+    @property
+    def expanded(self) -> bool:
+        """Whether everything is shown whole."""
+        return self._layout.expand_all
+
+    def show_message(self, key: str) -> bool:
+        """Scroll to the block with this key, or the first one of that message; False if there is none."""
+        layout = self._layout
+        found = (at for at, block in enumerate(layout.blocks) if block.key == key or block.key.startswith(f"{key}/"))
+        at = next(found, None)
+        if at is None:
+            return False
+        self._lay_out_from(at)
+        self._chosen = layout.blocks[at].key
+        self.following = False
+        self.scroll_to(y=max(0, layout.top_of(at) - 1), animate=False, immediate=True)
+        self.refresh()
+        return True
+
+    # --- drawing ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _enough(self) -> int:
+        """Lines that fill the screen, with some to spare."""
+        return 2 * max(self.size.height, 24)
+
+    def _new_layout(self) -> Layout:
+        return Layout(self._drawer())
+
+    def _drawer(self) -> Draw:
+        drawer = Drawer()
+
+        def draw(block: Block, expanded: bool) -> list[Strip]:  # noqa: FBT001 - a `Draw`
+            width = max(10, self._width - _INDENT)
+            return drawer.draw(block, width, self._look, expanded=expanded, now_ms=time_ns() // 1_000_000)
+
+        return draw
+
+    def _lay_out_from(self, at: int) -> None:
+        """Lay out everything from this block on, and keep what is looked at where it is."""
+        if at >= self._layout.first:
+            return
+        added = self._layout.extend(self._layout.first - at)
+        self.virtual_size = Size(self._width, self._layout.height)
+        self.scroll_to(y=self.scroll_y + added, animate=False, immediate=True)
+        self.refresh()
+
+    def _laid_out(self) -> None:
+        self.virtual_size = Size(self._width, self._layout.height)
+        if self.following:
+            self.scroll_to(y=max(0, self._layout.height - self.size.height), animate=False, immediate=True)
+        self.refresh()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw for the new width."""
+        width = self.scrollable_content_region.width
+        if width != self._width:
+            self._width = width
+            self._layout.redraw(self._drawer())
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self._layout.replace(pending, self._enough)
+        self._layout.fill(self._enough)
+        self._laid_out()
+
+    def render_line(self, y: int) -> Strip:
+        """Return one line of what is on the screen."""
+        line = int(self.scroll_y) + y
+        style = self.rich_style
+        place = self._layout.block_at(line)
+        if place is None:
+            return Strip.blank(self.size.width, style)
+        at, inner = place
+        strips = self._layout.strips_of(at)
+        if inner >= len(strips):
+            return Strip.blank(self.size.width, style).apply_offsets(0, line)
+        chosen = self.has_focus and self._layout.blocks[at].key == self._chosen
+        margin = Strip([Segment("▌ " if chosen else "  ", self._look.accent)], _INDENT)
+        strip = Strip.join([margin, strips[inner]]).apply_style(style)
+        strip = strip.crop_extend(0, self.size.width, style)
+        return self._with_selection(strip, line).apply_offsets(0, line)
+
+    # --- selecting text -----------------------------------------------------------------------------------------------
+
+    def _with_selection(self, strip: Strip, line: int) -> Strip:
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(line)
+        if span is None:
+            return strip
+        start, end = span
+        text = strip.text
+        left = cell_len(text[:start])
+        right = strip.cell_length if end == -1 else cell_len(text[:end])
+        before, marked, after = strip.divide([left, max(left, right), strip.cell_length])
+        style = self.screen.get_component_rich_style("screen--selection")
+        return Strip.join([before, Strip(list(marked)).apply_style(style), after])
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the text that the mouse has marked."""
+        margin = " " * _INDENT
+        marked = selection.extract("\n".join(margin + line for line in self._layout.lines()))
+        return "\n".join(line.removeprefix(margin) for line in marked.split("\n")), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw what is marked as marked."""
+        self.refresh()
+
+    # --- moving -------------------------------------------------------------------------------------------------------
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Notice who is at the end, and draw more for those who come to the beginning."""
+        super().watch_scroll_y(old_value, new_value)
+        self.following = new_value >= self._layout.height - self.size.height
+        if new_value < self.size.height and new_value < old_value:
+            self.call_later(self._want_more)
+
+    def _want_more(self) -> None:
+        layout = self._layout
+        if layout.first > 0:
+            self._lay_out_from(max(0, layout.first - MORE_ABOVE))
+        elif layout.blocks and not self._asked_for_older:
+            self._asked_for_older = True
+            self.post_message(self.OlderWanted())
+
+    def action_oldest(self) -> None:
+        """Go to the oldest block that is known."""
+        self._lay_out_from(max(0, self._layout.first - 5 * MORE_ABOVE))
+        self.scroll_to(y=0, animate=False, immediate=True)
+        self._want_more()
+
+    def action_newest(self) -> None:
+        """Go to the end, and stay there."""
+        self._chosen = None
+        self.following = True
+        self._laid_out()
+
+    def action_choose(self, step: int) -> None:
+        """Choose the next or previous block."""
+        layout = self._layout
+        if not layout.blocks:
+            return
+        before = None if self._chosen is None else layout.index_of(self._chosen)
+        last = len(layout.blocks) - 1
+        at = last if before is None else max(0, min(last, before + step))
+        self._lay_out_from(at)
+        self._chosen = layout.blocks[at].key
+        top, height = layout.top_of(at), self.size.height
+        bottom = top + len(layout.strips_of(at))
+        if top < self.scroll_y:
+            self.scroll_to(y=top, animate=False, immediate=True)
+        elif bottom > self.scroll_y + height:
+            self.scroll_to(y=min(top, bottom - height), animate=False, immediate=True)
+        self.refresh()
+
+    # --- what can be done with a block --------------------------------------------------------------------------------
+
+    @property
+    def chosen(self) -> Block | None:
+        """The block that was chosen by key or mouse."""
+        at = None if self._chosen is None else self._layout.index_of(self._chosen)
+        return None if at is None else self._layout.blocks[at]
+
+    def action_expand(self) -> None:
+        """Show the chosen block whole, or in short."""
+        if (block := self.chosen) is not None:
+            self._toggle(block)
+
+    def _toggle(self, block: Block) -> None:
+        self._layout.toggle(block)
+        self.following = False  # what was clicked stays under the mouse
+        self._laid_out()
+        self.following = self.scroll_y >= self._layout.height - self.size.height
+
+    def action_copy_block(self) -> None:
+        """Have the text of the chosen block elsewhere."""
+        if (text := _text_of(self.chosen)) is not None:
+            self.post_message(self.CopyWanted(text))
+
+    def action_edit_block(self) -> None:
+        """Say the chosen message differently."""
+        if isinstance(self.chosen, SaidBlock):
+            self.post_message(self.EditWanted(self.chosen))
+
+    def action_branch_block(self) -> None:
+        """See what else was said in the place of the chosen message."""
+        if isinstance(self.chosen, SaidBlock):
+            self.post_message(self.BranchWanted(self.chosen))
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose a block, and show it whole or in short if it has more to show."""
+        place = self._layout.block_at(int(self.scroll_y) + event.y)
+        if place is not None:
+            block = self._layout.blocks[place[0]]
+            self._chosen = block.key
+            if is_expandable(block):
+                self._toggle(block)
+            self.refresh()
+
+
+def _text_of(block: Block | None) -> str | None:
+    match block:
+        case None:
+            return None
+        case ToolBlock(result=result):
+            return result.text if result is not None else block.live.output if block.live is not None else ""
+        case _:
+            return getattr(block, "text", None)

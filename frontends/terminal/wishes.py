@@ -1,0 +1,339 @@
+"""What keys, clicks and typed commands mean: each is handed to `doing`, a screen or a widget. A part of the app."""
+
+from collections.abc import Awaitable
+from time import monotonic
+from typing import Final
+
+import attrs
+from textual import events, on
+from textual.app import App
+from textual.binding import Binding
+
+import session_core as sc
+from frontends.terminal import slash
+from frontends.terminal.choosing import Choosing
+from frontends.terminal.composer import Composer
+from frontends.terminal.composer_keys import TABLE
+from frontends.terminal.doing import Said
+from frontends.terminal.key_names import usable_shortcuts
+from frontends.terminal.options import Editing
+from frontends.terminal.plan_panel import PlanPanel
+from frontends.terminal.queue_panel import QueuePanel
+from frontends.terminal.requests import RequestPanel
+from frontends.terminal.sidebar import Sidebar
+from frontends.terminal.transcript import Transcript
+from frontends.terminal.widgets import WidgetPanel
+
+SIDEBAR_NEEDS: Final = 100
+"""Columns from which on the list of sessions is shown by itself."""
+TWICE_S: Final = 2.0
+"""How soon a key must be pressed again to mean more."""
+
+
+def taken_keys(app: App[None]) -> list[str]:
+    """The keys that mean something already, in the app and where people type."""
+    bindings = (each for kind in type(app).__mro__ for each in vars(kind).get("BINDINGS", ()))
+    ours = [each.key if isinstance(each, Binding) else each[0] for each in bindings]
+    return [*ours, *(key for row in TABLE for key in row.keys.split())]
+
+
+class Wishes(Choosing):
+    """The handlers of the app; `doing`, `desk` and the widgets are the app's."""
+
+    _escaped_at = float("-inf")
+    _interrupted_at = float("-inf")
+
+    # --- the composer -------------------------------------------------------------------------------------------------
+
+    @on(Composer.Sent)
+    def said(self, event: Composer.Sent) -> None:
+        """Send what was typed."""
+        said = Said(text=event.text, images=event.images, files=event.files, steer=event.steer)
+        if self.failure is not None:
+            self.composer.restore(said.text, said.images, said.files)
+            self.action_reconnect()
+            return
+        self.transcript.action_newest()
+        self.carry_out(self.doing.say(said), back=said)
+
+    @on(Composer.ShellLine)
+    def shell_line(self, event: Composer.ShellLine) -> None:
+        """Run what was typed after `!`."""
+        self.transcript.action_newest()
+        self.carry_out(self.doing.run_line(event.line), back=Said(text=f"!{event.line}"))
+
+    @on(Composer.Slash)
+    async def slash_command(self, event: Composer.Slash) -> None:
+        """Do what was typed after `/`: our own commands first, then those of extensions."""
+        typed = Said(text=f"/{event.name} {event.arguments}".rstrip())
+        command = slash.find(event.name, self.doing.commands)
+        if command is not None and (refused := slash.too_much(command, event.arguments)) is not None:
+            self.tell(refused, "warning")
+            self.composer.restore(typed.text, (), ())
+        elif command is not None:
+            await self.run_action(command.action_for(event.arguments), self)
+        elif slash.is_brought(event.name, self.doing.commands):
+            self.carry_out(self.doing.run_command(event.name, event.arguments), back=typed)
+        else:
+            self.tell(slash.unknown(event.name, self.doing.commands), "warning")
+            self.composer.restore(typed.text, (), ())
+
+    # --- requests, queue, extensions ----------------------------------------------------------------------------------
+
+    @on(RequestPanel.Approved)
+    def approved(self, event: RequestPanel.Approved) -> None:
+        """Answer a question about a tool."""
+        self.carry_out(self._answer(event.approval.request_id, self.doing.approve(event)))
+
+    @on(RequestPanel.Answered)
+    def answered(self, event: RequestPanel.Answered) -> None:
+        """Answer a question of an extension."""
+        self.carry_out(self._answer(event.dialog.request_id, self.doing.answer(event)))
+
+    async def _answer(self, request_id: sc.RequestId, answering: Awaitable[object]) -> None:
+        """Give an answer, and ask again if it could not be given."""
+        if not self.request_panel.asks:
+            self.composer.focus()
+        try:
+            await answering
+        except sc.SessionCoreError:
+            self.request_panel.reopen(request_id)
+            raise
+
+    @on(RequestPanel.PutOff)
+    def put_off(self) -> None:
+        """Leave a question open."""
+        self.composer.focus()
+
+    @on(QueuePanel.Edit)
+    def edit_queued(self, event: QueuePanel.Edit) -> None:
+        """Rewrite a message that waits."""
+        text = "".join(part.text for part in event.item.parts if isinstance(part, sc.TextPart))
+        images = tuple(part for part in event.item.parts if isinstance(part, sc.ImagePart))
+        self.doing.editing = Editing(item_id=event.item.item_id)
+        self.composer.edit_message(text, images)
+        self.composer.focus()
+
+    @on(QueuePanel.Remove)
+    def remove_queued(self, event: QueuePanel.Remove) -> None:
+        """Throw a message away that waits."""
+        self.carry_out(self.doing.client.remove_queue_item(self.doing.viewed_session(), event.item.item_id))
+
+    @on(QueuePanel.Move)
+    def move_queued(self, event: QueuePanel.Move) -> None:
+        """Put the messages that wait into another order."""
+        self.carry_out(self._reorder(event.item_ids))
+
+    async def _reorder(self, item_ids: tuple[sc.QueueItemId, ...]) -> None:
+        try:
+            await self.doing.client.reorder_queue(self.doing.viewed_session(), item_ids)
+        except sc.SessionCoreError:
+            self.screen_stack[0].query_one(QueuePanel).undo()
+            raise
+
+    @on(QueuePanel.SendNow)
+    def send_queued(self, event: QueuePanel.SendNow) -> None:
+        """Have the agent read a message that waits within its turn."""
+        self.carry_out(self.doing.send_now(event.item))
+
+    @on(WidgetPanel.Pressed)
+    def widget_key(self, event: WidgetPanel.Pressed) -> None:
+        """Tell an extension of a key."""
+        session_id = self.doing.viewed_session()
+        self.carry_out(self.doing.client.press_widget_key(session_id, event.extension, event.widget_id, event.key))
+
+    @on(QueuePanel.Emptied)
+    @on(WidgetPanel.Emptied)
+    def nothing_left(self) -> None:
+        """Go back to the composer, as there is nothing to look at any more."""
+        self.composer.focus()
+
+    def on_key(self, event: events.Key) -> None:
+        """Have an extension do what it has bound to a key that nobody else wanted."""
+        extensions = [each for each in self.doing.extensions if each.shortcuts]
+        if not extensions or self.screen is not self.screen_stack[0]:
+            return
+        bound = usable_shortcuts(extensions, taken_keys(self)).get(event.key)
+        if bound is not None:
+            event.stop()
+            extension, command = bound
+            self.carry_out(self.doing.run_command(f"{extension}.{command}", ""))
+
+    # --- the conversation ---------------------------------------------------------------------------------------------
+
+    @on(Transcript.OlderWanted)
+    def older_wanted(self) -> None:
+        """Have older messages."""
+        if self.desk.viewed is not None:
+            self.carry_out(self.desk.load_older(self.desk.viewed))
+
+    @on(Transcript.EditWanted)
+    def edit_wanted(self, event: Transcript.EditWanted) -> None:
+        """Say something differently."""
+        self.edit_message(event.block.message_id, event.block.text)
+
+    @on(Transcript.BranchWanted)
+    def branch_wanted(self, event: Transcript.BranchWanted) -> None:
+        """Show what else was said here."""
+        self.carry_out(self.doing.branch(event.block.message_id))
+
+    @on(Transcript.CopyWanted)
+    def copy_wanted(self, event: Transcript.CopyWanted) -> None:
+        """Give the terminal a text to keep."""
+        self.copy(event.text)
+
+    # --- the list of sessions -----------------------------------------------------------------------------------------
+
+    @on(Sidebar.Chosen)
+    def session_chosen(self, event: Sidebar.Chosen) -> None:
+        """View a session; where there is little room, the list makes way for it."""
+        self.view(event.session_id)
+        if self.size.width < SIDEBAR_NEEDS:
+            self.screen_stack[0].query_one(Sidebar).remove_class("open")
+        self.composer.focus()
+
+    @on(Sidebar.StopWanted)
+    def stop_wanted(self, event: Sidebar.StopWanted) -> None:
+        """Stop a session that is perhaps not the viewed one."""
+        self.carry_out(self.doing.stop(event.session_id, event.scope))
+
+    @on(Sidebar.RenameWanted)
+    def rename_wanted(self, event: Sidebar.RenameWanted) -> None:
+        """Give a session another name."""
+        self.ask_name(event.session_id)
+
+    @on(Sidebar.ArchiveWanted)
+    def archive_wanted(self, event: Sidebar.ArchiveWanted) -> None:
+        """Put a session away."""
+        self.archive(event.session_id)
+
+    @on(Sidebar.DeleteWanted)
+    def delete_wanted(self, event: Sidebar.DeleteWanted) -> None:
+        """Remove a session, if that is really wanted."""
+        self.ask_delete(event.session_id)
+
+    @on(Sidebar.NewWanted)
+    def new_wanted(self) -> None:
+        """Begin another session."""
+        self.action_new()
+
+    # --- keys ---------------------------------------------------------------------------------------------------------
+
+    def action_escape(self) -> None:
+        """Leave what is being edited, or stop the turn; pressed twice, stop the helpers too."""
+        if not self.composer.has_focus_within and not self._is_typing_elsewhere():
+            self.composer.focus()
+            return
+        if self.doing.editing is not None:
+            self.doing.editing = None
+            self.composer.clear()
+            self.redraw()
+            return
+        state, session_id = self.doing.state, self.doing.session_id
+        if state is None or session_id is None:
+            return
+        now = monotonic()
+        again, self._escaped_at = now - self._escaped_at < TWICE_S, now
+        if again:
+            self.carry_out(self.doing.stop(session_id, "subtree"))
+        elif not state.activity.at_rest:
+            self.carry_out(self.doing.stop(session_id, "turn"))
+
+    def _is_typing_elsewhere(self) -> bool:
+        return self.screen is not self.screen_stack[0]
+
+    def action_interrupt(self) -> None:
+        """Copy what is marked, else clear what was typed, else leave if pressed twice. Work is never ended by it."""
+        selected = self.screen.get_selected_text()
+        if selected:
+            self.copy(selected)
+            self.screen.clear_selection()
+        elif self._is_typing_elsewhere():
+            _ = self.screen.dismiss(None)
+        elif self.composer.text:
+            self.composer.clear()
+        elif monotonic() - self._interrupted_at < TWICE_S:
+            self.exit()
+        else:
+            self._interrupted_at = monotonic()
+            self.tell(self.doing.parting_hint(), "warning", seconds=TWICE_S)
+
+    def action_leave_if_empty(self) -> None:
+        """Leave, as a shell does."""
+        if not self.composer.text:
+            self.exit()
+
+    def action_quit_terminal(self) -> None:
+        """Leave; the work goes on."""
+        self.exit()
+
+    def action_sidebar(self) -> None:
+        """Show the list of sessions and go there; or hide it."""
+        side = self.screen_stack[0].query_one(Sidebar)
+        if side.has_class("open") and side.has_focus_within:
+            side.remove_class("open")
+            self.composer.focus()
+        else:
+            side.add_class("open")
+            side.focus_list()
+        if self.size.width >= SIDEBAR_NEEDS:
+            self.remember(attrs.evolve(self.remembered, sidebar=side.has_class("open")))
+
+    def action_focus_transcript(self) -> None:
+        """Go to the conversation, to choose from it."""
+        self.transcript.focus()
+        self.transcript.action_choose(0)
+
+    def action_focus_queue(self) -> None:
+        """Go to the messages that wait."""
+        self.screen_stack[0].query_one(QueuePanel).focus()
+
+    def action_focus_widgets(self) -> None:
+        """Go to what extensions show, so that they hear keys."""
+        self.screen_stack[0].query_one(WidgetPanel).focus()
+
+    def action_toggle_plan(self) -> None:
+        """Show the whole plan, or where it stands."""
+        self.screen_stack[0].query_one(PlanPanel).toggle()
+
+    def action_focus_request(self) -> None:
+        """Go to the question."""
+        self.request_panel.focus_question()
+
+    def action_new(self) -> None:
+        """Begin another session with the next message."""
+        self.view(None)
+        self.composer.focus()
+
+    def action_switch(self, step: int) -> None:
+        """View the next or previous session of the list."""
+        order = self.screen_stack[0].query_one(Sidebar).order
+        viewed = self.doing.session_id
+        if order:
+            at = order.index(viewed) + step if viewed is not None and viewed in order else 0
+            self.view(order[at % len(order)])
+
+    def action_switch_to(self, number: int) -> None:
+        """View a session by its place in the list."""
+        order = self.screen_stack[0].query_one(Sidebar).order
+        if number <= len(order):
+            self.view(order[number - 1])
+
+    def action_expand(self) -> None:
+        """Show everything whole, or in short."""
+        self.transcript.expand_all(expanded=not self.transcript.expanded)
+
+    def action_page(self, step: int) -> None:
+        """Scroll the conversation."""
+        if step < 0:
+            self.transcript.scroll_page_up(animate=False)
+        else:
+            self.transcript.scroll_page_down(animate=False)
+
+    def action_oldest(self) -> None:
+        """Go to the beginning of the conversation."""
+        self.transcript.action_oldest()
+
+    def action_newest(self) -> None:
+        """Go to the end of the conversation."""
+        self.transcript.action_newest()

@@ -1,0 +1,118 @@
+"""A composer alone on a screen, for tests of what it does with keys, pastes and clicks."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+from textual import events
+from textual.app import App, ComposeResult
+from textual.keys import _character_to_key
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from frontends.terminal.composer import Composer
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
+
+
+class ComposerApp(App[None]):
+    """Keeps what a composer tells."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "#above { height: 1fr; }"
+
+    def __init__(self, composer: Composer) -> None:
+        super().__init__()
+        self.composer = composer
+        self.told: list[tuple[Any, ...]] = []
+        self.keys: list[str] = []
+        self.edits = 0
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="above")
+        yield self.composer
+
+    def on_mount(self) -> None:
+        self.composer.show(busy=False, placeholder="Ask [b]anything", enabled=True)
+        self.composer.focus()
+
+    def on_composer_sent(self, sent: Composer.Sent) -> None:
+        names = tuple(file.name for file in sent.files)
+        self.told.append(("steer" if sent.steer else "sent", sent.text, len(sent.images), names))
+
+    def on_composer_shell_line(self, typed: Composer.ShellLine) -> None:
+        self.told.append(("shell", typed.line))
+
+    def on_composer_slash(self, typed: Composer.Slash) -> None:
+        self.told.append(("slash", typed.name, typed.arguments))
+
+    def on_composer_edited(self, _: Message) -> None:
+        self.edits += 1
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that the composer has left to others."""
+        self.keys.append(event.key)
+
+
+@attrs.define
+class Hands:
+    """Somebody at the keyboard."""
+
+    app: ComposerApp
+    pilot: Pilot[None]
+
+    @property
+    def composer(self) -> Composer:
+        return self.app.composer
+
+    @property
+    def written(self) -> str:
+        """What the input holds, with labels for large pastes."""
+        return self.composer.draft.prompt.text
+
+    @property
+    def screen(self) -> list[str]:
+        """What is seen, without the empty lines above the composer."""
+        lines = [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
+        while lines and not lines[0]:
+            del lines[0]
+        return lines
+
+    async def type(self, text: str) -> None:
+        """Type characters, faster than they are worked on."""
+        for character in text:
+            name = character if character.isalnum() else _character_to_key(character)
+            self.app.post_message(events.Key(name, character))
+        await self.pilot.pause()
+
+    async def press(self, keys: str) -> None:
+        """Press keys one after the other, each as a terminal sends it."""
+        for key in keys.split():
+            letter = key.removeprefix("alt+")
+            self.app.post_message(events.Key(key, letter if len(letter) == 1 else None))
+        await self.pilot.pause()
+
+    async def paste(self, text: str) -> None:
+        self.app.post_message(events.Paste(text))
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait for everything that goes on beside the composer, and for the picture after it."""
+        await self.pilot.pause()
+        await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
+
+
+@asynccontextmanager
+async def composing(
+    *, history: Path | None = None, folder: Path | None = None, size: tuple[int, int] = (60, 24)
+) -> AsyncGenerator[Hands]:
+    """Have a composer with the focus."""
+    app = ComposerApp(Composer(history=history, folder=folder))
+    async with app.run_test(size=size) as pilot:
+        hands = Hands(app, pilot)
+        await hands.settle()
+        yield hands

@@ -1,0 +1,70 @@
+"""A terminal whose service comes and goes."""
+
+from pathlib import Path
+
+import session_core as sc
+from session_core.testing.scripted import ScriptedProvider, text
+from tests.frontends.client._real import real_server
+from tests.frontends.terminal._asyncio import on_asyncio
+from tests.frontends.terminal._harness import attach_terminal, open_terminal
+
+
+def config(home: Path, *answers: str) -> sc.ServiceConfig:
+    """A service that keeps what is said, and answers so."""
+    provider = ScriptedProvider(*(text(each) for each in answers))
+    return sc.ServiceConfig(store=sc.SqliteStore(home), tools=(), models={"m": provider})
+
+
+def test_a_killed_service_that_is_back(tmp_path: Path) -> None:
+    """The terminal says that the connection is lost, looks for the service, and goes on in the same session."""
+
+    async def scene() -> None:
+        with real_server(tmp_path, config(tmp_path, "one")) as first:
+            async with attach_terminal(first, ScriptedProvider()) as terminal:
+                await terminal.say("hello")
+                await terminal.until_shown("one")
+                await terminal.until_shown("idle")
+                first.kill()
+                await terminal.until_shown("connection lost")
+                await terminal.until(lambda: terminal.place.opened > 1, "another look for the service")
+                with real_server(tmp_path, config(tmp_path, "two")):
+                    await terminal.until_gone("connection lost")
+                    assert "one" in terminal.text
+                    await terminal.say("again")
+                    await terminal.until_shown("two")
+                    await terminal.app.action_quit()
+
+    on_asyncio(scene)
+
+
+def test_a_service_that_is_shut_down(tmp_path: Path) -> None:
+    """When somebody ends the service, the terminal says so and starts none by itself; Enter asks for it."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("fine")) as terminal:
+            client = terminal.app.desk.client
+            assert client is not None
+            await client.shutdown()
+            await terminal.until_shown("no service")
+            await terminal.until_shown("shut down")
+            assert terminal.place.opened == 1
+            await terminal.say("hello")
+            await terminal.until(lambda: terminal.place.opened > 1, "another look for the service")
+            assert terminal.app.composer.text == "hello"
+
+    on_asyncio(scene)
+
+
+def test_two_terminals_see_the_same(tmp_path: Path) -> None:
+    """What is said in one terminal is seen in another, which opens the last used session of the folder by itself."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("well met")) as one:
+            await one.say("hello")
+            await one.until_shown("well met")
+            async with attach_terminal(one.server, one.provider) as two:
+                await two.until_shown("well met")
+                assert two.app.doing.session_id == one.app.doing.session_id
+                await two.until_shown("2 watching")
+
+    on_asyncio(scene)

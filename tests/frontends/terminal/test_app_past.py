@@ -1,0 +1,96 @@
+"""What was said, said differently, copied and taken along."""
+
+from pathlib import Path
+
+import session_core as sc
+from session_core.testing.scripted import text
+from tests.frontends.terminal._asyncio import on_asyncio
+from tests.frontends.terminal._harness import open_terminal
+
+
+def test_edit_and_resend_makes_a_branch(tmp_path: Path) -> None:
+    """Saying something differently begins a branch; both are there, and keys switch between them."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("alpha"), text("beta")) as terminal:
+            await terminal.say("first")
+            await terminal.until_shown("alpha")
+            await terminal.until_shown("idle")
+            await terminal.pilot.press("f6", "up", "e")
+            await terminal.until(lambda: terminal.app.composer.text == "first", "the text")
+            await terminal.type(" choice", "enter")
+            await terminal.until_shown("beta")
+            assert "alpha" not in terminal.text
+            await terminal.until_shown("idle")
+            assert [each.text for each in terminal.state().transcript] == ["first choice", "beta"]
+            await terminal.pilot.press("f6", "up", "up", "b")
+            await terminal.until_shown("alpha")
+
+    on_asyncio(scene)
+
+
+def test_leaving_an_edit(tmp_path: Path) -> None:
+    """Esc leaves what was to be said differently as it was, and does not stop anything."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("alpha")) as terminal:
+            await terminal.say("first")
+            await terminal.until_shown("idle")
+            await terminal.type("/edit", "escape", "enter")
+            await terminal.until_shown("Say differently")
+            await terminal.pilot.press("enter")
+            await terminal.until(lambda: terminal.app.composer.text == "first", "the text")
+            await terminal.pilot.press("escape")
+            await terminal.until(lambda: terminal.app.doing.editing is None, "the end of editing")
+            assert terminal.app.composer.is_empty
+
+    on_asyncio(scene)
+
+
+def test_exporting(tmp_path: Path) -> None:
+    """The conversation is written to a file whose ending says how, and nothing is written over without a yes."""
+
+    async def scene() -> None:
+        home, folder = tmp_path / "home", tmp_path / "work"
+        folder.mkdir()
+        home.mkdir(mode=0o700)
+        store = {"store": sc.SqliteStore(home)}
+        async with open_terminal(home, text("alpha"), config=store, cwd=str(folder)) as terminal:
+            await terminal.say("first")
+            await terminal.until_shown("idle")
+            await terminal.type("/export talk.md", "escape", "enter")
+            await terminal.until((folder / "talk.md").exists, "the file")
+            assert "alpha" in (folder / "talk.md").read_text()
+            (folder / "talk.html").write_text("mine")
+            await terminal.type("/export talk.html", "escape", "enter")
+            await terminal.until_shown("exists already")
+            await terminal.pilot.press("n")
+            assert (folder / "talk.html").read_text() == "mine"
+
+    on_asyncio(scene)
+
+
+def test_searching(tmp_path: Path) -> None:
+    """A search over all sessions finds a message, and opens its session there."""
+
+    async def scene() -> None:
+        home = tmp_path / "home"
+        home.mkdir(mode=0o700)
+        async with open_terminal(
+            home, text("the quick fox"), text("beta"), config={"store": sc.SqliteStore(home)}
+        ) as terminal:
+            await terminal.say("first")
+            await terminal.until_shown("the quick fox")
+            await terminal.pilot.press("alt+n")
+            await terminal.say("second")
+            await terminal.until_shown("beta")
+            await terminal.pilot.press("f3")
+            await terminal.until_shown("Search in all sessions")
+            await terminal.type("quick")
+            await terminal.until_shown("1 message found")
+            await terminal.pilot.press("enter")
+            await terminal.until(lambda: terminal.app.screen is terminal.app.screen_stack[0], "the end of the search")
+            await terminal.until(lambda: terminal.state().name == "first", "the other session")
+            await terminal.until_shown("the quick fox")
+
+    on_asyncio(scene)

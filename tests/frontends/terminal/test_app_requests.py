@@ -1,0 +1,129 @@
+"""Being asked in the whole terminal."""
+
+from pathlib import Path
+
+import session_core as sc
+from session_core.testing.scripted import ScriptedTool, text, tool_call
+from tests.frontends.terminal._asyncio import on_asyncio
+from tests.frontends.terminal._harness import attach_terminal, open_terminal
+
+
+def test_yes_runs_the_tool_and_no_does_not(tmp_path: Path) -> None:
+    """A tool that changes something runs after a yes; a sentence is a no that the model gets to read."""
+
+    async def scene() -> None:
+        tool = ScriptedTool("change", effects=("write",), run="changed it")
+        answers = (tool_call("change", {"path": "a"}), text("one"), tool_call("change", {"path": "b"}), text("two"))
+        async with open_terminal(tmp_path, *answers, tools=(tool,)) as terminal:
+            terminal.app.request_panel.patience_s = 0
+            await terminal.say("go")
+            await terminal.until_shown("asks you")
+            await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
+            assert not tool.calls
+            await terminal.type("y", "enter")
+            await terminal.until_shown("one")
+            assert len(tool.calls) == 1
+            await terminal.until(lambda: terminal.app.composer.has_focus_within, "the composer")
+            await terminal.say("go on")
+            await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
+            await terminal.type("not that file please", "enter")
+            await terminal.until_shown("two")
+            assert len(tool.calls) == 1
+            results = [part for each in terminal.state().messages for part in each.parts]
+            told = [each.text for each in results if isinstance(each, sc.ToolResultPart)]
+            assert "not that file please" in told[-1]
+
+    on_asyncio(scene)
+
+
+def test_whoever_writes_is_not_disturbed(tmp_path: Path) -> None:
+    """A question that comes while somebody writes leaves the keys to the composer; F8 goes there, Esc comes back."""
+
+    async def scene() -> None:
+        tool = ScriptedTool("change", effects=("write",))
+        async with open_terminal(tmp_path, tool_call("change"), text("one"), tools=(tool,), slow=True) as terminal:
+            await terminal.type("go", "enter")
+            await terminal.type("y and more")
+            terminal.place.let_in.set()
+            await terminal.until_shown("asks you")
+            await terminal.type("y", "enter")
+            await terminal.until_shown("1 queued")
+            assert not tool.calls
+            await terminal.pilot.press("f8")
+            await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
+            await terminal.pilot.press("escape")
+            await terminal.until(lambda: terminal.app.composer.has_focus_within, "the composer")
+            assert terminal.state().approvals
+            assert terminal.state().turn is not None
+
+    on_asyncio(scene)
+
+
+def test_the_first_answer_wins(tmp_path: Path) -> None:
+    """What is answered in one terminal is asked no longer in the other."""
+
+    async def scene() -> None:
+        tool = ScriptedTool("change", effects=("write",), run="changed it")
+        async with open_terminal(tmp_path, tool_call("change"), text("one"), tools=(tool,)) as here:
+            here.app.request_panel.patience_s = 0
+            await here.say("go")
+            await here.until(lambda: here.app.request_panel.asks, "the question")
+            async with attach_terminal(here.server, here.provider) as there:
+                await there.until(lambda: there.app.request_panel.asks, "the question")
+                await here.type("y", "enter")
+                await there.until(lambda: not there.app.request_panel.asks, "the end of the question")
+                await there.until_shown("one")
+                assert len(tool.calls) == 1
+
+    on_asyncio(scene)
+
+
+def test_a_question_of_an_extension(tmp_path: Path) -> None:
+    """A dialog is shown with its choices, and what is chosen is what the asker gets."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("one")) as terminal:
+            terminal.app.request_panel.patience_s = 0
+            await terminal.say("hello")
+            await terminal.until_shown("one")
+            replies: list[sc.replies.DialogReply] = []
+
+            async def ask() -> None:
+                service, session_id = terminal.server.service, terminal.app.doing.session_id
+                assert session_id is not None
+                replies.append(
+                    await service.open_dialog(session_id, "select", "Which one?", choices=("red", "green", "blue"))
+                )
+
+            terminal.server.spawn(ask)
+            await terminal.until_shown("Which one?")
+            await terminal.type("gre", "enter")
+            await terminal.until(lambda: replies, "the answer")
+            assert replies[0].value == "green"
+            assert replies[0].answered
+
+    on_asyncio(scene)
+
+
+def test_a_key_of_an_extension(tmp_path: Path) -> None:
+    """A key that an extension has bound runs its command; one that the terminal has bound itself does not."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("one")) as terminal:
+            ran: list[str] = []
+
+            async def run_command(name: str, arguments: str) -> None:
+                ran.append(f"{name} {arguments}".strip())
+
+            fleet = terminal.app.desk.fleet
+            assert fleet is not None
+            keys = (sc.Shortcut(key="ctrl+t", command="tidy"), sc.Shortcut(key="f2", command="never"))
+            fleet.extensions["keeper", None] = sc.ExtensionInfo(
+                name="keeper", version="1", scope="user", state="ready", shortcuts=keys
+            )
+            terminal.app.doing.run_command = run_command  # type: ignore[method-assign]
+            await terminal.pilot.press("ctrl+t", "f2")
+            await terminal.until(lambda: ran, "the command")
+            assert ran == ["keeper.tidy"]
+
+    on_asyncio(scene)
