@@ -209,12 +209,12 @@ if TYPE_CHECKING:
     from session_core.service.place import Place as Place
     from session_core.service.place import surroundings as surroundings
     from session_core.service.reloading import follow_config as follow_config
-    from session_core.service.service import ServiceStatistics as ServiceStatistics
     from session_core.service.service import SessionService as SessionService
     from session_core.service.service import open_session_service as open_session_service
     from session_core.service.setup import Setup as Setup
     from session_core.service.setup import open_home_setup as open_home_setup
     from session_core.service.setup import open_setup as open_setup
+    from session_core.service.statistics import ServiceStatistics as ServiceStatistics
     from session_core.session.fleet import FleetState as FleetState
     from session_core.session.state import SessionState as SessionState
     from session_core.session.state import apply as apply
@@ -569,7 +569,7 @@ _HOME = {
     "ServiceClosed": "session_core.errors",
     "ServiceConfig": "session_core.service.config",
     "ServiceSnapshot": "session_core.vocabulary.snapshots",
-    "ServiceStatistics": "session_core.service.service",
+    "ServiceStatistics": "session_core.service.statistics",
     "ServiceStatus": "session_core.vocabulary.attaching",
     "SessionContext": "session_core.protocols.contexts",
     "SessionCoreError": "session_core.errors",

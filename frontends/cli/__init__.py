@@ -9,9 +9,12 @@
 - `piped`: what comes by stdin: the prompt, or a text that goes along with one
 - `attachments`: files that go along with a prompt, and the shape of an answer
 - `saying`: sends the message and stays until it was answered, also where others keep the session busy
-- `own_turn`: which turn holds our message, and how that one ended; no I/O
+- `doing`: has an extension or the shell do something instead
+- `own_turn`: what is ours: the turn that holds our message, and how that one ended; no I/O
+- `looking_back`: finds our message again after events were missed
 - `manners`: how a turn is shown, and whom it may ask
-- `conversation`: follows the session to the end of the turn or command, shows it, minds Ctrl-C
+- `conversation`: follows the session to the end of the turn or command, and shows it
+- `stopping`: what Ctrl-C ends
 - `view`: turns what the session says into pieces of text for stdout and stderr, catching up after a lag
 - `wording`: the sentences and lines about tools, plans, helpers and outcomes; pure functions
 - `asking`: the words of an approval: what would happen, why, and what may be answered; pure functions

@@ -1,4 +1,9 @@
-"""Which turn holds what we have said, and how that one has ended, in a session that others use too. No I/O."""
+"""What is ours in a session that others use too: the turn that has our message, and how that one has ended. No I/O."""
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+
+import trio
 
 import session_core as sc
 
@@ -7,75 +12,172 @@ class OwnTurn:
     """What became of our message: it waits, a turn has taken it up, or somebody has taken it out of the queue.
 
     A turn that ran before may take it up as well as one that is started for it. What others begin before and after is
-    not ours.
+    not ours, nor is what the same turn goes on with once our message is answered.
 
     Attributes:
-        is_awaited: Whether anything was said at all; before, there is no turn of ours.
+        is_meant: Whether there is something to be said: from then on nothing is ours but the turn that has it.
+        is_awaited: Whether it was said.
         item_id: Our message, while it waits.
         turn_id: The turn that has our message.
         outcome: How that turn has ended.
+        missed_end: Whether it has ended among events that were missed, so that only the service knows how.
         is_gone: Whether our message was taken out of the queue.
         answer: What was answered to our message, if the same turn has gone on with messages of others after that.
+        since: How many messages the session had before ours, at least.
+        extension: Whom we have something done by, where nothing is said: what it asks and begins is ours.
+        follows: Whether we only look on: what runs is shown as if it were ours.
     """
 
     def __init__(self) -> None:
-        self.is_awaited = False
+        self.is_meant = self.is_awaited = self.is_gone = self.missed_end = self.follows = False
         self.item_id: sc.QueueItemId | None = None
         self.turn_id: sc.TurnId | None = None
         self.outcome: sc.TurnOutcome | None = None
-        self.is_gone = False
         self.answer: sc.Message | None = None
+        self.since = 0
+        self.extension: str | None = None
+        self._cursor: sc.Cursor | None = None
+        self._message_id: sc.MessageId | None = None
         self._newest: sc.Message | None = None
-        self._text = ""
+        self._told: trio.Event | None = None
 
-    def said(self, text: str, *, turn_id: sc.TurnId | None, item_id: sc.QueueItemId | None = None) -> None:
-        """Note what the service has made of a message; saying it once more begins anew."""
-        self.is_awaited, self.is_gone, self._text = True, False, text
-        self.turn_id, self.item_id, self.outcome = turn_id, item_id, None
+    # --- saying it ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def sending(self) -> Generator[None]:
+        """Say that something of ours is on its way for the length of the block: what becomes of it is not known."""
+        self._told = trio.Event()
+        try:
+            yield
+        finally:
+            self._told.set()
+
+    async def until_told(self) -> None:
+        """Wait until it is known what became of that which is on its way."""
+        if self._told is not None:
+            await self._told.wait()
+
+    def said(
+        self,
+        *,
+        turn_id: sc.TurnId | None,
+        message_id: sc.MessageId | None = None,
+        item_id: sc.QueueItemId | None = None,
+        cursor: sc.Cursor | None = None,
+        since: int = 0,
+    ) -> None:
+        """Note what the service has made of a message, and where it came to; saying it once more begins anew."""
+        self.is_meant, self.is_awaited, self.is_gone = True, True, False
+        self._cursor, self.since = cursor, since
+        self.turn_id, self._message_id, self.item_id, self.outcome = turn_id, message_id, item_id, None
         self.answer = self._newest = None
+
+    # --- whose it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def only_follows(self) -> bool:
+        """Whether nothing here is ours, and we look on."""
+        return self.follows and not self.is_meant
+
+    def has(self, turn: sc.RunningTurn | None) -> bool:
+        """Tell whether what goes on is done for us, where this turn runs."""
+        if self.is_meant:
+            return turn is not None and turn.turn_id == self.turn_id and self.answer is None
+        if self.extension is not None:
+            return turn is None or turn.turn_id == self.turn_id
+        return self.follows
+
+    def asked(self, dialog: sc.Dialog, turn: sc.RunningTurn | None) -> bool:
+        """Tell whether a question is part of what is done for us."""
+        if dialog.turn_id is None:
+            return self.extension is not None and dialog.extension == self.extension
+        return turn is not None and turn.turn_id == dialog.turn_id and self.has(turn)
 
     def is_left_in(self, state: sc.SessionState) -> bool:
         """Tell whether our message waits in this state: one that is older than the message does not have it yet."""
         return self.item_id is not None and any(each.item_id == self.item_id for each in state.queue)
 
+    def final_answer(self, outcome: sc.TurnOutcome) -> sc.Message | None:
+        """Return what was answered to us, as far as it was heard."""
+        last = self._newest if self.is_meant else None
+        return self.answer or (last if last is not None and last.message_id == outcome.final_message_id else None)
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
     def hear(self, event: sc.Event) -> None:
         """Take an event that has come after the message."""
         match event:
-            case sc.events.MessageAdded(queue_item_id=str() as item_id, message=message) if item_id == self.item_id:
-                self.item_id, self.turn_id, self._newest = None, message.turn_id, None
-            case sc.events.MessageAdded(queue_item_id=str(), message=message) if message.turn_id == self.turn_id:
-                if self.answer is None and self._newest is not None and not self._newest.tool_calls:
-                    self.answer = self._newest  # a turn without more to say has gone on with this
-            case sc.events.MessageCompleted(message=message) if self.turn_id is not None:
-                self._newest = message
+            case sc.events.MessageAdded(message=message) | sc.events.MessageCompleted(message=message):
+                self._take(message)
             case sc.events.QueueItemRemoved(item_id=item_id) if item_id == self.item_id:
                 self.item_id, self.is_gone = None, True
-            case sc.events.TurnEnded(outcome=outcome) if outcome.turn_id == self.turn_id:
+            case sc.events.TurnEnded(outcome=outcome) if self.is_awaited and outcome.turn_id == self.turn_id:
                 self.outcome = outcome
             case _:
                 pass
 
-    def catch_up(self, snapshot: sc.SessionSnapshot) -> bool:
-        """Take a snapshot that stands for events which were missed; returns whether our turn has ended among them.
+    def _take(self, message: sc.Message) -> None:
+        if self._is_it(message):
+            self.item_id, self.turn_id, self._message_id = None, message.turn_id, message.message_id
+            self.answer = self._newest = None
+        elif self.extension is not None and message.source == self.extension and message.turn_id is not None:
+            self.turn_id = message.turn_id  # it has said something to the model
+        elif not self.is_meant or message.turn_id is None or message.turn_id != self.turn_id:
+            pass
+        elif message.role == "assistant" and message.source is None:
+            self._newest = message
+        elif message.queue_item_id is not None and self._newest is not None and not _goes_on(self._newest):
+            self.answer = self.answer or self._newest  # a turn without more to say has gone on with this
 
-        How it has ended is then known to the service alone, unless it was the last one.
+    def _is_it(self, message: sc.Message) -> bool:
+        if self.item_id is not None:
+            return message.queue_item_id == self.item_id
+        return self._message_id is not None and message.message_id == self._message_id
+
+    # --- after a lag --------------------------------------------------------------------------------------------------
+
+    def is_missing_in(self, snapshot: sc.SessionSnapshot, messages: Iterable[sc.Message]) -> bool:
+        """Tell whether our message is in the conversation, if anywhere, and not among these messages."""
+        if self._is_newer_than(snapshot) or (self.item_id is None and self._message_id is None):
+            return False
+        return not any(map(self._is_it, messages)) and all(each.item_id != self.item_id for each in snapshot.queue)
+
+    def turn_in(self, messages: Iterable[sc.Message]) -> sc.TurnId | None:
+        """Return the turn that has our message; among these messages there may be more than was heard."""
+        return self.turn_id or next((each.turn_id for each in messages if self._is_it(each)), None)
+
+    def catch_up(self, snapshot: sc.SessionSnapshot, messages: Sequence[sc.Message]) -> frozenset[sc.MessageId]:
+        """Take a snapshot that stands for events which were missed, and the messages that the session has had since.
+
+        Returns which of them were said for us, the one that is being written included.
         """
-        if not self.is_awaited or self.outcome is not None:
-            return False
-        if self.item_id is not None and all(each.item_id != self.item_id for each in snapshot.queue):
-            self._find(snapshot)
-        last, running = snapshot.last_outcome, snapshot.turn
-        if self.turn_id is None or (running is not None and running.turn_id == self.turn_id):
-            return False
-        if last is not None and last.turn_id == self.turn_id:
-            self.outcome = last
-        return self.outcome is None
+        if self._is_newer_than(snapshot) or not (self.is_meant or self.extension is not None):
+            return frozenset()
+        if self.is_awaited and self.outcome is None and self.is_missing_in(snapshot, messages):
+            self.is_gone, self.item_id = self.item_id is not None, None
+        ours = set[sc.MessageId]()
+        for message in messages:
+            if self._is_it(message):
+                ours.clear()  # the same turn may have been busy with others before
+            self._take(message)
+            in_turn = message.turn_id is not None and message.turn_id == self.turn_id and self.answer is None
+            if in_turn or (self.extension is not None and message.source == self.extension):
+                ours.add(message.message_id)
+        running, last = snapshot.turn, snapshot.last_outcome
+        if snapshot.partial is not None and self.has(running):
+            ours.add(snapshot.partial.message_id)
+        if self.is_awaited and self.outcome is None and self.turn_id is not None:
+            has_ended = running is None or running.turn_id != self.turn_id
+            self.outcome = last if last is not None and last.turn_id == self.turn_id else None
+            self.missed_end = has_ended and self.outcome is None
+        return frozenset(ours)
 
-    def _find(self, snapshot: sc.SessionSnapshot) -> None:
-        """Find the turn that has taken our message up; one that is not in the conversation was taken out."""
-        self.item_id = None
-        ours = [each for each in snapshot.messages if each.role == "user" and each.text == self._text]
-        if ours:
-            self.turn_id = ours[-1].turn_id
-        else:
-            self.is_gone = True
+    def _is_newer_than(self, snapshot: sc.SessionSnapshot) -> bool:
+        """Tell whether a snapshot was taken before our message came; it may have been on its way to us."""
+        said, taken = self._cursor, snapshot.cursor
+        return said is not None and said.epoch == taken.epoch and taken.seq < said.seq
+
+
+def _goes_on(message: sc.Message) -> bool:
+    """Tell whether an answer of the model is followed by another one in any case: it wants something done first."""
+    return bool(message.tool_calls) or any(isinstance(part, sc.CodePart) for part in message.parts)

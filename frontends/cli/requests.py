@@ -25,8 +25,10 @@ class Requests:
     What a service asks that goes on without us is there for others too:
     1. When the terminal is closed, the question stays open and the nursery is cancelled (`deserted`).
     2. A question to one other client is theirs alone.
-    3. Where nobody can be asked here, a no is given only to what our own turn asks (`own`): what was open when we came,
-       or is asked by the turn that ran then, is left to others. Nor does a `--yes` reach these, unless we only follow.
+    3. Where nobody can be asked here, an answer is given only to what our own turn asks (`own`). What is asked before
+       our message has its turn, and by turns, commands and clients of others, is left to them, also by a `--yes`.
+    4. Whoever only follows has no turn of their own: `--yes` is meant for what they follow then, and so is `--approve`
+       if it was said, but for what was open when they came.
     """
 
     def __init__(
@@ -48,9 +50,7 @@ class Requests:
         self._stays_open = isinstance(service, ServiceClient)
         self._client_id = None if isinstance(service, sc.SessionService) else service.client_id
         self._own = own
-        self._follows = False
         self._found: frozenset[sc.RequestId] = frozenset()
-        self._turn_of_others: sc.TurnId | None = None
         self.denied = False
         self.deserted = False
         self.refused: set[sc.CallId] = set()
@@ -62,12 +62,10 @@ class Requests:
         self._consent = Consent()
         self._questions: dict[sc.RequestId, trio.CancelScope] = {}
 
-    def meet(self, snapshot: sc.SessionSnapshot, *, follows: bool) -> None:
-        """Note what was there when we came; who only `follows` begins nothing of their own."""
-        self._follows = follows
+    def meet(self, snapshot: sc.SessionSnapshot) -> None:
+        """Note what was there when we came."""
         approvals, dialogs = snapshot.approvals, snapshot.dialogs
         self._found = frozenset({*(each.request_id for each in approvals), *(each.request_id for each in dialogs)})
-        self._turn_of_others = snapshot.turn.turn_id if snapshot.turn is not None else None
 
     async def attend_to(self, state: sc.SessionState) -> None:
         """Take care of what is new, and ask no longer what is settled."""
@@ -75,7 +73,7 @@ class Requests:
         for dialog in self._consent.new_dialogs(state):
             if dialog.to not in {None, self._client_id}:
                 self._view.line(dialogs.asked_elsewhere(self._style, dialog))
-            elif self._keyboard is None and not self._is_ours(state, dialog.request_id):
+            elif self._keyboard is None and not self._is_ours(dialog, here=self._own.asked(dialog, state.turn)):
                 self._view.line(dialogs.left_open(self._style, dialog))
             elif self._keyboard is None:
                 self._view.line(dialogs.dismissed(self._style, dialog))
@@ -83,8 +81,8 @@ class Requests:
             else:
                 self._nursery.start_soon(self._ask_for_extension, state.session_id, dialog, self._keyboard)
         for approval in self._consent.new_approvals(state):
-            is_ours = self._is_ours(state, approval.request_id)
-            if self._yes and (is_ours or self._follows):
+            is_ours = self._is_ours(approval, here=self._own.has(state.turn))
+            if self._yes and (is_ours or self._own.only_follows):
                 self._view.line(wording.approval_allowed(self._style, approval))
                 await self._reply(state.session_id, approval, Answer(decision="allow_once"))
             elif self._keyboard is None and not is_ours:
@@ -96,14 +94,11 @@ class Requests:
             else:
                 self._nursery.start_soon(self._ask, state, approval, self._keyboard)
 
-    def _is_ours(self, state: sc.SessionState, request_id: sc.RequestId) -> bool:
-        """Tell whether a request is about what we have begun, as far as can be known."""
-        if request_id in self._found:
+    def _is_ours(self, request: sc.Approval | sc.Dialog, *, here: bool) -> bool:
+        """Tell whether a request may be answered without asking anybody; `here` it is part of what is done for us."""
+        if request.request_id in self._found or not here:
             return False
-        turn_id = state.turn.turn_id if state.turn is not None else None
-        if self._turn_of_others is None or turn_id in {None, self._own.turn_id} or turn_id != self._turn_of_others:
-            return True
-        return self._follows and self._approve != "ask"  # then they have said how to answer in this very turn
+        return self._approve != "ask" or not self._own.only_follows
 
     def _withdraw(self, state: sc.SessionState) -> None:
         """Ask no longer what was answered elsewhere, timed out or stopped."""

@@ -30,6 +30,7 @@ from frontends.cli.attached import (
 )
 from frontends.cli.attachments import Attached
 from frontends.cli.conversation import Conversation
+from frontends.cli.doing import have_done, run_line
 from frontends.cli.extensions import CLIENT, about_extensions, ui_kinds, until_started, unused_in
 from frontends.cli.options import Continued as Continued
 from frontends.cli.options import RunOptions as RunOptions
@@ -195,7 +196,7 @@ async def converse(
     """
     if known is not None and options.protocol is not None:
         await _refuse_another_protocol(service, known, options.protocol)
-    typed = await _meant(service, options, unused)
+    typed = await _meant(service, options, known, unused)
     session_id = await _begin(service, options, known)
     is_left = True
     async with service.follow(session_id) as feed, trio.open_nursery() as nursery:
@@ -211,14 +212,17 @@ async def converse(
             if typed is None and not talk.at_rest and options.manners.narrated:
                 await talk.remark("It is at work already; this follows it to its end.")
 
-        await talk.begin(introduce, follows=typed is None)
-        nursery.start_soon(talk.mind_signals, signals)
+        # From now on a Ctrl-C is about what we have to say, though that is not said yet.
+        talk.own.is_meant = isinstance(typed, sc.TypedMessage | sc.TypedShellLine)
+        talk.own.follows = typed is None
+        nursery.start_soon(talk.mind_signals, signals, session_id)
+        await talk.begin(introduce)
         try:
             match typed:
                 case sc.TypedCommand():
-                    await talk.have_done(typed)
+                    await have_done(typed, service, talk, nursery)
                 case sc.TypedShellLine(line=line):
-                    await talk.run_line(line)
+                    await run_line(line, service, talk)
                 case _:
                     text = typed.text if typed is not None else None
                     await have_a_turn(text, service, talk, options, known)
@@ -228,7 +232,7 @@ async def converse(
                 if known is None and not isinstance(typed, sc.TypedMessage | None):
                     await _leave_nothing(service, talk)
             raise
-        if known is None and isinstance(typed, sc.TypedCommand):
+        if known is None and not talk.own.is_awaited:
             is_left = not await _leave_nothing(service, talk)
         if is_left and options.home is not None and options.keeps and options.manners.narrated:
             short = short_id(session_id, (await service.load_service()).sessions)
@@ -238,7 +242,7 @@ async def converse(
         await talk.break_off()  # for those who were asked to leave in the middle of a line
         if isinstance(service, ServiceClient) and talk.deserted:
             await streams.remark(stays_open(options.home, session_id))
-        elif isinstance(service, ServiceClient) and talk.stopped and talk.state.turn is not None:
+        elif isinstance(service, ServiceClient) and talk.stopped and talk.turn is not None:
             await streams.remark(goes_on(options.home, session_id))
     return talk.exit_code
 
@@ -252,7 +256,9 @@ async def _refuse_another_protocol(service: Client, known: Continued, wanted: st
         )
 
 
-async def _meant(service: Client, options: RunOptions, unused: Sequence[Unused]) -> sc.Typed | None:
+async def _meant(
+    service: Client, options: RunOptions, known: Continued | None, unused: Sequence[Unused]
+) -> sc.Typed | None:
     """Find out what the prompt is, before anything is made for it."""
     if options.prompt is None:
         await trio.lowlevel.checkpoint()
@@ -260,12 +266,19 @@ async def _meant(service: Client, options: RunOptions, unused: Sequence[Unused])
     if not options.typed:
         await trio.lowlevel.checkpoint()
         return sc.TypedMessage(text=options.prompt)
-    typed = read_prompt(options.prompt, (await service.list_commands()).commands, unused)
+    typed = read_prompt(options.prompt, await _commands(service, options, known), unused)
     if not isinstance(typed, sc.TypedMessage):
         alone = options.attached == Attached() and options.output_schema is None
         if not alone:
             raise UsageError("--file and --output-schema go along with a message, and this is a command")
     return typed
+
+
+async def _commands(service: Client, options: RunOptions, known: Continued | None) -> tuple[sc.ExtensionCommand, ...]:
+    """Return the commands of where the session will work, those of the project's own extensions among them."""
+    if known is None or options.cwd not in {None, known.summary.cwd}:
+        return (await service.list_commands(cwd=options.cwd)).commands
+    return (await service.list_commands(known.summary.session_id)).commands
 
 
 async def _tell_of(known: Continued, talk: Conversation, options: RunOptions, streams: Streams) -> None:
@@ -289,7 +302,7 @@ async def _leave_it_to_rules(service: Client, talk: Conversation, options: RunOp
 
 
 async def _leave_nothing(service: Client, talk: Conversation) -> bool:
-    """Delete a session that was made for a command which has left nothing in it; returns whether it did."""
+    """Delete a session that was made for something which has left nothing in it; returns whether it did."""
     state = talk.state
     if not talk.at_rest or state.messages or state.queue or state.entries or state.wakeups:
         return False

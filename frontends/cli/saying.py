@@ -15,17 +15,18 @@ async def have_a_turn(
 
     What is at work already goes on as it is: without a text it is followed, and a message waits for its end. If that is
     no good end, the message begins a turn of its own, unless somebody has stopped the work: then it is taken back, as
-    nothing should begin after a stop.
+    nothing should begin after a stop. Nothing is sent after a Ctrl-C.
     """
     if text is None and not talk.at_rest:
         await talk.follow_to_end()
         return
+    talk.own.is_meant = True
     await _say(service, talk, text, options, is_new=known is None)
     if known is not None and known.summary.archived and options.manners.narrated:
         await talk.remark(f"{known.short} was archived; it is back in the list.")
     if talk.own.item_id is not None and not talk.stopped and not options.manners.quiet:
         await talk.remark("The session is at work already; your message waits until that is done.")
-    while not await talk.until_ended():
+    while talk.own.is_awaited and not await talk.until_ended():
         if not await talk.take_back():
             await talk.receive()  # tells what has become of it
         elif talk.stopped or talk.state.activity.name == "stopped":
@@ -51,19 +52,30 @@ def _why_not(talk: Conversation) -> str:
 async def _say(service: Client, talk: Conversation, text: str | None, options: RunOptions, *, is_new: bool) -> None:
     """Send a message, or go on without one."""
     session_id = talk.state.session_id
+    if talk.stopped:
+        return
     if text is None:
-        talk.own.said("", turn_id=(await service.resume_session(session_id)).turn_id)
+        with talk.own.sending():
+            begun = await service.resume_session(session_id)
+            talk.own.said(turn_id=begun.turn_id, cursor=begun.cursor)
         return
     refused: sc.InvalidInput | None = None
     try:
-        sent = await service.send_user_message(
-            session_id,
-            text,
-            images=options.attached.images,
-            files=options.attached.files,
-            output_schema=options.output_schema,
-        )
-        talk.own.said(text, turn_id=sent.turn_id, item_id=sent.queue_item_id)
+        with talk.own.sending():
+            sent = await service.send_user_message(
+                session_id,
+                text,
+                images=options.attached.images,
+                files=options.attached.files,
+                output_schema=options.output_schema,
+            )
+            talk.own.said(
+                turn_id=sent.turn_id,
+                message_id=sent.message_id,
+                item_id=sent.queue_item_id,
+                cursor=sent.cursor,
+                since=talk.state.earlier + len(talk.state.messages),
+            )
     except sc.InvalidInput as error:
         refused = error
     if refused is None:

@@ -8,6 +8,7 @@ Rules:
 3. All text from outside is sanitised; escape codes come from the style.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import attrs
@@ -144,8 +145,18 @@ class View:
         if isinstance(event, sc.events.NoticeShown) and event.level != "info":
             self.line(wording.notice_line(self._styles["err"], event))
 
-    def catch_up(self, snapshot: sc.SessionSnapshot, missed: int | None) -> None:
-        """Show what a snapshot taken after a lag holds beyond what was shown."""
+    def catch_up(
+        self,
+        snapshot: sc.SessionSnapshot,
+        missed: int | None,
+        *,
+        gone: Sequence[sc.Message] = (),
+        target: Callable[[sc.MessageId], Target] | None = None,
+    ) -> None:
+        """Show what a snapshot taken after a lag holds beyond what was shown.
+
+        `gone` are messages to be shown too which are not in it any more; `target` says where each answer goes.
+        """
         many = "some events" if missed is None else counted(missed, "event")
         self.line(self._styles["err"].dim(f"(the display fell behind by {many}; going on from a new snapshot)"))
         present = {message.message_id for message in snapshot.transcript}
@@ -153,7 +164,8 @@ class View:
         for message_id in [each for each in self._seen if each not in present and each not in self._finished]:
             if partial is None or partial.message_id != message_id:
                 self._withdraw(message_id)
-        for message in snapshot.transcript:
+        for message in (*gone, *snapshot.transcript):
+            self._answer = self._answer if target is None else target(message.message_id)
             self._message(message)
         for tool in snapshot.tools:
             self._arguments[tool.call_id] = tool.arguments
@@ -163,6 +175,7 @@ class View:
                 self._result(tool.result)
         self._show_plan(snapshot.plan)
         if partial is not None:
+            self._answer = self._answer if target is None else target(partial.message_id)
             self._rest(partial.message_id, [(part.kind, str(part.text)) for part in partial.parts])
 
     def line(self, text: str) -> None:

@@ -85,8 +85,9 @@ async def _talk(
     refused: sc.SessionCoreError | None = None
     async with client.follow(session_id) as feed, trio.open_nursery() as nursery:
         talk = Conversation(client, feed, Manners(), streams, nursery)
+        talk.own.extension = name  # it is at work for us from the start
         await talk.receive()  # the snapshot before anything happens
-        nursery.start_soon(talk.mind_signals, signals)
+        nursery.start_soon(talk.mind_signals, signals, session_id)
         nursery.start_soon(_show, talk)
         try:
             await client.login_to_provider(session_id, provider)

@@ -10,7 +10,7 @@ import trio
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
 from frontends.server.feeds import Feeds
-from frontends.server.fitting import fitting_reply
+from frontends.server.fitting import fitting_reply, takes_long
 from frontends.server.server import Server
 
 log = logging.getLogger(__name__)
@@ -145,7 +145,10 @@ class Attendant:
             case "execute":
                 asked = _read(request, sc.Execute)
                 self._access.check_command(asked.command)
-                return fitting_reply(await client.execute(asked.command, idempotency_key=asked.idempotency_key))
+                reply = await client.execute(asked.command, idempotency_key=asked.idempotency_key)
+                if takes_long(reply):
+                    return await trio.to_thread.run_sync(fitting_reply, reply, abandon_on_cancel=True)
+                return fitting_reply(reply)
             case "follow":
                 follow = _read(request, sc.Follow)
                 self._access.check_session(follow.session_id)

@@ -117,7 +117,7 @@ class Feeds:
             resync = feed.last_resync if feed.resyncs > resyncs else None
             cursor = feed.cursor
             opened.sending = True
-            pieces = self._encodings.pieces(items, epoch)
+            pieces = await self._encodings.written(items, epoch)
             for piece in pieces:
                 reached = cursor if piece is pieces[-1] and cursor is not None else piece.cursor
                 frame = piece.frame(number, reached, resync)

@@ -1,115 +1,171 @@
 """Making whatever is sent fit into a line, as a client could never read a longer one.
 
 The window of a session is bounded in characters, and a character may take six bytes in JSON; what waits in a session,
-and a single message, may be longer than a line too.
+a single message, and the list of very many sessions may be longer than a line too.
 
 Rules:
 1. Of a session, or a page of its messages, the oldest messages are left out first, and counted as earlier ones. A
    client has them by `load_messages`; the end of the conversation, and what happens next, is as it would be otherwise.
-2. If that is not enough, the longest texts are shortened, and say so. Numbers, names and the order of things stay.
-3. What fits is not touched, and costs one look at its length.
+2. Of the list of all sessions, those at rest are left out that nobody has used for longest, and counted as earlier
+   ones. A client has them by `list_sessions`, whose pages end earlier where need be.
+3. If that is not enough, the longest texts are shortened, and say so. Numbers, names and the order of things stay.
+4. What fits is not touched, and costs one look at its length. What may take long is told by `takes_long`: that is for
+   a thread, as everybody else would wait.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import attrs
 
 import session_core as sc
+from frontends.server.shortening import shortened
 
 LINE_BYTES: Final = 16 * 1024 * 1024
 """The longest line of the contract."""
 ITEM_BYTES: Final = LINE_BYTES - 4_096
 """What one thing may have, so that there is room for its envelope."""
-_LONGEST_TEXT: Final = 1_000_000
-_SHORT_TEXT: Final = 256  # no id is longer, nor the name of anything
-_FEW: Final = 64  # no object of ours has more fields
+MANY_SESSIONS: Final = 5_000
+MANY_CHARS: Final = 4_000_000
+"""More than this takes some hundredths of a second to write."""
 
 
 def fitting(item: sc.FeedItem) -> bytes:
     """Write an item of a feed so that a line can hold it."""
-    data = sc.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.encode(item)
-    if len(data) <= ITEM_BYTES:
+    if isinstance(item, sc.ServiceSnapshot):
+        return _fitting_list(item)
+    if isinstance(item, sc.SessionSnapshot):
+        return _fitting_session(item)
+    data = sc.encode_event(item)
+    return data if len(data) <= ITEM_BYTES else sc.encode(shortened(item, ITEM_BYTES))
+
+
+def _fitting_session(item: sc.SessionSnapshot) -> bytes:
+    may_fit = _waiting_chars(item) <= ITEM_BYTES
+    if may_fit and len(data := sc.encode(item)) <= ITEM_BYTES:
         return data
-    return sc.encode(_shortened(_without_oldest(item)))
+    less = _without_oldest(item)
+    if may_fit and less is not item and len(data := sc.encode(less)) <= ITEM_BYTES:
+        return data
+    return sc.encode(shortened(less, ITEM_BYTES))
 
 
 def fitting_reply(reply: object) -> Any:
     """Return a reply as plain JSON, so that a line can hold it."""
     plain = sc.to_json(reply)
-    if isinstance(reply, _MAY_BE_LONG) and len(sc.encode(plain)) > ITEM_BYTES:
-        return _shortened(_without_oldest(reply))
-    return plain
+    if not isinstance(reply, _MAY_BE_LONG) or len(sc.encode(reply)) <= ITEM_BYTES:
+        return plain
+    return shortened(_without_oldest(reply), ITEM_BYTES)
 
 
-_MAY_BE_LONG: Final = (sc.SessionSnapshot, sc.replies.MessagesReply, sc.replies.QueueReply)
+_MAY_BE_LONG: Final = (
+    sc.SessionSnapshot,
+    sc.ServiceSnapshot,
+    sc.replies.ListSessionsReply,
+    sc.replies.MessagesReply,
+    sc.replies.QueueReply,
+)
+
+
+def takes_long(value: object) -> bool:
+    """Tell whether writing this may take so long that it is not for the event loop."""
+    match value:
+        case sc.ServiceSnapshot():
+            return len(value.sessions) > MANY_SESSIONS
+        case sc.SessionSnapshot():
+            return _chars(each.parts for each in value.messages) + _waiting_chars(value) > MANY_CHARS
+        case sc.replies.MessagesReply():
+            return _chars(each.parts for each in value.messages) > MANY_CHARS
+        case sc.replies.QueueReply():
+            return _chars(each.parts for each in value.items) > MANY_CHARS
+        case sc.SessionEvent():
+            return len(sc.encode_event(value)) > ITEM_BYTES
+        case _:
+            return False
+
+
+def _chars(several: Iterable[Sequence[sc.Part]]) -> int:
+    return sum(len(getattr(part, "text", "")) + len(getattr(part, "data", "")) for parts in several for part in parts)
+
+
+def _waiting_chars(value: sc.SessionSnapshot) -> int:
+    """Return how many characters wait in a session: so many bytes they have at least, and mostly it need not be cut."""
+    return _chars(each.parts for each in value.queue)
 
 
 # --- leaving out ------------------------------------------------------------------------------------------------------
 
 
 def _without_oldest(value: object) -> object:
-    """Leave out as many of the oldest messages as need be; the newest one stays."""
-    if isinstance(value, sc.SessionSnapshot):
-        rest = len(sc.encode(attrs.evolve(value, messages=sc.Vector())))
-        kept = _newest_within(value.messages, ITEM_BYTES - rest)
-        dropped = len(value.messages) - kept
-        return attrs.evolve(value, messages=sc.Vector(value.messages[dropped:]), earlier=value.earlier + dropped)
-    if isinstance(value, sc.replies.MessagesReply):
-        kept = _newest_within(value.messages, ITEM_BYTES - 4_096)
-        dropped = len(value.messages) - kept
-        return attrs.evolve(value, messages=value.messages[dropped:], first=value.first + dropped)
-    return value
+    """Leave out as many of the oldest as need be; the newest one stays. What loses nothing is returned itself."""
+    match value:
+        case sc.SessionSnapshot(messages=messages):
+            room = ITEM_BYTES - _waiting_chars(value)
+            if room > 0:
+                room = ITEM_BYTES - len(sc.encode(attrs.evolve(value, messages=sc.Vector())))
+            dropped = len(messages) - _fit_within(reversed(messages), room)
+            if not dropped:
+                return value
+            return attrs.evolve(value, messages=sc.Vector(messages[dropped:]), earlier=value.earlier + dropped)
+        case sc.replies.MessagesReply(messages=messages):
+            dropped = len(messages) - _fit_within(reversed(messages), ITEM_BYTES - 4_096)
+            return attrs.evolve(value, messages=messages[dropped:], first=value.first + dropped)
+        case sc.replies.ListSessionsReply(sessions=sessions):
+            page = sessions[: _fit_within(sessions, ITEM_BYTES - 4_096)]
+            return (
+                value
+                if len(page) == len(sessions)
+                else attrs.evolve(value, sessions=page, next_page=page[-1].session_id)
+            )
+        case sc.ServiceSnapshot():
+            return _without_unused(value, [sc.encode(each) for each in value.sessions])[0]
+        case _:
+            return value
 
 
-def _newest_within(messages: Sequence[sc.Message], room: int) -> int:
+def _fit_within(newest_first: Iterable[object], room: int) -> int:
+    """Return how many of these a line has room for; one at least, if there is any."""
     kept = 0
-    for message in reversed(messages):
-        room -= len(sc.encode(message)) + 1
+    for each in newest_first:
+        room -= len(sc.encode(each)) + 1
         if room < 0:
-            break
+            return max(kept, 1)
         kept += 1
-    return max(kept, min(1, len(messages)))
+    return kept
 
 
-# --- shortening -------------------------------------------------------------------------------------------------------
+# --- the list of all sessions -----------------------------------------------------------------------------------------
 
 
-def _shortened(value: object) -> Any:
-    """Return a value as plain JSON that fits, its long texts shortened as little as that takes."""
-    whole = sc.to_json(value)
-    plain, chars, many = whole, _LONGEST_TEXT, 1 << 20
-    while len(sc.encode(plain)) > ITEM_BYTES:
-        plain = _cut(whole, chars, many)
-        if chars > _SHORT_TEXT:
-            chars = max(_SHORT_TEXT, chars // 2)
-        elif many > _FEW:
-            many = max(_FEW, many // 2)
-        else:
+def _fitting_list(value: sc.ServiceSnapshot) -> bytes:
+    """Write the list so that a line can hold it; each session is written once, whether it stays or not."""
+    written = [sc.encode(each) for each in value.sessions]
+    less, kept = _without_unused(value, written)
+    around = sc.encode(attrs.evolve(less, sessions=()))
+    if len(around) + sum(map(len, kept)) + max(0, len(kept) - 1) > ITEM_BYTES:
+        return sc.encode(shortened(less, ITEM_BYTES))
+    before, sessions, after = around.partition(b'"sessions":[')
+    return b"".join((before, sessions, b",".join(kept), after))
+
+
+def _without_unused(value: sc.ServiceSnapshot, written: Sequence[bytes]) -> tuple[sc.ServiceSnapshot, Sequence[bytes]]:
+    """Leave out those at rest that nobody has used for longest; returns what is left, as it is and as it is written."""
+    size = len(sc.encode(attrs.evolve(value, sessions=()))) + sum(map(len, written)) + max(0, len(written) - 1)
+    if size <= ITEM_BYTES:
+        return value, written
+    over = size + 16 - ITEM_BYTES  # more digits may be needed to count them
+    sessions = value.sessions
+    unused = sorted((i for i, each in enumerate(sessions) if _may_go(each)), key=lambda i: sessions[i].updated_at)
+    gone: set[int] = set()
+    for index in unused:
+        if over <= 0:
             break
-    return plain
+        over -= len(written[index]) + 1
+        gone.add(index)
+    kept = [index for index in range(len(sessions)) if index not in gone]
+    less = attrs.evolve(value, sessions=tuple(sessions[i] for i in kept), earlier=value.earlier + len(gone))
+    return less, [written[index] for index in kept]
 
 
-def _cut(plain: Any, chars: int, many: int) -> Any:
-    """Return this with no text longer than `chars`, and nothing with more than `many` parts, the last ones."""
-    if isinstance(plain, str):
-        return plain if len(plain) <= chars else _cut_text(plain, chars)
-    if isinstance(plain, Mapping):
-        return {
-            name: value[: chars // 4 * 4] if _is_picture(plain, name) else _cut(value, chars, many)
-            for name, value in list(plain.items())[-many:]
-            if len(name) <= chars
-        }
-    if isinstance(plain, list | tuple):
-        return [_cut(value, chars, many) for value in plain[-many:]]
-    return plain
-
-
-def _is_picture(plain: Mapping[str, Any], name: str) -> bool:
-    """Tell whether this is base64, of which every four characters are whole bytes."""
-    return name == "data" and plain.get("type") == "image_part" and isinstance(plain[name], str)
-
-
-def _cut_text(text: str, chars: int) -> str:
-    """Return the beginning of a text, and how much of it is missing."""
-    return f"{text[:chars]}… ({len(text) - chars:,} more characters were too long to be sent)"
+def _may_go(session: sc.SessionSummary) -> bool:
+    return session.activity.at_rest and not session.open_requests

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
+import trio
 
 import session_core as sc
-from frontends.server.fitting import fitting
+from frontends.server.fitting import fitting, takes_long
 
 FRAME_BYTES: Final = 256 * 1024
 """A frame of events is not made longer than this, unless a single event is."""
@@ -25,6 +26,7 @@ class Piece:
     data: bytes
     cursor: sc.Cursor
     _framed: tuple[int, sc.Cursor, bytes] | None = None
+    _event: tuple[int, sc.Cursor, bytes] | None = None
 
     def frame(self, feed: int, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
         """Return the notification that carries it; kept for others, whose feed mostly has the same number."""
@@ -34,6 +36,16 @@ class Piece:
         if framed is None or framed[0] != feed or framed[1] != cursor:
             framed = self._framed = (feed, cursor, _feed_frame(feed, self, cursor, None))
         return framed[2]
+
+    def event(self, feed: int, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
+        """Return the server-sent event that carries it; kept for others too."""
+        known = self._event
+        if resync is None and known is not None and known[:2] == (feed, cursor):
+            return known[2]
+        data = server_sent("feed", batch_json(feed, self, cursor, resync), cursor)
+        if resync is None:
+            self._event = (feed, cursor, data)
+        return data
 
 
 @attrs.frozen
@@ -51,6 +63,7 @@ class Encodings:
     def __init__(self) -> None:
         self._known: OrderedDict[object, _Known] = OrderedDict()
         self._bytes = 0
+        self._one_at_a_time = trio.Lock()
         self.made = 0
 
     def pieces(self, items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Sequence[Piece]:
@@ -62,7 +75,20 @@ class Encodings:
         if known is not None:
             self._known.move_to_end(key)
             return known.pieces
-        pieces = tuple(_cut(items, epoch))
+        return self._add(key, items, tuple(_cut(items, epoch)))
+
+    async def written(self, items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Sequence[Piece]:
+        """Do the same as `pieces`, in a thread if it may take long: others have to be served meanwhile."""
+        key = _key(items)
+        if key in self._known or not any(map(takes_long, items)):
+            return self.pieces(items, epoch)
+        async with self._one_at_a_time:  # those who wait mostly wait for the same
+            if key not in self._known:
+                made = await trio.to_thread.run_sync(lambda: tuple(_cut(items, epoch)), abandon_on_cancel=True)
+                return self._add(key, items, made)
+            return self.pieces(items, epoch)
+
+    def _add(self, key: object, items: Sequence[sc.FeedItem], pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
         self.made += 1
         if key is not None:
             self._keep(key, _Known(items, pieces, sum(len(piece.data) for piece in pieces)))
@@ -79,8 +105,7 @@ def _key(items: Sequence[sc.FeedItem]) -> object:
     """Say by what a batch is known again; nothing if nobody else can have it."""
     if isinstance(items, tuple):
         return id(items)
-    first = items[0]
-    if len(items) > 1 or isinstance(first, sc.SessionEvent):
+    if len(items) != 1 or isinstance(first := items[0], sc.SessionEvent):
         return None
     return (first.session_id if isinstance(first, sc.SessionSnapshot) else None, first.cursor)
 
@@ -104,6 +129,12 @@ def _cut(items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Iterator[Piece]:
 def _feed_frame(feed: int, piece: Piece, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
     batch = batch_json(feed, piece, cursor, resync)
     return b'{"jsonrpc":"2.0","method":"feed","params":%s}\n' % batch
+
+
+def server_sent(name: str, data: bytes, cursor: sc.Cursor | None = None) -> bytes:
+    """Return one server-sent event as it is sent; JSON never holds a line break."""
+    place = b"" if cursor is None else f"id: {cursor.epoch}:{cursor.seq}\n".encode()
+    return b"%sevent: %s\ndata: %s\n\n" % (place, name.encode(), data)
 
 
 def batch_json(feed: int, piece: Piece, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:

@@ -29,17 +29,24 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 @contextmanager
-def leaving_memory_alone() -> Generator[None]:
-    """Keep the garbage collector from what is there already, for the length of the block.
+def leaving_memory_alone(*, for_good: bool = False) -> Generator[None]:
+    """Keep the garbage collector away for the length of the block, which must be short.
 
     The end of a thousand clients makes so much garbage that it would go through everything again and again, which takes
-    longer than the end itself.
+    longer than the end itself. Nothing thaws that other parts of this program have frozen.
+
+    Args:
+        for_good: What is garbage by then is never looked at any more: the process is about to end.
     """
-    gc.freeze()
+    was_on = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if for_good:
+            gc.freeze()
+        if was_on:
+            gc.enable()
 
 
 class Attached(Protocol):

@@ -1,5 +1,6 @@
 """`session-core serve`: the service of a home, in this process or in one of its own."""
 
+import os
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -66,8 +67,8 @@ class Wanted:
 
     def arguments(self) -> list[str]:
         """Return the options that ask for the same again."""
-        idle = IDLE_S if self.idle_s is None else self.idle_s
-        words = ["--idle", f"{idle:g}", "--log-level", self.log_level]
+        words = [] if self.idle_s is None else ["--idle", f"{self.idle_s:g}"]
+        words += ["--log-level", self.log_level]
         if self.port is not None:
             host = f"[{self.host}]" if ":" in self.host else self.host
             words += ["--http", f"{host}:{self.port}"]
@@ -82,9 +83,10 @@ def serve(wanted: Wanted) -> int:
     """Run `serve` and return the exit code."""
     _checked_http(wanted)  # before anything is started: a slip of the keyboard is told here
     if wanted.telemetry:
-        from frontends.server.telemetry.asking import check_installed
+        from frontends.server.telemetry.asking import check_installed, is_wanted
 
-        check_installed()
+        if is_wanted(os.environ, asked=True):
+            check_installed()
     if wanted.detached:
         leave_the_starter()
         return trio.run(_serve, wanted, None)
@@ -135,7 +137,7 @@ async def _serve(wanted: Wanted, streams: Streams | None) -> int:
 
     options = ServeOptions(
         home=wanted.home,
-        idle_s=wanted.idle_s,
+        idle_s=wanted.idle_s if wanted.idle_s is not None or not wanted.detached else IDLE_S,
         http=_checked_http(wanted),
         log_level=wanted.log_level,
         telemetry=wanted.telemetry,

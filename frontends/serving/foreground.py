@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ import trio
 
 import session_core as sc
 from frontends.contract.socket_place import prepare_run_folder, socket_of
-from frontends.server.server import Server, ServerSettings
+from frontends.server.server import Server, ServerSettings, leaving_memory_alone
 from frontends.server.unix_door import serve_unix
 from frontends.serving.logbook import keeping_log
 from frontends.serving.places import Listening, about_others, being_open, log_file
@@ -61,14 +61,14 @@ async def serve_home(options: ServeOptions, ready: Ready) -> None:
         StoreUnusable: The home cannot be used.
         ConfigInvalid, InvalidInput: The configuration is wrong.
     """
-    with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:  # before anything is begun
+    with ExitStack() as last, trio.open_signal_receiver(*ENDING_SIGNALS) as signals:  # before anything is begun
         async with _being_the_service(options.home):
             with _logging(options):
                 try:
                     async with trio.open_nursery() as nursery:
                         mind = _Minder(signals, nursery.cancel_scope)
                         nursery.start_soon(mind.run)
-                        await _serve(options, ready, mind)
+                        await _serve(options, ready, mind, last)
                         nursery.cancel_scope.cancel(reason="the service has ended")
                 except BaseExceptionGroup as group:
                     raise _alone(group) from None
@@ -138,13 +138,14 @@ class _Minder:
             self.server.end(sc.Goodbye(reason="the service was asked to end"))
 
 
-async def _serve(options: ServeOptions, ready: Ready, mind: _Minder) -> None:
+async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitStack) -> None:
     home = options.home
     async with _setup(home) as setup, sc.open_session_service(setup.service) as service:
         server = Server(service, ServerSettings(home=str(home), idle_s=options.idle_s))
         async with trio.open_nursery() as doors:
             socket = await doors.start(serve_unix, server, socket_of(home))
-            async with _telemetry(service, asked=options.telemetry), _http_door(server, options.http) as address:
+            sending = _telemetry(service, asked=options.telemetry, ending=server.ending)
+            async with sending, _http_door(server, options.http) as address:
                 mind.server = server
                 doors.start_soon(server.end_when_idle)
                 log.info("serving %s at %s%s", home, socket, f" and {address}" if address else "")
@@ -163,6 +164,7 @@ async def _serve(options: ServeOptions, ready: Ready, mind: _Minder) -> None:
                         )
                     )
                     await server.ending.wait()
+                last.enter_context(leaving_memory_alone(for_good=True))
                 log.info("ending with %d connections", server.connections)
                 await server.say_goodbye()
             doors.cancel_scope.cancel(reason="the server has ended")
@@ -176,8 +178,10 @@ async def _setup(home: Path) -> AsyncGenerator[sc.Setup]:
 
 
 @asynccontextmanager
-async def _telemetry(service: sc.SessionService, *, asked: bool) -> AsyncGenerator[None]:
-    """Send spans for the length of the block, if anybody wants that; else nothing of it is even imported.
+async def _telemetry(
+    service: sc.SessionService, *, asked: bool, ending: trio.Event | None = None
+) -> AsyncGenerator[None]:
+    """Send spans until the end begins, if anybody wants that; else nothing of it is even imported.
 
     Raises:
         Unavailable: It was asked for, and what it needs is not installed.
@@ -191,7 +195,7 @@ async def _telemetry(service: sc.SessionService, *, asked: bool) -> AsyncGenerat
                 check_installed()
                 from frontends.server.telemetry.exporting import open_telemetry
 
-                await stack.enter_async_context(open_telemetry(service))
+                await stack.enter_async_context(open_telemetry(service, ending=ending))
                 log.info("spans of telemetry are sent")
             except (sc.Unavailable, sc.InvalidInput) as refused:
                 if asked:

@@ -7,6 +7,7 @@ implements `Hooks` sees to order, time limits and failures: where a place protec
 """
 
 import logging
+from collections.abc import Callable
 from typing import Protocol, get_args
 
 import attrs
@@ -38,6 +39,15 @@ class Hooks(Protocol):
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
         """Ask everybody in order; returns the value as they leave it."""
         ...
+
+
+def is_wanted(hooks: Hooks, hook: HookName, session_id: SessionId) -> bool:
+    """Tell whether anybody has to be asked about a session, as far as that is known without waiting.
+
+    Hooks of many folders may have a method `handles_in`, which tells it of one session.
+    """
+    handles_in: Callable[[HookName, SessionId], bool] | None = getattr(hooks, "handles_in", None)
+    return hooks.handles(hook) if handles_in is None else handles_in(hook, session_id)
 
 
 class NoHooks:

@@ -34,6 +34,11 @@ class Workplace(Protocol):
     """What one folder says at this moment."""
 
     @property
+    def path(self) -> str:
+        """Where it really is."""
+        ...
+
+    @property
     def config(self) -> Config:
         """The whole configuration of sessions that work there."""
         ...

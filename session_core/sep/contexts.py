@@ -8,9 +8,10 @@ import secrets
 from base64 import urlsafe_b64encode
 from typing import ClassVar, Self
 
-from session_core.ids import SessionId
+from session_core.ids import SessionId, TurnId
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.names import CONTEXT_VIOLATION, Tier
+from session_core.tools.base import turn_at_work
 
 _KEPT_ACTIONS = 1_024
 _KEPT_EVENTS = 1_024  # of one process: tokens of events have no end of their own, so the oldest are forgotten
@@ -23,7 +24,7 @@ _TOKENS_AT_ONCE = 64  # asking the system for chance costs as much for many toke
 class Context:
     """Something that an extension is told; `wire` is how it is told of it. Lean, as one is made for each request."""
 
-    __slots__ = ("extension", "generation", "session_id", "token")
+    __slots__ = ("extension", "generation", "session_id", "token", "turn_id")
     tier: ClassVar[Tier] = "event"
 
     def __init__(self, token: str, extension: str, generation: int, session_id: SessionId | None) -> None:
@@ -31,6 +32,7 @@ class Context:
         self.extension = extension
         self.generation = generation
         self.session_id = session_id
+        self.turn_id: TurnId | None = None
 
     @property
     def wire(self) -> dict[str, str]:
@@ -54,6 +56,7 @@ class Dispatch(Context):
         self.extension = extension
         self.generation = generation
         self.session_id = session_id
+        self.turn_id = turn_at_work.get()
         self._among = among
 
     def __enter__(self) -> Self:
@@ -151,6 +154,18 @@ class Contexts:
             if found:
                 return tuple(found)[:most]
         return ()
+
+    def turn_of(self, extension: str, generation: int, session_id: SessionId, claimed: object) -> TurnId | None:
+        """Return the turn that waits for what a process does; None if it may be something else that it is busy with."""
+        context = self.find(extension, generation, claimed)
+        if context is not None:
+            return context.turn_id
+        busy = {
+            each.turn_id
+            for each in self.open_ones.values()
+            if (each.extension, each.generation, each.session_id) == (extension, generation, session_id)
+        }
+        return busy.pop() if len(busy) == 1 else None
 
     def forget_before(self, extension: str, generation: int) -> None:
         """Let go of all tokens of earlier processes than this one."""

@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
-from session_core.ids import SessionId
+from session_core.ids import SessionId, TurnId
 from session_core.sep.names import UiKind
 
 Role = Literal["user", "assistant"]
@@ -16,11 +16,13 @@ DeliverAs = Literal["steer", "follow_up", "next_turn"]
 class Asker:
     """On whose behalf something is done: an extension, within a dispatch that concerns a session.
 
-    What comes is to be done: a session action that is sent again within its dispatch does not get this far.
+    What comes is to be done: a session action that is sent again within its dispatch does not get this far. `turn_id`
+    is the turn that waits for the dispatch, if one does.
     """
 
     extension: str
     session_id: SessionId
+    turn_id: TurnId | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -215,11 +215,11 @@ class ExtensionHost:
         """Tell an extension that a key was pressed in a widget of its own; its subscriptions do not matter."""
         self._push(self.extension(extension), widget_key(session_id, widget_id, key))
 
-    def title_of(self, model: str) -> str:
+    def title_of(self, model: str, _cwd: str) -> str:
         """Return what an extension calls one of its models in front of people, if anything."""
         return self.models.title_of(model)
 
-    async def why_not_usable(self, provider: str) -> str:
+    async def why_not_usable(self, provider: str, _cwd: str) -> str:
         """Say what people have to do before a provider of an extension can be used, if anything."""
         return await self.models.why_not_usable(provider)
 

@@ -117,7 +117,8 @@ class Inbound:
             raise RpcFailed(NO_UI if method.need == "guessed" else CAPABILITY_DISABLED, _NO_SESSION)
         asker: Asker | None = None
         if session_id is not None:
-            asker = Asker(extension=extension.name, session_id=session_id)
+            turn_id = self._contexts.turn_of(extension.name, generation, session_id, request.params.get("context"))
+            asker = Asker(extension=extension.name, session_id=session_id, turn_id=turn_id)
         retried = _action(request) if method.need == "acting" and request.method != "session/state" else None
         token = request.params["context"]["token"] if retried is not None else ""
         if retried is not None and self._contexts.is_done(token, retried):

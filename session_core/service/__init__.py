@@ -17,7 +17,8 @@
   one of them, `folder_hosts` runs their own extensions, `folder_extensions` joins these with the user's
 - `late_models`: models that an extension may bring once it runs
 - `reloading`: `follow_config`, which takes changes of the configuration over while the service runs
-- `mailbox`: the bounded queue of commands and the actor that drains it
+- `mailbox`: the bounded queue of commands and the actor that drains it; `lines` keeps the order of those of a session
+  that have to wait before they come in
 - `acknowledging`: replies that wait for the disk
 - `residents`: which sessions are in memory, and how they leave and come back
 - `retention`: what is archived and deleted by itself, if anything
@@ -25,6 +26,7 @@
 - `stopping`: the stop contract, beside the mailbox
 - `wakeups`: messages that deliver themselves later
 - `idempotency`: replies remembered for retries
+- `statistics`: counts for people and tests
 - `feed`: snapshot, events, and a new snapshot after a lag, for readers in this process
 
 In come commands; out go replies and, through the sessions, events. Frontends are not its business.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import attrs
 
-from session_core.agent.hooks import Blocked, Hooks, may_change_tree, may_run_user_command, on_input
+from session_core.agent.hooks import Blocked, Hooks, is_wanted, may_change_tree, may_run_user_command, on_input
 from session_core.agent.workplace import FolderUnusable
 from session_core.errors import Forbidden
 from session_core.ids import SessionId
@@ -27,7 +27,9 @@ _ENTER: Final = frozenset({c.CreateSession, c.ForkSession, c.ChangeWorkingDirect
 """Commands after which a session works in a folder that perhaps nobody has read."""
 _NEEDS_EXTENSIONS: Final = frozenset({c.ListCommands, c.RunCommand, c.CompleteCommand, c.LoginToProvider})
 """Commands that those extensions may have to do with which belong to the folder that a session works in."""
+_MAY_ENTER: Final = _ENTER | _NEEDS_EXTENSIONS | {c.SwitchModel}
 _SAYS = (c.SendUserMessage, c.StartTurnIfIdle, c.EditMessage)
+_CHANGES_TREE = (c.ForkSession, c.EditMessage, c.SwitchBranch, c.RestoreToMessage, c.TakeBackUndo)
 
 
 @checked_value
@@ -35,6 +37,15 @@ class SeenRequest(c.CommandRequest):
     """A command that extensions have seen and perhaps changed; `sent` is what came, by which a retry is known."""
 
     sent: c.Command[Any]
+
+
+def wants_hooks(hooks: Hooks, command: c.Command[Any]) -> bool:
+    """Tell whether any extension has to be asked about a command, or may have to be; never waits."""
+    if isinstance(command, _SAYS) and command.text and is_wanted(hooks, "input", command.session_id):
+        return True
+    if isinstance(command, _CHANGES_TREE):
+        return is_wanted(hooks, "session_before_tree", command.session_id)
+    return isinstance(command, c.RunShellLine) and is_wanted(hooks, "user_bash", command.session_id)
 
 
 async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
@@ -67,7 +78,7 @@ async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
 
 def enters_folder(core: "ServiceCore", command: c.Command[Any]) -> bool:
     """Tell whether a folder has to be read before this command is sent."""
-    return core.config.folders is not None and type(command) in _ENTER | _NEEDS_EXTENSIONS | {c.SwitchModel}
+    return core.config.folders is not None and type(command) in _MAY_ENTER
 
 
 @asynccontextmanager

@@ -44,6 +44,7 @@ from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import EventStream
+from session_core.tools.base import turn_at_work
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import Command, CommandRequest
 from session_core.vocabulary.frozen import JsonObject
@@ -322,6 +323,7 @@ class ServiceCore:
                 session.record(message_from_queue(session.state, item, None, session.now()), item.client_id)
 
     async def _run_turn(self, session: Session, work: Work, protocol: SessionProtocol) -> None:
+        turn_at_work.set(work.turn_id)
         error: str | None = None
         try:
             with work.scope:

@@ -14,7 +14,7 @@ import trio
 
 from session_core.agent.hooks import Blocked
 from session_core.errors import Forbidden, InvalidInput, Lagged
-from session_core.ids import SessionId
+from session_core.ids import SessionId, TurnId
 from session_core.sep.delegate import Asker, DeliverAs, Ran, Role
 from session_core.sep.hooks import HookBlocked
 from session_core.sep.host import ExtensionHost
@@ -22,6 +22,7 @@ from session_core.sep.host_setting import TakesPart, everywhere
 from session_core.sep.names import ALL_TOOLS, HookName, UiKind
 from session_core.service.extensions_seam import extension_client
 from session_core.service.program_gate import ProgramGate
+from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.extensions import ExtensionInfo
@@ -81,18 +82,25 @@ async def _pass_on(service: "SessionService", host: ExtensionHost) -> None:
         while True:
             try:
                 for event in await events.receive_batch():
-                    if host.setting.serves is None or _concerns(host, event, heard):
+                    if host.setting.serves is None or _concerns(service, host, event, heard):
                         host.tell(event)
             except Lagged as lag:
                 host.events_missed(lag.missed)
 
 
-def _concerns(host: ExtensionHost, event: ev.SessionEvent, heard: dict[SessionId, None]) -> bool:
-    """Tell whether an event is one of a folder's own sessions; `heard` are those that were heard of before."""
+def _concerns(
+    service: "SessionService", host: ExtensionHost, event: ev.SessionEvent, heard: dict[SessionId, None]
+) -> bool:
+    """Tell whether an event happened in a folder's own sessions; `heard` are those that were heard of before.
+
+    What counts is where the session worked then: it may have gone elsewhere since, or be deleted.
+    """
     session_id = event.session_id
     if session_id is None:
         return False
-    if any(host.takes_part(each.name, session_id) for each in host.extensions):
+    cwd, folders = service.core.ledger.whereabouts.at(session_id, event.seq), service.core.config.folders
+    folder = folders.at(cwd) if folders is not None and cwd is not None else None
+    if folder is not None and folder.path == host.setting.serves:
         heard[session_id] = None
         if len(heard) > _MOST_HEARD:
             del heard[next(iter(heard))]
@@ -101,7 +109,7 @@ def _concerns(host: ExtensionHost, event: ev.SessionEvent, heard: dict[SessionId
         return False
     del heard[session_id]
     host.session_left(session_id)
-    return isinstance(event.event, ev.SessionDeleted)  # nobody knows any more where it worked
+    return False
 
 
 def clear_displays(service: "SessionService", host: ExtensionHost, name: str) -> None:
@@ -177,8 +185,7 @@ class ServiceDelegate:
 
     async def state(self, asker: Asker) -> Mapping[str, Any]:
         """Tell how the session is."""
-        self._refuse_elsewhere(asker)
-        snapshot = await self._service.load_session(asker.session_id)
+        snapshot = await self._do(asker, c.LoadSession(session_id=asker.session_id))
         return {
             "session_id": snapshot.session_id,
             "name": snapshot.name,
@@ -227,6 +234,7 @@ class ServiceDelegate:
                 choices=tuple(params.get("options", ())),
                 default=params.get("default", ""),
                 extension=asker.extension,
+                turn_id=_waiting(watched, asker),
             ),
         )
         if not reply.answered or reply.value is None:
@@ -240,11 +248,19 @@ class ServiceDelegate:
         self._refuse_elsewhere(asker)
         return await self._gate(asker, shlex.join((command, *args)), cwd)
 
-    async def _agree(self, session_id: SessionId, extension: str, title: str, shown: str) -> bool:
+    async def _agree(self, session_id: SessionId, asker: Asker, title: str, shown: str) -> bool:
         """Ask people whether a program may run; when nobody can be asked, that is a no."""
         if "confirm" not in self.ui_kinds():
             return False
-        reply = await self._service.open_dialog(session_id, "confirm", title, message=shown, extension=extension)
+        asked = c.OpenDialog(
+            session_id=session_id,
+            kind="confirm",
+            title=title,
+            message=shown,
+            extension=asker.extension,
+            turn_id=_waiting(self._core.session(session_id), asker),
+        )
+        reply = await self._service.execute(asked, client_id=extension_client(asker.extension))
         return reply.answered and reply.value is True
 
     def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -285,6 +301,14 @@ class ServiceDelegate:
     async def _do(self, asker: Asker, command: Command[R]) -> R:
         self._refuse_elsewhere(asker)
         return await self._service.execute(command, client_id=extension_client(asker.extension))
+
+
+def _waiting(watched: Session, asker: Asker) -> TurnId | None:
+    """Return the turn that goes on with the answer to a question; for one of a helper, that is the one it works for."""
+    if asker.turn_id is None or watched.work is None:
+        return None
+    is_helper = watched.state.session_id != asker.session_id
+    return watched.work.turn_id if is_helper or watched.work.turn_id == asker.turn_id else None
 
 
 def _frozen(value: Mapping[str, Any]) -> JsonObject:

@@ -69,12 +69,12 @@ class Extensions(Protocol):
         """Tell an extension that a key was pressed in a widget; never waits."""
         ...
 
-    def title_of(self, model: str) -> str:
-        """Return what an extension calls one of its models in front of people, if anything."""
+    def title_of(self, model: str, cwd: str) -> str:
+        """Return what an extension calls one of its models in front of people who work in a folder, if anything."""
         ...
 
-    async def why_not_usable(self, provider: str) -> str:
-        """Say what people have to do before a provider of an extension can be used, if anything."""
+    async def why_not_usable(self, provider: str, cwd: str) -> str:
+        """Say what people have to do before a provider of an extension can be used in a folder, if anything."""
         ...
 
     async def login(self, session_id: SessionId, provider: str) -> None:

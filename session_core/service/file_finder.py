@@ -55,12 +55,16 @@ class FileFinder:
         return tuple(paths), more or cut
 
     def _known(self, folder: str) -> _Folder:
-        """Return what is known of a folder, and forget those that nobody has asked for lately."""
+        """Return what is known of a folder, and forget those that nobody has asked for lately.
+
+        One that is being collected is not forgotten: whoever asks next would begin from the beginning.
+        """
         known = self._folders.pop(folder, None) or _Folder()
         self._folders[folder] = known
         for name, each in tuple(self._folders.items()):
             old = trio.current_time() - each.at > 10 * limits.FOUND_FRESH_MS / 1000
-            if each is not known and (old or len(self._folders) > limits.MAX_FOUND_FOLDERS):
+            in_use = each is known or each.lock.locked()
+            if not in_use and (old or len(self._folders) > limits.MAX_FOUND_FOLDERS):
                 del self._folders[name]
         return known
 
@@ -72,4 +76,4 @@ class FileFinder:
             raise NotFound(f"the folder {folder!r} cannot be read", field="session_id") from problem
         known.index = await trio.to_thread.run_sync(PathIndex, found.paths)
         known.cut = found.cut
-        known.at = trio.current_time()
+        known.at = trio.current_time()  # those who have waited for a long walk do not begin another one

@@ -63,8 +63,11 @@ class HomeExtensions:
 
     @asynccontextmanager
     async def _kept(self, session_id: SessionId) -> AsyncGenerator[None]:
-        """Keep a session's folder, and with it its extensions."""
-        folder = await self._folders.of(session_id)
+        """Keep a session's folder, and with it its extensions; one that cannot be used has none."""
+        try:
+            folder = await self._folders.of(session_id)
+        except FolderUnusable:
+            folder = None
         release = self._folders.keep(folder) if folder is not None else None
         try:
             yield
@@ -144,15 +147,16 @@ class HomeExtensions:
                     return
         raise NotFound(f"no extension has a provider called {provider!r} here any more", field="provider")
 
-    def title_of(self, model: str) -> str:
-        """Return what an extension calls one of its models in front of people, if anything."""
-        return next((title for host in self._all_hosts() if (title := host.title_of(model))), "")
+    def title_of(self, model: str, cwd: str) -> str:
+        """Return what an extension calls one of its models in front of people who work in a folder, if anything."""
+        hosts = self._hosts_in(self._folders.at(cwd))
+        return next((title for host in hosts if (title := host.title_of(model, cwd))), "")
 
-    async def why_not_usable(self, provider: str) -> str:
-        """Say what people have to do before a provider of an extension can be used, if anything."""
-        for host in self._all_hosts():
+    async def why_not_usable(self, provider: str, cwd: str) -> str:
+        """Say what people have to do before a provider of an extension can be used in a folder, if anything."""
+        for host in self._hosts_in(self._folders.at(cwd)):
             if host.models.offer(provider) is not None:
-                return await host.why_not_usable(provider)
+                return await host.why_not_usable(provider, cwd)
         return ""
 
 
@@ -169,6 +173,17 @@ class FolderHooks:
             return True
         hosting = self._folders.hosting
         return hosting is not None and (hook in _BEFORE_COMMANDS or hosting.handles(hook))
+
+    def handles_in(self, hook: HookName, session_id: SessionId) -> bool:
+        """Tell whether anybody with a part in a session wants to be asked; in a folder not read yet, anybody may."""
+        if not self._folders.is_sure_of(session_id):
+            return self.handles(hook)
+        folder = self._folders.known(session_id)
+        if folder is not None and not folder.config.extensions:
+            return False
+        if self._own is not None and self._own.handles(hook):
+            return True
+        return folder is not None and folder.hosted is not None and folder.hosted.handles(hook)
 
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
         """Ask everybody in order, unless the session's folder does not want that."""

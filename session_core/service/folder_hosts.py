@@ -6,6 +6,8 @@ Rules:
 2. They have a part in the sessions that work in this folder, and in no others; a session that goes elsewhere is lost to
    them at once, also for what they are just doing there.
 3. Nobody waits for them but those who need them.
+4. When they are lost by a fault, they begin anew when the folder is looked at a while later. Until then the lost ones
+   keep their place: where the silence of one may hide a no, it is a no.
 """
 
 import logging
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from session_core.service.service import SessionService
 
 log = logging.getLogger(__name__)
+_AGAIN_S = 10.0
+"""How long after a loss they begin anew; twice as long after each further one."""
+_MOST_DOUBLINGS = 5
 
 MakeHost = Callable[["OpenFolder", "TakesPart"], "ExtensionHost"]
 """Puts the host of a folder's extensions together; nothing is started, and nobody waits."""
@@ -46,6 +51,14 @@ class HostedFolder:
     """Set when others are to run."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     gone: trio.Event = attrs.field(factory=trio.Event)
+    losses: int = 0
+    """How often those of this folder were lost."""
+    again_at: float | None = None
+    """When others may begin in their place, on trio's clock, if they are lost."""
+
+    def handles(self, hook: HookName) -> bool:
+        """Tell whether anybody has a say in a hook, or may have when it has started."""
+        return self.host.handles(hook) or not self.host.settled.is_set()
 
 
 class FolderHosts:
@@ -83,7 +96,7 @@ class FolderHosts:
 
     def handles(self, hook: HookName) -> bool:
         """Tell whether anybody has a say in a hook, or may have when it has started."""
-        return any(host.handles(hook) or not host.settled.is_set() for host in self.hosts())
+        return any(each.handles(hook) for each in self._hosted.values())
 
     # --- beginning and ending -----------------------------------------------------------------------------------------
 
@@ -95,6 +108,9 @@ class FolderHosts:
                 self._begin(folder, may_run, self._nursery)
         elif not may_run:
             self.end(folder, "its extensions may no longer run")
+        elif hosted.again_at is not None:
+            if trio.current_time() >= hosted.again_at and self._nursery is not None:
+                self._begin(folder, may_run, self._nursery, losses=hosted.losses)
         elif hosted.may_run != may_run:
             hosted.may_run = may_run
             hosted.changed.set()
@@ -114,11 +130,14 @@ class FolderHosts:
             with trio.move_on_after(FOLDER_SERVERS_WAIT_MS / 1000):
                 await folder.hosted.host.settled.wait()
 
-    def _begin(self, folder: "OpenFolder", may_run: tuple["Found", ...], nursery: trio.Nursery) -> None:
+    def _begin(
+        self, folder: "OpenFolder", may_run: tuple["Found", ...], nursery: trio.Nursery, *, losses: int = 0
+    ) -> None:
         def takes_part(_name: str, session_id: SessionId) -> bool:
             return folder.hosted is hosted and self._works_in(folder, session_id)
 
-        hosted = HostedFolder(path=folder.path, host=self._make(folder, takes_part), may_run=may_run)
+        host = self._make(folder, takes_part)
+        hosted = HostedFolder(path=folder.path, host=host, may_run=may_run, losses=losses)
         folder.hosted = hosted
         before = self._hosted.pop(folder.path, None)
         self._hosted[folder.path] = hosted
@@ -140,6 +159,9 @@ class FolderHosts:
             if passes_through(bug):
                 raise
             log.exception("the extensions of %s were lost", hosted.path)
+            self._clear(hosted)
+            hosted.again_at = trio.current_time() + _AGAIN_S * 2 ** min(hosted.losses, _MOST_DOUBLINGS)
+            hosted.losses += 1
         finally:
             hosted.host.settled.set()  # nobody must wait for what will not come
             hosted.gone.set()

@@ -162,6 +162,10 @@ class Folders:
             await self.ready(cwd)
         except FolderUnusable as unusable:
             log.info("%s", unusable.message)
+        except FOREIGN_FAULTS as bug:
+            if passes_through(bug):
+                raise
+            log.exception("the folder %s could not be read", cwd)  # nobody waits for it, and others go on
         finally:
             self._visited.discard(cwd)
 
@@ -179,6 +183,13 @@ class Folders:
         """Return the folder that a session works in if it is known, without looking."""
         cwd = self._cwd_of(session_id)
         return None if cwd is None else self.at(cwd)
+
+    def is_sure_of(self, session_id: SessionId) -> bool:
+        """Tell whether `of` would return what `known` does, and without waiting: a link may lead elsewhere now."""
+        if not self._attended.is_set():
+            return False
+        cwd = self._cwd_of(session_id)
+        return cwd is None or ((folder := self.at(cwd)) is not None and folder.path == cwd)
 
     def _cwd_of(self, session_id: SessionId) -> str | None:
         summary = self._service.core.summary_of(session_id) if self._service is not None else None

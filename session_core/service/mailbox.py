@@ -13,6 +13,7 @@ one task switch. Otherwise it sleeps and the actor wakes it with the outcome: tw
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, NoReturn
 
 import attrs
@@ -21,6 +22,7 @@ import trio
 
 from session_core import limits
 from session_core.errors import Overloaded, ServiceClosed
+from session_core.service.lines import Lines
 from session_core.vocabulary.commands import CommandRequest
 
 
@@ -72,6 +74,8 @@ class Mailbox:
         self._perform = perform
         self._hold = hold
         self._capacity = capacity
+        self.lines = Lines(capacity)
+        """Where commands stand that have to wait before they may come in."""
         self._entries: deque[Entry] = deque()
         self._actor: trio.lowlevel.Task | None = None
         self._actor_parked = False
@@ -118,8 +122,9 @@ class Mailbox:
             self._caller_runs = False
 
     def waiting(self) -> Iterator[CommandRequest]:
-        """Look at the commands that wait, oldest first."""
-        return (entry.request for entry in self._entries if entry.caller is not None)
+        """Look at the commands that wait, also before the mailbox."""
+        inside = (entry.request for entry in self._entries if entry.caller is not None)
+        return chain(inside, self.lines.waiting())
 
     def statistics(self) -> MailboxStatistics:
         """Return the counts of this moment."""

@@ -38,8 +38,8 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolCallPart
 
-Ask = Callable[[SessionId, str, str, str], Awaitable[bool]]
-"""Asks people in a session for an extension's name, with a title and exactly what would happen; no answer is a no."""
+Ask = Callable[[SessionId, Asker, str, str], Awaitable[bool]]
+"""Asks people in a session for an extension, with a title and exactly what would happen; no answer is a no."""
 
 TIMED_OUT: Final = 124
 """The exit code of a program that took too long, as `timeout` has it: what it says itself might look like success."""
@@ -165,7 +165,7 @@ class _Program:
             extension = self.asker.extension
             shown = f"{preview.shown}\n\nasked because: {judged.verdict.reason}"
             foremost = self.core.family.foremost(self.session).state.session_id
-            if not await self.ask(foremost, extension, f"May the extension {extension} run this command?", shown):
+            if not await self.ask(foremost, self.asker, f"May the extension {extension} run this command?", shown):
                 raise Forbidden("nobody has agreed to run this program; do not try it again unless asked to")
             _, now = await self._look()
             if now.facts.fingerprint != judged.facts.fingerprint:

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, cast
 
-import attrs
 import trio
 
 from session_core import limits
@@ -24,7 +23,7 @@ from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
 from session_core.own_errors import OwnError
 from session_core.service import retention
 from session_core.service.acknowledging import Acknowledger, Durable
-from session_core.service.before import SeenRequest, ask_hooks, enters_folder, in_folder
+from session_core.service.before import SeenRequest, ask_hooks, enters_folder, in_folder, wants_hooks
 from session_core.service.clients import AttachedClient as AttachedClient
 from session_core.service.clients import coming
 from session_core.service.config import Companion, ServiceConfig
@@ -33,9 +32,10 @@ from session_core.service.core import Caller, Later, ServiceCore
 from session_core.service.feed import Feed
 from session_core.service.handlers import HANDLERS
 from session_core.service.idempotency import RememberedReplies
-from session_core.service.mailbox import Entry, Mailbox, MailboxStatistics
+from session_core.service.lines import Place, answering
+from session_core.service.mailbox import Entry, Mailbox
+from session_core.service.statistics import ServiceStatistics, statistics_of
 from session_core.storage.base import OpenedStore
-from session_core.stream.event_stream import StreamStatistics
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.checks import check_for
@@ -47,19 +47,6 @@ from session_core.vocabulary.sessions import ClientKind, ClientPresence, ClientR
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
-
-
-@attrs.frozen(kw_only=True)
-class ServiceStatistics:
-    """Counts for people and tests."""
-
-    sessions: int
-    in_memory: int
-    running: int
-    clients: int
-    mailbox: MailboxStatistics
-    stream: StreamStatistics
-    read_only: str | None = None
 
 
 class SessionService(SessionMethods):
@@ -97,37 +84,61 @@ class SessionService(SessionMethods):
             checked_client_id(client_id)
         self._refuse_if_closed()
         request = CommandRequest(command=command, client_id=client_id, idempotency_key=idempotency_key)
-        number: int | None = None
-        if self._core.config.hooks is not NO_HOOKS and not self._replies.knows(client_id, idempotency_key):
-            self._refuse_observer(request)
-            number = self._mailbox.take_number()  # its place in the order is that of its sending
-            seen = await ask_hooks(self._core.config.hooks, command)
-            request = SeenRequest(command=seen, sent=command, client_id=client_id, idempotency_key=idempotency_key)
-        if not enters_folder(self._core, command) or self._replies.knows(client_id, idempotency_key):
-            return cast("R", await self._send(request, number))
+        if command.lane == "beside":
+            return cast("R", await self._send(request, None))
+        if not self._has_to_wait(request):
+            return cast("R", await self._run(request, None))
         self._refuse_observer(request)
-        async with in_folder(self._core, command):
-            return cast("R", await self._send(request, number))
+        # Its place in the order is that of its sending.
+        with self._mailbox.lines.joined(request, self._mailbox.take_number()) as place:
+            await place.reach_the_front()
+            return cast("R", await self._prepare(request, place))
 
-    async def _send(self, request: CommandRequest, number: int | None) -> object:
+    def _has_to_wait(self, request: CommandRequest) -> bool:
+        """Tell whether anything may be waited for before a command can go into the mailbox."""
+        core, command = self._core, request.command
+        session_id: SessionId | None = getattr(command, "session_id", None)
+        return (
+            (session_id is not None and session_id not in core.sessions)
+            or enters_folder(core, command)
+            or self._mailbox.lines.hold_up(request)
+            or (core.config.hooks is not NO_HOOKS and wants_hooks(core.config.hooks, command))
+        )
+
+    async def _prepare(self, request: CommandRequest, place: Place) -> object:
+        core, command, key = self._core, request.command, request.idempotency_key
+        if self._replies.knows(request.client_id, key):
+            return await self._send(request, place)
+        if core.config.hooks is not NO_HOOKS:
+            with answering(place.session_id):
+                seen = await ask_hooks(core.config.hooks, command)
+            request = SeenRequest(command=seen, sent=command, client_id=request.client_id, idempotency_key=key)
+        if not enters_folder(core, command):
+            return await self._send(request, place)
+        async with in_folder(core, command):
+            return await self._send(request, place)
+
+    async def _send(self, request: CommandRequest, place: Place | None) -> object:
         session_id: SessionId | None = getattr(request.command, "session_id", None)
         if session_id is None or session_id in self._core.sessions:
-            return await self._run(request, number)
+            return await self._run(request, place)
         # Even what cannot be read any more can be deleted; it is gone again if the deletion was refused.
         await self._core.residents.bring(session_id, even_damaged=isinstance(request.command, DeleteSession))
         try:
-            return await self._run(request, number)
+            return await self._run(request, place)
         finally:
             self._core.residents.drop_if_damaged(session_id)
 
-    async def _run(self, request: CommandRequest, number: int | None) -> object:
+    async def _run(self, request: CommandRequest, place: Place | None) -> object:
         command = request.command
         if command.lane == "beside":
             reply = self._perform(request, self._mailbox.last_number)
             if not isinstance(reply, Later):
                 await trio.lowlevel.cancel_shielded_checkpoint()
         else:
-            reply = await self._mailbox.call(request, number)
+            if place is not None:
+                place.leave()
+            reply = await self._mailbox.call(request, place.number if place is not None else None)
         if isinstance(reply, Durable):
             return reply.reply
         if isinstance(reply, Later):
@@ -278,16 +289,7 @@ class SessionService(SessionMethods):
 
     def statistics(self) -> ServiceStatistics:
         """Return the counts of this moment."""
-        core = self._core
-        return ServiceStatistics(
-            sessions=len(core.ledger.fleet.sessions),
-            in_memory=len(core.sessions),
-            read_only=core.ledger.fleet.read_only,
-            running=sum(1 for session in core.sessions.values() if session.work is not None),
-            clients=len(self._clients),
-            mailbox=self._mailbox.statistics(),
-            stream=core.stream.statistics(),
-        )
+        return statistics_of(self._core, self._mailbox)
 
     def has_work(self) -> bool:
         """Tell whether anything runs, waits for people, or is to begin by itself later."""

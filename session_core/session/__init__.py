@@ -2,7 +2,7 @@
 
 - `state`: `SessionState`, the working form of a `SessionSnapshot`; `fold` for snapshots and events
 - `appliers`: what each event does to the state, one small function each (`extension_appliers`: those of extensions)
-- `fleet`: the same for the list of all sessions
+- `fleet`: the same for the list of all sessions; `whereabouts`: where they worked before
 - `activity`: what a session is doing, as a table of rules
 - `tree`: branches of the conversation
 - `window`: how much of a long conversation a state holds

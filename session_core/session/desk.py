@@ -180,5 +180,6 @@ def message_from_queue(state: SessionState, item: QueueItem, turn_id: TurnId | N
         created_at=now,
         turn_id=turn_id,
         source=item.source,
+        queue_item_id=item.item_id,
     )
     return ev.MessageAdded(message=message, queue_item_id=item.item_id)

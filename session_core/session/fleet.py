@@ -14,12 +14,13 @@ from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
 class FleetState:
     """The working form of a `ServiceSnapshot`."""
 
-    __slots__ = ("clients", "extensions", "read_only", "sessions")
+    __slots__ = ("clients", "earlier", "extensions", "read_only", "sessions")
 
     def __init__(self) -> None:
         self.sessions: dict[SessionId, SessionSummary] = {}
         self.clients: dict[ClientId, ClientPresence] = {}
         self.read_only: str | None = None
+        self.earlier = 0
         self.extensions: dict[tuple[str, str | None], ExtensionInfo] = {}
 
     def apply(self, envelope: SessionEvent) -> None:
@@ -32,7 +33,8 @@ class FleetState:
         elif isinstance(event, ev.SessionCreated):
             self.sessions[session_id] = _new_summary(session_id, event, envelope.at)
         elif isinstance(event, ev.SessionDeleted):
-            self.sessions.pop(session_id, None)
+            if self.sessions.pop(session_id, None) is None:
+                self.earlier = max(0, self.earlier - 1)
         elif session_id in self.sessions:
             before = self.sessions[session_id]
             self.sessions[session_id] = changed(before, updated_at=envelope.at, **_changes(before, event))
@@ -59,6 +61,7 @@ class FleetState:
             clients=tuple(self.clients.values()),
             read_only=self.read_only,
             extensions=tuple(self.extensions.values()),
+            earlier=self.earlier,
         )
 
     @classmethod
@@ -68,6 +71,7 @@ class FleetState:
         state.sessions = {summary.session_id: summary for summary in snapshot.sessions}
         state.clients = {client.client_id: client for client in snapshot.clients}
         state.read_only = snapshot.read_only
+        state.earlier = snapshot.earlier
         state.extensions = {(each.name, each.folder): each for each in snapshot.extensions}
         return state
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from session_core.ids import ClientId
 from session_core.session.fleet import FleetState
 from session_core.session.state import SessionState
+from session_core.session.whereabouts import LEAVING, Whereabouts
 from session_core.storage.base import SessionStore
 from session_core.stream.event_stream import EventStream
 from session_core.vocabulary.events import Event, SessionEvent
@@ -17,6 +18,7 @@ class Ledger:
         self.stream = stream
         self.store = store
         self.fleet = FleetState()
+        self.whereabouts = Whereabouts(self.fleet)
         self.now = now
 
     def enter(self, state: SessionState | None, event: Event, by: ClientId | None = None) -> SessionEvent:
@@ -29,5 +31,7 @@ class Ledger:
         self.store.append(envelope)
         if state is not None:
             state.apply(envelope)
+            if type(event) in LEAVING:
+                self.whereabouts.leaving(state.session_id, envelope.seq)
         self.fleet.apply(envelope)
         return self.stream.push(envelope)

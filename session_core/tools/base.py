@@ -1,7 +1,8 @@
 """What a tool is: a description, its effects, and an async function that is cancelled when the turn stops."""
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol, runtime_checkable
+from contextvars import ContextVar
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import attrs
 
@@ -134,6 +135,8 @@ def nobody_watches(_progress: ToolProgress) -> None:
 
 NO_HOST = NoHost()
 NOBODYS, NO_TURN = SessionId(""), TurnId("")
+turn_at_work: Final[ContextVar[TurnId | None]] = ContextVar("turn_at_work", default=None)
+"""The turn whose task this is, or which has begun it: whatever is asked for here, that turn waits for."""
 
 
 @attrs.frozen(kw_only=True)

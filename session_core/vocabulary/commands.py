@@ -6,7 +6,7 @@ answers, law 6). `reads_only` commands change nothing, so observers may send the
 
 from typing import Any, ClassVar, get_args
 
-from session_core.ids import LOCAL_CLIENT, ClientId, QueueItemId, RequestId, SessionId, WakeupId
+from session_core.ids import LOCAL_CLIENT, ClientId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.vocabulary import replies
 from session_core.vocabulary.checks import checked_value
 from session_core.vocabulary.extension_commands import (
@@ -251,7 +251,7 @@ class OpenDialog(Command[replies.DialogReply]):
     """Ask whoever watches the session; replies when somebody has answered or time is up.
 
     `default` is what an input starts with. `extension` is on whose behalf somebody is asked. `to` is the one client
-    that is asked; by default everybody is.
+    that is asked; by default everybody is. `turn_id` is the turn that waits for the answer, if it runs.
     """
 
     session_id: SessionId
@@ -263,6 +263,7 @@ class OpenDialog(Command[replies.DialogReply]):
     default: str = ""
     extension: str | None = None
     to: ClientId | None = None
+    turn_id: TurnId | None = None
 
 
 @checked_value

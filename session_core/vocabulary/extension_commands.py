@@ -11,7 +11,7 @@ from session_core.vocabulary.checks import checked_value
 from session_core.vocabulary.extensions import NoticeLevel
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import PostedRole
-from session_core.vocabulary.session_commands import Command
+from session_core.vocabulary.session_commands import Command, Lane
 
 # --- for people -------------------------------------------------------------------------------------------------------
 
@@ -89,8 +89,9 @@ class DisableExtension(Command[replies.Acknowledged]):
 
 @checked_value
 class PressWidgetKey(Command[replies.Acknowledged]):
-    """Tell an extension that a key was pressed in a widget it shows."""
+    """Tell an extension that a key was pressed in a widget it shows; a command may be waiting for just that."""
 
+    lane: ClassVar[Lane] = "beside"
     session_id: SessionId
     extension: str
     widget_id: str

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 
-from session_core.ids import CallId, MessageId, SessionId, TurnId
+from session_core.ids import CallId, MessageId, QueueItemId, SessionId, TurnId
 from session_core.vocabulary.frozen import JsonObject, JsonValue, Rope
 
 Role = Literal["user", "assistant", "tool", "summary"]
@@ -120,7 +120,10 @@ class Usage:
 
 @attrs.frozen(kw_only=True)
 class Message:
-    """One finished entry of the conversation tree; `source` is the extension or protocol that has put it there."""
+    """One finished entry of the conversation tree; `source` is the extension or protocol that has put it there.
+
+    `queue_item_id` is what it was called while it waited, if it did: so whoever sent it finds it again.
+    """
 
     message_id: MessageId
     parent_id: MessageId | None
@@ -131,6 +134,7 @@ class Message:
     model: str | None = None
     usage: Usage | None = None
     source: str | None = None
+    queue_item_id: QueueItemId | None = None
 
     @property
     def text(self) -> str:

@@ -294,6 +294,7 @@ class SessionMethods(ExtensionMethods, ProtocolMethods):
         default: str = "",
         extension: str | None = None,
         to: ClientId | None = None,
+        turn_id: TurnId | None = None,
     ) -> r.DialogReply:
         """Ask whoever watches the session, or one client, and wait for the answer."""
         return await self.execute(
@@ -307,6 +308,7 @@ class SessionMethods(ExtensionMethods, ProtocolMethods):
                 default=default,
                 extension=extension,
                 to=to,
+                turn_id=turn_id,
             )
         )
 

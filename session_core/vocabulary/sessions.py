@@ -160,7 +160,8 @@ class Approval:
 class Dialog:
     """A question that any capable frontend may answer, or only one of them (`to`).
 
-    `extension` is who asks, `default` what an input starts with.
+    `extension` is who asks, `default` what an input starts with. `turn_id` is the turn that waits for the answer; what
+    somebody asks beside a turn has none.
     """
 
     request_id: RequestId
@@ -173,6 +174,7 @@ class Dialog:
     default: str = ""
     extension: str | None = None
     to: ClientId | None = None
+    turn_id: TurnId | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -107,7 +107,9 @@ class SessionSummary:
 class ServiceSnapshot:
     """All sessions with their activity, oldest first, the clients that are attached, and the extensions.
 
-    `read_only` says why nothing can be changed any more, when the disk has failed.
+    `read_only` says why nothing can be changed any more, when the disk has failed. `earlier` counts sessions at rest
+    that were left out, as nobody has used them for longest and no line of the contract could hold all; `ListSessions`
+    has them too. Nothing of them is folded.
     """
 
     cursor: Cursor
@@ -115,6 +117,7 @@ class ServiceSnapshot:
     clients: tuple[ClientPresence, ...] = ()
     read_only: str | None = None
     extensions: tuple[ExtensionInfo, ...] = ()
+    earlier: int = 0
 
 
 @attrs.frozen(kw_only=True)

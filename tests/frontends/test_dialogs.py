@@ -85,7 +85,10 @@ async def ask(typed: bytes, *, keyboard: bool, yes: bool = False) -> tuple[sc.re
     async def ask_first(service: sc.SessionService) -> None:
         await provider.waiting("now")
         session_id = (await service.load_service()).sessions[0].session_id
-        replies.append(await service.open_dialog(session_id, "confirm", "Really?", extension="gate"))
+        turn = (await service.load_session(session_id)).turn
+        assert turn is not None
+        asked = service.open_dialog(session_id, "confirm", "Really?", extension="gate", turn_id=turn.turn_id)
+        replies.append(await asked)
         provider.release("now")
 
     async with open_checked_service(config(provider)) as service, trio.open_nursery() as nursery:

@@ -1,7 +1,7 @@
 """The HTTP door's ASGI app: every request is checked, then counted against what its client may send, then looked at."""
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from math import inf
 from typing import Any, Final
@@ -42,12 +42,15 @@ class HttpApp:
         bounds: HttpBounds,
         logins: Logins,
         connections: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        *,
+        look: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         self.counts = Counts()
         self.guests: set[Guest] = set()
         self._server = server
         self._rules = rules
         self._connections = connections
+        self._look = look
         self._requests = Buckets(per_s=bounds.requests_per_s, at_once=bounds.requests_at_once)
         # Each has its own: neither a monitor's questions nor a program with an old token keep a person from logging in.
         self._strangers = {
@@ -70,6 +73,7 @@ class HttpApp:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one request or one WebSocket."""
         asked = _asked(scope)
+        await self._look()  # whatever lets people in may have changed, and is not to be read while all others wait
         verdict = check(asked, self._rules)
         client = scope["client"][0] if scope.get("client") else ""
         refusal = self._refusal(verdict, client, asked.path, for_reading=asking.wants_page(asked.one("accept")))

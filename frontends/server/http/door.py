@@ -50,6 +50,7 @@ class HttpDoor:
         self._linked = urls[0] if urls else self.url
         self.home = Path(server.settings.home)
         self._keeper = TokenKeeper(self.home)
+        self._looking = trio.Lock()
         self._logins = Logins(self._keeper.refresh, now=server.now)
         rules = Rules(
             scheme=scheme,
@@ -60,7 +61,7 @@ class HttpDoor:
             login=self._logins.credential_of,
             origins=frozenset({*settings.origins, *urls}),
         )
-        self.app = HttpApp(server, rules, settings.bounds, self._logins, self._figures)
+        self.app = HttpApp(server, rules, settings.bounds, self._logins, self._figures, look=self.look)
         tls = None if settings.tls is None else _tls_context(settings.tls)
         self.connections = Connections(self.app, settings.bounds, SECURITY_HEADERS, tls)
 
@@ -78,7 +79,16 @@ class HttpDoor:
         """See when another process changes what is good, and end what rests on tokens that are not any more."""
         while True:
             await trio.sleep(_LOOK_EVERY_S)
+            await self.look()
             self._send_away()
+
+    async def look(self) -> None:
+        """Read which tokens are good, if that has changed; in a thread, as the list may be long."""
+        if not self._keeper.has_changed:
+            return
+        async with self._looking:
+            if self._keeper.has_changed:
+                self._keeper.take(await trio.to_thread.run_sync(self._keeper.look))
 
     def _send_away(self) -> None:
         self._keeper.refresh()

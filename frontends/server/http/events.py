@@ -18,7 +18,7 @@ import trio
 
 import session_core as sc
 from frontends.server.feeds import BEHIND_BYTES
-from frontends.server.frames import batch_json
+from frontends.server.frames import server_sent
 from frontends.server.http.asking import refuse_for
 from frontends.server.http.guests import Guest
 from frontends.server.server import Server
@@ -71,7 +71,7 @@ class EventsAnswer:
             followed = sc.Followed(feed=_NUMBER, answer="snapshot", reason=feed.needs.reason)
         else:
             followed = sc.Followed(feed=_NUMBER, answer="replaying", after=self._after)
-        await _send(send, b"retry: %d\n" % _RETRY_MS + event("followed", sc.encode(followed)))
+        await _send(send, b"retry: %d\n" % _RETRY_MS + server_sent("followed", sc.encode(followed)))
         every = self._server.settings.heartbeat_ms / 1000
         beat_at = trio.current_time() + every
         while not (self._server.closing or guest.has_ended):
@@ -90,7 +90,7 @@ class EventsAnswer:
                 beat_at = trio.current_time() + every
         reason: sc.FeedEnd = "closing" if self._server.closing else "deleted"
         ended = sc.FeedEnded(feed=_NUMBER, reason="token_ended" if guest.has_ended else reason)
-        await _send(send, event("ended", sc.encode(ended)))
+        await _send(send, server_sent("ended", sc.encode(ended)))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_batch(
@@ -101,18 +101,18 @@ class EventsAnswer:
         items: Sequence[sc.FeedItem],
         resync: sc.Resync | None,
     ) -> None:
-        pieces = self._server.encodings.pieces(items, self._server.epoch)
+        pieces = await self._server.encodings.written(items, self._server.epoch)
         for piece in pieces:
             if guest.has_ended:  # may be so although nobody has been woken yet
                 return
             reached = cursor if piece is pieces[-1] and cursor is not None else piece.cursor
-            await _send(send, event("feed", batch_json(_NUMBER, piece, reached, resync), reached))
+            await _send(send, piece.event(_NUMBER, reached, resync))
             resync = None
 
     async def _beat(self, send: Any, cursor: sc.Cursor | None) -> None:
         places = () if cursor is None else (sc.FeedPlace(feed=_NUMBER, cursor=cursor),)
         beat = sc.Heartbeat(at=self._server.now(), feeds=places)
-        await _send(send, event("heartbeat", sc.encode(beat), cursor))
+        await _send(send, server_sent("heartbeat", sc.encode(beat), cursor))
 
     async def _until_token_ends(self, guest: Guest) -> None:
         await guest.wait_ended()
@@ -121,12 +121,6 @@ class EventsAnswer:
     async def _until_ending(self) -> None:
         await self._server.ending.wait()
         self._receiving.cancel(reason="the server ends")
-
-
-def event(name: str, data: bytes, cursor: sc.Cursor | None = None) -> bytes:
-    """Return one event as it is sent; JSON never holds a line break."""
-    place = b"" if cursor is None else f"id: {cursor.epoch}:{cursor.seq}\n".encode()
-    return b"%sevent: %s\ndata: %s\n\n" % (place, name.encode(), data)
 
 
 async def _send(send: Any, data: bytes) -> None:

@@ -13,6 +13,7 @@ from starlette.routing import Route
 import session_core as sc
 from frontends.server.access import Access
 from frontends.server.attending import HTTP_CLIENT
+from frontends.server.fitting import takes_long
 from frontends.server.http import asking
 from frontends.server.http.events import EventsAnswer
 from frontends.server.http.logins import Logins, cookie_header
@@ -154,7 +155,10 @@ class Routes:
         async def execute() -> object:
             return await self._server.service.execute(command, idempotency_key=key, client_id=client_id)
 
-        return asking.answer(await asking.while_connected(request, execute))
+        reply = await asking.while_connected(request, execute)
+        if takes_long(reply):
+            return await trio.to_thread.run_sync(asking.answer, reply)
+        return asking.answer(reply)
 
     async def _events(self, request: Request) -> Answer:
         return self._follow(request, None)

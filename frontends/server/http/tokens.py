@@ -149,6 +149,17 @@ def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -
     return given, f"{_SCOPED}{payload}.{_to_text(_seal(_sealing_key(main), payload))}"
 
 
+@attrs.frozen(kw_only=True)
+class Looked:
+    """What the files said; `seen` and `listed` are from before they were read, so that a change meanwhile is seen."""
+
+    seen: tuple[int, int] | None
+    listed: tuple[int, int] | None
+    hash: bytes = b""
+    key: bytes = attrs.field(default=b"", repr=False)
+    given: frozenset[str] = frozenset()
+
+
 class TokenKeeper:
     """Tells good tokens from bad ones, without knowing them; sees at once when the home has another one."""
 
@@ -156,70 +167,70 @@ class TokenKeeper:
         self.generation = 0
         self._home = home
         self._file, self._list = token_file(home), given_file(home)
-        self._hash = b""
-        self._key = b""
-        self._seen: tuple[int, int] | None = None
-        self._mark = ""
-        self._given: frozenset[str] = frozenset()
-        self._list_seen: tuple[int, int] | None = None
         ensure_token(home)
-        seen = _state_of(self._file)
-        self._look(_read(self._file), seen)
+        self._now = Looked(seen=None, listed=None)
+        looked = self.look()
+        if not looked.hash:
+            _read(self._file)  # says why it cannot be used
+        self.take(looked)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the files are others than those that were read; costs two looks at their names."""
+        return (_state_of(self._file), _state_of(self._list)) != (self._now.seen, self._now.listed)
+
+    def look(self) -> Looked:
+        """Read the files; this blocks, and changes nothing here."""
+        seen, listed = _state_of(self._file), _state_of(self._list)
+        try:
+            token = _read(self._file)
+        except (OSError, sc.StoreUnusable):
+            return Looked(seen=seen, listed=listed)
+        given = self._read_list(_mark_of(token))
+        return Looked(seen=seen, listed=listed, hash=_hash_of(token), key=_sealing_key(token), given=given)
+
+    def take(self, looked: Looked) -> None:
+        """Let what was read count from now on; a token that is gone, or that others may have read, lets nobody in."""
+        if looked.seen != self._now.seen:
+            self.generation += 1
+        self._now = looked
 
     def refresh(self) -> int:
-        """Look whether the token has changed, and return the number of the present one.
+        """Look whether anything has changed, and return the number of the present token.
 
-        A token that is gone, or that others may have read, lets nobody in.
+        Whoever can wait has it read in a thread before, so that nothing is left to be read here.
         """
-        seen = _state_of(self._file)
-        if seen != self._seen:
-            try:
-                self._look(_read(self._file), seen)
-            except (OSError, sc.StoreUnusable):
-                self._hash = self._key = b""
-                self._seen = seen
-                self.generation += 1
-        listed = _state_of(self._list)
-        if listed != self._list_seen:
-            self._list_seen = listed
-            self._read_list()
+        if self.has_changed:
+            self.take(self.look())
         return self.generation
 
     def is_good(self, credential: Credential) -> bool:
         """Tell whether what somebody came in by lets them stay, as far as was seen when it was looked last."""
         if credential.generation != self.generation:
             return False
-        return credential.kind != "scoped" or credential.id.removeprefix(_ID) in self._given
+        return credential.kind != "scoped" or credential.id.removeprefix(_ID) in self._now.given
 
     def credential_of(self, token: str) -> Credential | None:
         """Return what a token allows; nothing if it is not a good one."""
         generation = self.refresh()
-        if not self._hash or len(token) > _MOST_CHARS or not token.isascii():
+        if not self._now.hash or len(token) > _MOST_CHARS or not token.isascii():
             return None
         if token.startswith(_SCOPED):
             return self._scoped(token.removeprefix(_SCOPED), generation)
-        if not hmac.compare_digest(_hash_of(token), self._hash):
+        if not hmac.compare_digest(_hash_of(token), self._now.hash):
             return None
         return Credential(id="token", kind="token", access=EVERYTHING, generation=generation)
 
-    def _look(self, token: str, seen: tuple[int, int] | None) -> None:
-        """Take over a token; `seen` is from before it was read, so that a change meanwhile is seen the next time."""
-        self._seen = seen
-        self._hash, self._key, self._mark = _hash_of(token), _sealing_key(token), _mark_of(token)
-        self._list_seen = _state_of(self._list)
-        self._read_list()
-        self.generation += 1
-
-    def _read_list(self) -> None:
+    def _read_list(self, mark: str) -> frozenset[str]:
         """Read which tokens were given out; where that cannot be known, none of them is good."""
         try:
-            self._given = frozenset(each.id for each in read_given(self._home, self._mark))
+            return frozenset(each.id for each in read_given(self._home, mark))
         except (OSError, sc.StoreUnusable):
-            self._given = frozenset()
+            return frozenset()
 
     def _scoped(self, token: str, generation: int) -> Credential | None:
         payload, _, seal = token.partition(".")
-        if not hmac.compare_digest(_to_text(_seal(self._key, payload)).encode(), seal.encode()):
+        if not hmac.compare_digest(_to_text(_seal(self._now.key, payload)).encode(), seal.encode()):
             return None
         try:
             said = sc.decode(_from_text(payload), sc.JsonObject)
@@ -228,7 +239,7 @@ class TokenKeeper:
         role, named, expires_at = said.get("role"), said.get("sessions"), said.get("expires_at")
         if role not in {"controller", "observer"} or not isinstance(expires_at, int) or expires_at <= sc.now_ms():
             return None
-        if said.get("id") not in self._given:
+        if said.get("id") not in self._now.given:
             return None
         sessions = None if named is None else frozenset(map(sc.SessionId, map(str, named)))  # type: ignore[arg-type]
         return Credential(

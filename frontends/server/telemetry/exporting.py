@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 TELL_EVERY_S: Final = 60.0
 """How often the log says that spans cannot be sent."""
-CLOSING_S: Final = 2.0
+CLOSING_S: Final = 1.0
 """How long the end of a service waits for the last spans to be sent."""
 _NANOS: Final = 1_000_000
 
@@ -94,9 +94,74 @@ class SpanSink:
                 self._spans.pop(step.key, None)
 
 
+class _Sending:
+    """Spans on their way, from the beginning to the end, which comes once."""
+
+    def __init__(
+        self,
+        service: sc.SessionService,
+        events: sc.Subscription,
+        provider: TracerProvider,
+        patient: PatientExporter,
+        *,
+        now: Callable[[], int],
+    ) -> None:
+        self.maker = SpanMaker()
+        self._service = service
+        self._now = now
+        self._provider, self._patient = provider, patient
+        self._sink = SpanSink(provider)
+        self._following = Following(events, self.maker, self._sink.take)
+        self._reading = trio.CancelScope()
+        self._read = trio.Event()
+        self._ending = trio.Lock()
+        self._ended = False
+
+    async def follow(self) -> None:
+        """Follow the service until the end."""
+        try:
+            with self._reading:
+                await _guarded(self._following.run)
+        finally:
+            self._read.set()
+
+    async def end_after(self, ending: trio.Event) -> None:
+        """End when the service begins to: there is no need to wait for one after the other."""
+        await ending.wait()
+        await self.end()
+
+    async def end(self) -> None:
+        """End whatever is open, and wait a moment until all has been sent."""
+        with trio.CancelScope(shield=True):
+            async with self._ending:
+                if not self._ended:
+                    self._ended = True
+                    await self._end()
+
+    async def _end(self) -> None:
+        self._reading.cancel(reason="the service ends")
+        deadline = trio.current_time() + CLOSING_S
+        with trio.move_on_at(deadline):
+            await self._read.wait()
+            await _guarded(partial(self._following.catch_up, self._service.statistics().stream.published))
+        for step in self.maker.close(self._now()):
+            self._sink.take(step)
+        with trio.move_on_at(deadline) as patience:
+            await trio.to_thread.run_sync(self._provider.shutdown, abandon_on_cancel=True)
+        if patience.cancelled_caught:
+            log.warning("telemetry: the last spans could not be sent in time")
+        if self.maker.lost_spans or self._patient.failed:
+            lost, failed = self.maker.lost_spans, self._patient.failed
+            log.warning("telemetry: %d spans were lost, %d could not be sent", lost, failed)
+
+
 @asynccontextmanager
 async def open_telemetry(
-    service: sc.SessionService, *, exporter: SpanExporter | None = None, now: Callable[[], int] = sc.now_ms
+    service: sc.SessionService,
+    *,
+    exporter: SpanExporter | None = None,
+    now: Callable[[], int] = sc.now_ms,
+    ending: trio.Event | None = None,
 ) -> AsyncGenerator[SpanMaker]:
     """Send spans of all sessions for the length of the block; at its end whatever is open counts as interrupted.
 
@@ -104,30 +169,25 @@ async def open_telemetry(
         service: The service.
         exporter: Where spans go; by default to the collector that the standard variables name, or to this machine.
         now: The wall clock in milliseconds.
+        ending: When this is set the end of the block is near, and the last spans are sent already.
 
     Raises:
         InvalidInput: The variables say something that the SDK does not take.
     """
     with _quiet():
-        provider, patient = await trio.to_thread.run_sync(_made, exporter)
-        sink, maker = SpanSink(provider), SpanMaker()
-        try:
-            async with service.subscribe() as events:
-                following = Following(events, maker, sink.take)
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_guarded, following.run)
-                    yield maker
-                    nursery.cancel_scope.cancel(reason="the service ends")
-                await _guarded(partial(following.catch_up, service.statistics().stream.published))
-        finally:
-            for step in maker.close(now()):
-                sink.take(step)
-            with trio.move_on_after(CLOSING_S, shield=True) as patience:
-                await trio.to_thread.run_sync(provider.shutdown, abandon_on_cancel=True)
-            if patience.cancelled_caught:
-                log.warning("telemetry: the last spans could not be sent in time")
-            if maker.lost_spans or patient.failed:
-                log.warning("telemetry: %d spans were lost, %d could not be sent", maker.lost_spans, patient.failed)
+        async with service.subscribe() as events:
+            provider, patient = await trio.to_thread.run_sync(_made, exporter)
+            sending = _Sending(service, events, provider, patient, now=now)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sending.follow)
+                if ending is not None:
+                    nursery.start_soon(sending.end_after, ending)
+                try:
+                    yield sending.maker
+                finally:
+                    with trio.move_on_after(2 * CLOSING_S, shield=True):
+                        await sending.end()
+                    nursery.cancel_scope.cancel(reason="all has been sent")
 
 
 def _made(exporter: SpanExporter | None) -> tuple[TracerProvider, PatientExporter]:

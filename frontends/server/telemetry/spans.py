@@ -110,6 +110,8 @@ class SpanMaker:
                 yield from self._call_began(session_id, event, at)
             case _e.TaskStarted(call_id=call_id, child_id=child_id):
                 self._helpers[child_id] = _call_key(session_id, call_id)
+                if len(self._helpers) > self._most:
+                    del self._helpers[next(iter(self._helpers))]
             case _e.ToolCallFinished(result=result):
                 status = {"session_core.tool.status": result.status}
                 why = None if result.status in _FINE else result.status
@@ -118,6 +120,7 @@ class SpanMaker:
                 yield from self._turn_ended(session_id, outcome, at)
             case _e.SessionDeleted():
                 yield from self._gone(session_id, at)
+                self._helpers.pop(session_id, None)
             case _:
                 pass
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from session_core import limits
-from session_core.agent.model_call import Models
 from session_core.agent.workplace import FolderUnusable
 from session_core.errors import InvalidInput
 from session_core.providers.catalogue import ModelInfo
@@ -22,8 +21,8 @@ def list_models(core: ServiceCore, command: c.ListModels, _: Caller) -> Later:
         if core.config.folders is not None:
             with suppress(FolderUnusable):  # what is known of it counts all the same
                 await core.config.folders.ready(cwd)
-        kept_away = await _why_not_usable(core)
-        models = tuple(_listed(core, core.agent.models.at(cwd), kept_away))
+        kept_away = await _why_not_usable(core, cwd)
+        models = tuple(_listed(core, cwd, kept_away))
         return r.ListModelsReply(models=models, default=core.config.model, cursor=core.stream.cursor)
 
     return Later(listed)
@@ -38,33 +37,34 @@ def _folder(core: ServiceCore, command: c.ListModels | c.FindFiles) -> str:
     return core.config.cwd if command.cwd is None else checked_path(command.cwd)
 
 
-async def _why_not_usable(core: ServiceCore) -> dict[str, str]:
-    """Ask about every provider that an extension brings, which may have to read who is logged in."""
+async def _why_not_usable(core: ServiceCore, cwd: str) -> dict[str, str]:
+    """Ask about every provider that an extension brings there, which may have to read who is logged in."""
     extensions = core.config.extensions
     if extensions is None:
         return {}
-    providers = sorted({name for each in extensions.list() for name in each.providers})
-    return {name: why for name in providers if (why := await extensions.why_not_usable(name))}
+    providers = sorted({name for each in extensions.list_in(cwd) for name in each.providers})
+    return {name: why for name in providers if (why := await extensions.why_not_usable(name, cwd))}
 
 
-def _listed(core: ServiceCore, models: Models, kept_away: dict[str, str]) -> Iterator[ListedModel]:
+def _listed(core: ServiceCore, cwd: str, kept_away: dict[str, str]) -> Iterator[ListedModel]:
+    models = core.agent.models.at(cwd)
     known = {choice.info.name: choice for choice in core.config.catalogue}
     for name, choice in known.items():
         if name in models.providers:
-            yield _model(core, name, choice.info, kept_away)
+            yield _model(core, cwd, name, choice.info, kept_away)
         else:
             reason = choice.why_not or "it was not there when the service started"
             yield _described(choice.info, why_not=f"{reason}; this counts from the next start of the service on")
     for name in models.providers:
         if name not in known:
-            yield _model(core, name, models.infos.get(name), kept_away)
+            yield _model(core, cwd, name, models.infos.get(name), kept_away)
 
 
-def _model(core: ServiceCore, name: str, info: ModelInfo | None, kept_away: dict[str, str]) -> ListedModel:
+def _model(core: ServiceCore, cwd: str, name: str, info: ModelInfo | None, kept_away: dict[str, str]) -> ListedModel:
     extensions = core.config.extensions
     provider = name.partition("/")[0] if info is None else info.provider
     why_not = kept_away.get(provider, "")
-    title = extensions.title_of(name) if extensions is not None else ""
+    title = extensions.title_of(name, cwd) if extensions is not None else ""
     if info is None:
         return ListedModel(name=name, provider=provider, usable=not why_not, why_not=why_not, title=title)
     return _described(info, why_not=why_not, title=title)

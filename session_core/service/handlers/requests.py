@@ -41,6 +41,7 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Lat
         default=checked_text(command.default, "default") if command.default else "",
         extension=_asker(command, caller),
         to=_addressee(core, command.to),
+        turn_id=command.turn_id if session.work is not None and session.work.turn_id == command.turn_id else None,
     )
     session.record(ev.DialogOpened(dialog=dialog), caller.client_id)
     # The service itself keeps the time, so that a dialog also times out when whoever opened it has gone.

@@ -12,7 +12,7 @@ from session_core.service.core import Caller, Handlers, ServiceCore
 from session_core.service.handlers.messages import overtaken
 from session_core.session.session import Session, Work
 from session_core.session.shell_lines import SHELL, line_ended
-from session_core.tools.base import Tool
+from session_core.tools.base import Tool, turn_at_work
 from session_core.tools.shell import MAX_COMMAND_CHARS
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
@@ -55,6 +55,7 @@ def _check(line: str) -> None:
 
 
 async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call: ToolCallPart) -> None:
+    turn_at_work.set(work.turn_id)
     error: str | None = None
     try:
         with work.scope:

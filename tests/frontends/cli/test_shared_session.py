@@ -1,8 +1,6 @@
 """`run` in a session that others use at the same time: whose turn it is, and whose questions."""
 
 import signal
-from collections.abc import AsyncIterator
-from typing import TypeVar
 
 import pytest
 import trio
@@ -10,57 +8,13 @@ import trio.testing
 
 import session_core as sc
 from frontends.cli.conversation import Manners
-from frontends.cli.own_turn import OwnTurn
-from frontends.cli.run import Continued, RunOptions, converse
 from frontends.console.streams import Streams
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service
-from tests.frontends._paper import NoSignals, Paper, config, written
+from tests.frontends._paper import Paper, config
+from tests.frontends.cli._shared import BUSY, share
 
-R = TypeVar("R")
 Clock = trio.testing.MockClock
-BUSY = (sc.TextChunk(text="Theirs"), scripted.Pause("theirs"), sc.TextChunk(text="."), sc.ModelFinished())
-
-
-class Shared:
-    """A session in which somebody else's turn runs, and `run` beside it, without a keyboard."""
-
-    def __init__(self, service: sc.SessionService, session_id: sc.SessionId) -> None:
-        self.service = service
-        self.session_id = session_id
-        self.streams = Streams(out=Paper(), err=Paper())
-        self.code: int | None = None
-
-    async def run(self, prompt: str | None, manners: Manners, signals: AsyncIterator[int] | None = None) -> None:
-        """Have `run` go on with the session, to its end."""
-        (summary,) = (await self.service.list_sessions()).sessions
-        known = Continued(summary=summary, short="7k2f")
-        with self.service.attach("cli") as client:
-            options = RunOptions(prompt=prompt, manners=manners)
-            self.code = await converse(client, options, self.streams, signals or NoSignals(), known)
-
-    async def state(self) -> sc.SessionSnapshot:
-        """The session as it is now."""
-        return await self.service.load_session(self.session_id)
-
-    @property
-    def err(self) -> str:
-        """What was said about the work."""
-        return written(self.streams)[1]
-
-    @property
-    def out(self) -> str:
-        """What was answered."""
-        return written(self.streams)[0]
-
-
-async def share(service: sc.SessionService, *, says: str | None = "busy") -> Shared:
-    """Make the session, and begin somebody's turn in it."""
-    session_id = (await service.create_session(permission_tier="ask_all")).session_id
-    if says is not None:
-        await service.send_user_message(session_id, says)
-        await trio.testing.wait_all_tasks_blocked()
-    return Shared(service, session_id)
 
 
 # --- whose turn -------------------------------------------------------------------------------------------------------
@@ -181,20 +135,13 @@ async def test_a_turn_that_ends_while_we_come_is_not_ours(autojump_clock: Clock)
     async with open_checked_service(config(provider)) as service:
         shared = await share(service)
 
-        class Late(sc.AttachedClient):
-            async def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
-                if type(command).__name__ == "SendUserMessage":
-                    provider.release("theirs")
-                    await service.wait_for_turn(shared.session_id)
-                return await super().execute(command, idempotency_key=idempotency_key)
+        async def end() -> None:
+            provider.release("theirs")
+            await service.wait_for_turn(shared.session_id)
 
-        (summary,) = (await service.list_sessions()).sessions
-        with service.attach("cli") as client:
-            late = Late(service, client.client_id)
-            known = Continued(summary=summary, short="7k2f")
-            code = await converse(late, RunOptions(prompt="me too"), shared.streams, NoSignals(), known)
+        await shared.run("me too", Manners(), before=end)
 
-    assert (0, "Ours.\n") == (code, shared.out)
+    assert (0, "Ours.\n") == (shared.code, shared.out)
 
 
 async def test_falling_behind_loses_neither_turn_nor_outcome(autojump_clock: Clock) -> None:
@@ -217,30 +164,8 @@ async def test_falling_behind_loses_neither_turn_nor_outcome(autojump_clock: Clo
             await service.wait_for_turn(shared.session_id)
         err.empty()
 
-    assert (0, True) == (shared.code, "x" * 200 in shared.out)
+    assert (0, "x" * 200 + "\n") == (shared.code, shared.out)
     assert "completed in 0.0 ms · 2 steps" in shared.err, "the turn of both messages, not the last one"
-
-
-async def test_an_end_that_was_missed_is_asked_for(autojump_clock: Clock) -> None:
-    """A snapshot in which others' turns came after ours says that ours has ended, but not how."""
-    provider = scripted.ScriptedProvider(scripted.text("Ours."), scripted.text("Later."))
-    own = OwnTurn()
-    async with open_checked_service(config(provider)) as service:
-        session_id = (await service.create_session()).session_id
-        sent = await service.send_user_message(session_id, "me")
-        own.said("me", turn_id=sent.turn_id)
-        await service.wait_for_turn(session_id)
-        last = own.catch_up(await service.load_session(session_id)), own.outcome is not None
-        own.said("me", turn_id=sent.turn_id)
-        await service.send_user_message(session_id, "later")
-        await service.wait_for_turn(session_id)
-        missed = own.catch_up(await service.load_session(session_id)), own.outcome is not None
-        own.said("later", turn_id=None, item_id=sc.QueueItemId("q"))
-        found = own.catch_up(await service.load_session(session_id)), own.outcome is not None
-        own.said("never", turn_id=None, item_id=sc.QueueItemId("q"))
-        own.catch_up(await service.load_session(session_id))
-
-    assert ((False, True), (True, False), (False, True), True) == (last, missed, found, own.is_gone)
 
 
 # --- whose questions --------------------------------------------------------------------------------------------------

@@ -293,6 +293,21 @@ def test_what_is_shared_is_the_same() -> None:
     assert 2 == encodings.made
 
 
+def test_a_batch_is_put_into_its_envelope_once() -> None:
+    """Readers who are at the same place share the frame and the server-sent event, and nobody else's resync."""
+    named = sc.events.SessionRenamed(name="x")
+    event = sc.SessionEvent(seq=1, sseq=1, session_id=sc.SessionId("ses_ours"), at=0, event=named)
+    (piece,) = Encodings().pieces((event,), sc.Epoch("run_x"))
+    here, there = (sc.Cursor(epoch=sc.Epoch("run_x"), seq=seq) for seq in (1, 2))
+    for written in (piece.frame, piece.event):
+        first = written(1, here, None)
+        resync = written(1, here, sc.Resync(reason="lagged", missed=3))
+        assert first is written(1, here, None)
+        assert b"lagged" in resync
+        assert b"lagged" not in first
+        assert first != written(1, there, None) != written(2, there, None)
+
+
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of endlessly many batches the newest are remembered, and of very long ones fewer."""
     monkeypatch.setattr(frames, "_REMEMBERED_BYTES", 100_000)

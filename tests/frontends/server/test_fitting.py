@@ -1,6 +1,7 @@
 """A line of the contract has a longest length, and whatever there is to be sent arrives all the same."""
 
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import session_core as sc
 from frontends.client import RemoteFeed, SessionClient, open_client
 from frontends.contract.socket_place import socket_of
-from frontends.server import fitting
+from frontends.server import fitting, frames
 from frontends.server.http.door import open_http_door
 from frontends.server.http.tokens import ensure_token
 from frontends.server.server import Server, ServerSettings
@@ -130,7 +131,9 @@ async def test_a_message_that_no_line_can_hold_arrives_shortened(tmp_path: Path)
             got = await next_snapshot(feed)
             assert ((short,), 1) == (tuple(got.messages), got.earlier)
         page = await client.load_messages(session_id, before=1, limit=1)
-        assert (0, told) == (page.first, page.messages[0].text.partition("…")[2])
+        (paged,) = page.messages
+        assert (0, "\x01" * len(shown[:100_000])) == (page.first, paged.text[:100_000])
+        assert paged.text.endswith(" more characters were too long to be sent)")
 
 
 async def test_what_waits_in_a_session_does_not_keep_it_from_arriving(tmp_path: Path) -> None:
@@ -182,6 +185,108 @@ def test_whatever_is_fitted_fits(texts: list[str], room: int) -> None:
         assert len(sc.encode(one_more)) > room - 2
 
 
+_ACTIVITIES = st.sampled_from([sc.Activity(name="idle"), sc.Activity(name="streaming")])
+
+
+@given(
+    sessions=st.lists(st.tuples(st.text(max_size=40), st.integers(0, 99), _ACTIVITIES), max_size=40),
+    room=st.integers(2_000, 12_000),
+)
+def test_a_list_of_too_many_sessions_loses_those_unused_for_longest(
+    sessions: list[tuple[str, int, sc.Activity]], room: int
+) -> None:
+    """Whoever works stays, those at rest go by when they were last used, and all that are gone are counted."""
+    summaries = [_summary(number, *each) for number, each in enumerate(sessions)]
+    whole = sc.ServiceSnapshot(cursor=_EMPTY.cursor, sessions=tuple(summaries), earlier=2)
+    listed = sc.replies.ListSessionsReply(
+        sessions=tuple(summaries), next_page="next", total=len(summaries), cursor=_EMPTY.cursor
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "ITEM_BYTES", room)
+        data = fitting.fitting(whole)
+        reply = sc.from_json(fitting.fitting_reply(whole), sc.ServiceSnapshot)
+        patch.setattr(fitting, "ITEM_BYTES", room + 4_096)
+        page = sc.from_json(fitting.fitting_reply(listed), sc.replies.ListSessionsReply)
+    assert page.sessions == tuple(summaries[: len(page.sessions)])
+    if len(page.sessions) == len(summaries):
+        assert listed == page
+    else:
+        assert (page.sessions[-1].session_id, listed.total) == (page.next_page, page.total)
+    if sum(len(sc.encode(each)) for each in summaries if not each.activity.at_rest) > room - 1_000:
+        return  # even those at work are too many: something is cut
+    got = sc.decode(data, sc.ServiceSnapshot)
+    assert got == reply
+    assert len(data) <= room
+    gone = [each for each in summaries if each not in got.sessions]
+    assert attrs.evolve(whole, sessions=got.sessions, earlier=2 + len(gone)) == got
+    assert got.sessions == tuple(each for each in summaries if each not in gone)
+    at_rest = [each for each in got.sessions if each.activity.at_rest]
+    assert all(each.activity.at_rest for each in gone)
+    assert max((each.updated_at for each in gone), default=0) <= min((each.updated_at for each in at_rest), default=99)
+    if not gone:
+        assert sc.encode(whole) == data
+
+
+def test_a_session_that_was_left_out_is_counted_until_it_is_deleted() -> None:
+    """What happens in a session that was left out changes nothing but the count, when it is deleted."""
+    state = sc.FleetState.from_snapshot(sc.ServiceSnapshot(cursor=_EMPTY.cursor, sessions=(), earlier=2))
+    for event in (sc.events.SessionRenamed(name="x"), sc.events.SessionDeleted()):
+        state.apply(sc.SessionEvent(seq=2, sseq=9, session_id=sc.SessionId("ses_x"), at=1, event=event))
+    assert sc.ServiceSnapshot(cursor=_EMPTY.cursor, sessions=(), earlier=1) == state.snapshot(_EMPTY.cursor)
+
+
+@pytest.mark.parametrize("queued", [8, 64])
+def test_what_is_much_too_long_is_not_written_again_and_again(queued: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much too long something is, what is written on the way depends on the room that there is for it."""
+    monkeypatch.setattr(fitting, "ITEM_BYTES", 200_000)
+    items = [
+        sc.QueueItem(
+            item_id=sc.QueueItemId(f"item_{number}"),
+            parts=(sc.TextPart(text="\x01" * 9_000),),
+            deliver_as="next_turn",
+            queued_at=0,
+        )
+        for number in range(queued)
+    ]
+    whole = attrs.evolve(_EMPTY, queue=tuple(items))
+    written, encode = list[int](), sc.encode
+
+    def counting(value: object) -> bytes:
+        data = encode(value)
+        written.append(len(data))
+        return data
+
+    monkeypatch.setattr(sc, "encode", counting)
+    data = fitting.fitting(whole)
+    assert 180_000 < len(data) <= 200_000
+    assert sum(written) < 12 * 200_000  # of which six for characters that take six bytes each
+
+
+async def test_what_takes_long_to_write_is_written_in_a_thread_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of very many sessions keeps nobody waiting but those who want it, and these share it."""
+    monkeypatch.setattr(fitting, "MANY_SESSIONS", 3)
+    threads: list[int] = []
+
+    def noting(item: sc.FeedItem) -> bytes:
+        threads.append(threading.get_ident())
+        return fitting.fitting(item)
+
+    monkeypatch.setattr(frames, "fitting", noting)
+    many = tuple(_summary(number, "x", number, sc.Activity(name="idle")) for number in range(4))
+    encodings, got = frames.Encodings(), list[Sequence[frames.Piece]]()
+
+    async def read() -> None:
+        snapshot = sc.ServiceSnapshot(cursor=_EMPTY.cursor, sessions=many)
+        got.append(await encodings.written([snapshot], sc.Epoch("run_1")))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(read)
+    assert (1, 1, 5) == (len(threads), encodings.made, len(got))
+    assert threading.get_ident() not in threads
+    assert all(pieces is got[0] for pieces in got)
+
+
 def test_pictures_and_long_lists_are_cut_so_that_they_can_be_read() -> None:
     """Base64 stays base64, and open JSON of many small things loses the first ones."""
     image = sc.ImagePart(media_type="image/png", data="QUJD" * 10_000)
@@ -207,6 +312,20 @@ def test_a_line_is_as_long_as_the_contract_says() -> None:
     """What is fitted leaves room for its envelope in the longest line that clients read."""
     assert limits.MAX_RPC_LINE == fitting.LINE_BYTES
     assert fitting.ITEM_BYTES + 2_000 < fitting.LINE_BYTES
+
+
+def _summary(number: int, name: str, updated_at: int, activity: sc.Activity) -> sc.SessionSummary:
+    return sc.SessionSummary(
+        session_id=sc.SessionId(f"ses_{number:03d}"),
+        name=name,
+        created_at=number,
+        updated_at=updated_at,
+        archived=False,
+        parent_id=None,
+        cwd="/",
+        model="m",
+        activity=activity,
+    )
 
 
 def _message(number: int, text: str) -> sc.Message:

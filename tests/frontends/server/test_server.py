@@ -1,9 +1,12 @@
 """What all connections share: status, shutting down, ending by itself."""
 
+import gc
+
 import pytest
 import trio
 
 import session_core as sc
+from frontends.server.server import leaving_memory_alone
 from session_core.testing.scripted import Hang, ScriptedProvider
 from tests.frontends.server._world import open_world
 
@@ -78,3 +81,21 @@ async def test_work_keeps_a_server_alive(what: str, autojump_clock: object) -> N
         await trio.sleep(240)
         assert not world.server.closing
         assert world.server.status().ends_at is None
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_collector_is_left_as_it_was(is_on: bool) -> None:  # noqa: FBT001 - what pytest gives
+    """While much ends nothing is collected; afterwards it is as before, and nothing that was frozen has thawed."""
+    was_on = gc.isenabled()
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    try:
+        (gc.enable if is_on else gc.disable)()
+        with leaving_memory_alone():
+            assert not gc.isenabled()
+            with leaving_memory_alone():
+                pass
+            assert not gc.isenabled()
+        assert (is_on, frozen) == (gc.isenabled(), gc.get_freeze_count())
+    finally:
+        (gc.enable if was_on else gc.disable)()

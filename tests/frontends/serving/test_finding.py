@@ -14,6 +14,7 @@ from frontends.contract.socket_place import socket_of
 from frontends.serving import attaching, background, finding, talking
 from frontends.serving.attaching import attached
 from frontends.serving.background import NotStarted, start_in_background
+from frontends.serving.command import IDLE_S
 from frontends.serving.finding import find, find_or_start
 from frontends.serving.places import being_open, log_file, run_folder, service_process
 from tests.frontends._kept import session_core
@@ -55,6 +56,7 @@ async def test_a_crowd_starts_one_and_finds_the_next_after_its_death(home: Path)
     assert 2 == len(set(pids)) == len(begun)
     async with open_client(home) as client:
         assert "interrupted" == (await client.load_session(session_id)).activity.name
+        assert (await client.status()).idle_ms == IDLE_S * 1_000, "nobody has to remember to end it"
 
 
 @pytest.mark.slow

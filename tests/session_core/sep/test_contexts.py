@@ -2,8 +2,10 @@
 
 import pytest
 
+from session_core.ids import TurnId
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.contexts import Contexts
+from session_core.tools.base import turn_at_work
 from tests.session_core.sep._inbound import OTHER_SESSION, SESSION
 
 
@@ -90,3 +92,19 @@ def test_actions_are_not_remembered_past_their_dispatch() -> None:
     assert not contexts.is_done(context.token, b"a")
     assert not contexts.is_done(context.token, b"b")
     assert not contexts.done
+
+
+def test_which_turn_waits_for_a_process() -> None:
+    """A turn waits for what is dispatched in its task; a process that is busy with more than that has to name it."""
+    contexts, turn_id = Contexts(), TurnId("turn_1")
+    before = turn_at_work.set(turn_id)
+    within = contexts.dispatch("ext", 1, SESSION)
+    turn_at_work.reset(before)
+    event = contexts.for_event("ext", 1, SESSION)
+    with within:
+        alone = [contexts.turn_of("ext", 1, SESSION, each) for each in (None, within.wire, event.wire)]
+        with contexts.dispatch("ext", 1, SESSION) as beside:
+            both = [contexts.turn_of("ext", 1, SESSION, each) for each in (None, within.wire, beside.wire)]
+    after = contexts.turn_of("ext", 1, SESSION, None)
+
+    assert ([turn_id, turn_id, None], [None, turn_id, None], None) == (alone, both, after)

@@ -97,10 +97,10 @@ class FakeExtensions:
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
         self._note("press", extension, widget_id, key)
 
-    def title_of(self, model: str) -> str:
+    def title_of(self, model: str, _cwd: str) -> str:
         return "The House Model" if model == "house/one" else ""
 
-    async def why_not_usable(self, provider: str) -> str:
+    async def why_not_usable(self, provider: str, _cwd: str) -> str:
         await trio.lowlevel.checkpoint()
         return "nobody is logged in" if provider == "house" else ""
 

@@ -28,8 +28,8 @@ class People:
         self.asked: list[tuple[SessionId, str, str, str]] = []
         self.meanwhile: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint
 
-    async def __call__(self, session_id: SessionId, extension: str, title: str, shown: str) -> bool:
-        self.asked.append((session_id, extension, title, shown))
+    async def __call__(self, session_id: SessionId, asker: Asker, title: str, shown: str) -> bool:
+        self.asked.append((session_id, asker.extension, title, shown))
         await self.meanwhile()
         return self.yes
 

@@ -1,19 +1,28 @@
 """Extensions that come with projects, in one service for many folders. Real processes, real files."""
 
+import sys
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
+from session_core.agent.workplace import FolderUnusable
 from session_core.confine.trust import TrustStore
 from session_core.errors import Conflict, NotFound
+from session_core.ids import TurnId
+from session_core.sep.host import ExtensionHost
+from session_core.service import extensions, folder_hosts
+from session_core.service.folder_extensions import HomeExtensions
+from session_core.service.folders import Folders, OpenFolder
+from session_core.service.service import SessionService
+from session_core.storage.memory import MemoryStore
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.scripted import text, tool_call
-from session_core.vocabulary.events import ExtensionRemoved
+from session_core.vocabulary.events import ExtensionRemoved, TurnStarted, WorkingDirectoryChanged
 from tests.session_core.mcp._harness import gone
 from tests.session_core.sep._children import SCRIPTS
-from tests.session_core.service._folder_extensions import Place, first_answer, ready, removed, served
+from tests.session_core.service._folder_extensions import MANIFEST, Place, first_answer, ready, removed, served
 from tests.session_core.service._folders import folder
 from tests.session_core.service._helpers import until
 
@@ -263,6 +272,117 @@ async def test_which_one_is_reloaded(tmp_path: Path) -> None:
         after = [await world.pid(each, "gate") for each in sessions]
 
     assert [True, False] == [one == other for one, other in zip(before, after, strict=True)]
+
+
+@pytest.mark.parametrize("again_s", [0.0, 1_000.0])
+async def test_those_that_were_lost_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again_s: float) -> None:
+    """When what runs a folder's extensions fails, others begin at the next look, but not right after the failure."""
+    place = Place(tmp_path)
+    here = place.project("left", "gate")
+    lose, real = trio.Event(), extensions.accompany
+
+    async def accompany(host: ExtensionHost, service: SessionService) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(real, host, service)
+            if not lose.is_set():
+                await lose.wait()
+                raise ZeroDivisionError
+
+    monkeypatch.setattr(extensions, "accompany", accompany)
+    monkeypatch.setattr(folder_hosts, "_AGAIN_S", again_s)
+    async with served(place) as world:
+        session = await world.session(here)
+        first = await world.pid(session)
+        async with world.service.subscribe() as events:
+            lose.set()
+            assert "gate" == (await removed(events)).name
+        commands = await world.commands(session)
+        if again_s:
+            assert [] == commands
+        else:
+            assert [("gate", "do"), ("gate", "pid")] == commands
+            assert first != await world.pid(session)
+
+
+async def test_own_extensions_work_where_the_settings_are_wrong(tmp_path: Path) -> None:
+    """A command of the user's own extension that is listed can be run, also where the folder cannot be used."""
+    place = Place(tmp_path)
+    args = ["-I", "-S", str(SCRIPTS / "obedient.py"), '{"identity": "mine"}', str(place.home.notes)]
+    place.home.agree("mine", place.home.put("mine", sys.executable, args, manifest=MANIFEST))
+    here = folder(tmp_path, "left")
+    store = tmp_path / "sessions.db"
+    async with served(place, store=SqliteStore(store)) as world:
+        session = await world.session(here)
+    async with served(place, store=SqliteStore(store)) as world:
+        own = world.service.core.config.extensions
+        assert isinstance(own, HomeExtensions)
+        assert own.own is not None
+        await own.own.settled.wait()
+        (place.home.path / "config.toml").write_text("= wrong", encoding="utf-8")
+        with pytest.raises(FolderUnusable):
+            await world.folders.ready(here)
+        assert [("mine", "do"), ("mine", "pid")] == await world.commands(session)
+        assert await world.pid(session)
+
+
+async def test_what_happened_before_a_session_left_is_told_where_it_happened(tmp_path: Path) -> None:
+    """Events are for the folder that a session worked in when they happened, however late they are read."""
+    place = Place(tmp_path)
+    heard_of = {"subscriptions": ["turn_start", "session_shutdown"]}
+    left, right = (place.project(name, "gate", registrations=heard_of) for name in ("left", "right"))
+    async with served(place, store=MemoryStore()) as world:
+        moved, deleted, asking = [await world.session(left) for _ in range(3)]
+        asking_there = await world.session(right)
+        for each in (asking, asking_there):
+            await world.commands(each)
+        core = world.service.core
+        for each in (moved, deleted):  # in one step: nobody can read in between
+            core.session(each).record(TurnStarted(turn_id=TurnId("turn_1")))
+        core.session(moved).record(WorkingDirectoryChanged(cwd=right.path))
+        core.remove_session(core.session(deleted), None)
+        core.session(asking_there).record(TurnStarted(turn_id=TurnId("turn_2")))
+        told: list[list[tuple[str, str]]] = [[], []]
+        while ("session_shutdown", deleted) not in told[0] or not told[1]:
+            for number, each in enumerate((asking, asking_there)):
+                events = await world.heard(each, "event")
+                told[number] = [(event["event"], event["payload"]["session_id"]) for event in events]
+
+    at_home = [("turn_start", moved), ("turn_start", deleted), ("session_shutdown", deleted)]
+    assert [at_home, [("turn_start", asking_there)]] == told
+
+
+async def test_a_folder_lists_its_own_models_alone(tmp_path: Path) -> None:
+    """Where two projects bring a provider of the same name, each folder shows what its own one says of it."""
+    place = Place(tmp_path)
+    for name in ("left", "right"):
+        models = [{"id": "echo", "display_name": f"Echo of {name}"}]
+        place.project(name, "models", registrations={"providers": [{"name": "words", "models": models}]})
+    async with served(place) as world:
+        shown = []
+        for name in ("left", "right"):
+            cwd = str(tmp_path / name)
+            await world.commands(await world.session(cwd))  # by then they have started
+            listed = (await world.service.list_models(cwd=cwd)).models
+            shown += [each.title for each in listed if each.provider == "words"]
+
+    assert ["Echo of left", "Echo of right"] == shown
+
+
+async def test_a_fault_in_reading_a_folder_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a folder that somebody looks at cannot be read by a fault of ours, the service goes on."""
+    asked: list[str] = []
+
+    async def fails(_folders: Folders, cwd: str) -> OpenFolder:
+        asked.append(cwd)
+        raise ZeroDivisionError
+
+    async with served(Place(tmp_path)) as world:
+        session = await world.session(folder(tmp_path, "left"))
+        monkeypatch.setattr(Folders, "ready", fails)
+        world.folders.visit("/elsewhere")
+        await until(lambda: asked)
+        await trio.testing.wait_all_tasks_blocked()
+        await world.service.rename_session(session, "still there")
 
 
 async def test_nothing_begins_when_all_is_over(tmp_path: Path) -> None:

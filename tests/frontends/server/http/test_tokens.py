@@ -2,14 +2,17 @@
 
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trio
 
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
 from frontends.server.http import tokens
+from frontends.server.http.given import GivenToken, read_given
 from frontends.server.http.tokens import (
     MAX_SCOPED_MS,
     TokenKeeper,
@@ -18,6 +21,7 @@ from frontends.server.http.tokens import (
     scoped_token,
     token_file,
 )
+from tests.frontends.server.http._door import open_door
 
 A, B = sc.new_session_id(), sc.new_session_id()
 
@@ -193,3 +197,22 @@ def test_scoped_tokens_are_bounded(tmp_path: Path) -> None:
     ]:
         with pytest.raises(sc.InvalidInput):
             scoped_token(tmp_path, access, expires_at=until)
+
+
+async def test_the_list_of_tokens_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request after the list has changed is judged by the new one, which is read where it keeps nobody waiting."""
+    threads: list[int] = []
+
+    def noting(home: Path, of: str) -> tuple[GivenToken, ...]:
+        threads.append(threading.get_ident())
+        return read_given(home, of)
+
+    async with open_door(tmp_path) as opened:
+        monkeypatch.setattr(tokens, "read_given", noting)
+        scoped = await trio.to_thread.run_sync(
+            lambda: scoped_token(opened.home, Access(role="observer"), expires_at=soon())
+        )
+        async with opened.client(scoped) as client:
+            assert 200 == (await client.get("/v1/service")).status_code
+    assert threads
+    assert threading.get_ident() not in threads

@@ -7,6 +7,7 @@ from threading import Thread
 from typing import ClassVar
 
 import pytest
+import trio
 
 pytest.importorskip("opentelemetry.sdk.trace", reason="the extra `telemetry` is not installed")
 
@@ -22,7 +23,7 @@ import session_core as sc
 from frontends.server.telemetry.exporting import PatientExporter, open_telemetry
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Pause, ScriptedProvider, ScriptedTool, text, tool_call
-from tests.session_core.service._helpers import new_session, say, scripted
+from tests.session_core.service._helpers import new_session, say, scripted, until
 
 SECRET = "whatever is said"
 
@@ -66,6 +67,17 @@ async def test_what_runs_at_the_end_is_told_as_interrupted() -> None:
                         break
         assert {"interrupted"} == {str((span.attributes or {})["error.type"]) for span in exporter.get_finished_spans()}
         await service.request_stop(session_id)
+
+
+async def test_the_last_spans_are_sent_while_others_say_goodbye() -> None:
+    """As soon as the end begins whatever there is has been sent, once, though the block goes on."""
+    exporter, ending = InMemorySpanExporter(), trio.Event()
+    async with open_checked_service(scripted(text("hello"))) as service:
+        async with open_telemetry(service, exporter=exporter, ending=ending):
+            await say(service, await new_session(service), "hello")
+            ending.set()
+            await until(lambda: len(exporter.get_finished_spans()) == 2)
+        assert ["chat m", "turn"] == sorted(span.name for span in exporter.get_finished_spans())
 
 
 class Broken(SpanExporter):

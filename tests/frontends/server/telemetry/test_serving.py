@@ -4,9 +4,11 @@ import logging
 from pathlib import Path
 
 import pytest
+import trio
 
 import session_core as sc
 from frontends.server.telemetry import asking
+from frontends.serving import command
 from frontends.serving.command import Wanted, serve
 from frontends.serving.foreground import _telemetry
 from session_core.testing.checked import open_checked_service
@@ -30,6 +32,23 @@ def test_what_cannot_be_had_is_refused_before_anything_starts(tmp_path: Path, no
     with pytest.raises(sc.Unavailable, match=r"session-core\[telemetry\]"):
         serve(Wanted(home=tmp_path / "home", telemetry=True))
     assert not (tmp_path / "home").exists()
+
+
+def test_what_is_switched_off_needs_no_packages(
+    tmp_path: Path, no_packages: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`serve --telemetry` where a variable switches all telemetry off starts without the packages."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    begun: list[Wanted] = []
+
+    async def starts(wanted: Wanted, _streams: object) -> int:
+        await trio.lowlevel.checkpoint()
+        begun.append(wanted)
+        return 0
+
+    monkeypatch.setattr(command, "_serve", starts)
+    wanted = Wanted(home=tmp_path / "home", telemetry=True, foreground=True)
+    assert (0, [wanted]) == (serve(wanted), begun)
 
 
 async def test_a_variable_alone_refuses_nothing(

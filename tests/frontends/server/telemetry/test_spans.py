@@ -143,6 +143,18 @@ def test_a_helper_is_part_of_the_call_that_started_it() -> None:
     assert f"tool {ONE} {CALL}" == began.parent
 
 
+def test_helpers_that_never_begin_are_forgotten() -> None:
+    """A child session that is deleted before its turn is forgotten, and so are the oldest of too many."""
+    maker = SpanMaker(most=5)
+    for number in range(20):
+        child = sc.SessionId(f"ses_{number:02d}")
+        steps_of(maker, told(e.TaskStarted(call_id=CALL, child_id=child)))
+        if number > 16:
+            steps_of(maker, told(e.SessionDeleted(), session_id=child))
+    assert ["ses_12", "ses_13", "ses_14", "ses_15", "ses_16"][-len(maker._helpers) :] == [*maker._helpers]
+    assert 0 < len(maker._helpers) <= 5
+
+
 @pytest.mark.parametrize("how", ["deleted", "closed"])
 def test_what_goes_away_is_interrupted(how: str) -> None:
     """What is open when its session is deleted, or the service ends, ends as interrupted, the turn last."""

@@ -202,6 +202,19 @@ class Walks:
         return Found(paths=("one.py",), cut=False)
 
 
+async def test_a_walk_is_not_begun_again_because_of_other_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often others ask about another folder meanwhile, those who ask about one share its walk."""
+    walks, finder = Walks(), FileFinder()
+    monkeypatch.setattr(file_finder, "paths_beneath", walks)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            for folder in ("/a", "/b"):
+                nursery.start_soon(finder.find, folder, "one", 5)
+                await trio.testing.wait_all_tasks_blocked()
+        walks.going_on.set()
+    assert ["/a", "/b"] == walks.begun
+
+
 async def test_a_folder_is_walked_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who ask meanwhile, or shortly after, share one walk; whoever asks later gets a new one."""
     walks, finder = Walks(), FileFinder()

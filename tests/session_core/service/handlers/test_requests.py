@@ -6,7 +6,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core import limits
 from session_core.errors import InvalidInput, NotFound
-from session_core.ids import ClientId, RequestId, SessionId, WakeupId
+from session_core.ids import ClientId, RequestId, SessionId, TurnId, WakeupId
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedProvider, ScriptedTool, text, tool_call
@@ -305,3 +305,21 @@ async def test_an_answer_as_the_time_is_up(autojump_clock: MockClock) -> None:
                 await trio.sleep_until(trio.current_time() + 0.01)
                 answer = await service.answer_dialog(session_id, dialog.request_id, "me")
             assert [(answer.accepted, answer.value)] == replies
+
+
+async def test_the_turn_that_waits_for_an_answer() -> None:
+    """A dialog says which turn waits for its answer, if that is the one that runs."""
+    provider = ScriptedProvider((Pause("now"), *text("Done.")))
+    async with open_checked_service(scripted(provider)) as service, trio.open_nursery() as nursery:
+        session_id = await new_session(service)
+        turn_id = (await service.send_user_message(session_id, "go")).turn_id
+        await provider.waiting("now")
+        said = list[TurnId | None]()
+        for claimed in (turn_id, TurnId("turn_of_nobody"), None):
+            ask = c.OpenDialog(session_id=session_id, kind="confirm", title="Sure?", turn_id=claimed)
+            nursery.start_soon(service.execute, ask)
+            dialog = await opened(service, session_id)
+            said.append(dialog.turn_id)
+            await service.answer_dialog(session_id, dialog.request_id)
+        provider.release("now")
+    assert [turn_id, None, None] == said

@@ -1,0 +1,118 @@
+"""Shortening the texts of something that no line can hold, as little as that takes.
+
+Every text is measured once, as far as it could be sent at all, and the bound that they all get is worked out from that:
+how long this takes depends on the room there is, and hardly on how much too long something is.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import session_core as sc
+
+_SHORT_TEXT: Final = 256  # no id is longer, nor the name of anything
+_FEW: Final = 64  # no object of ours has more fields
+_CHARACTER: Final = 6  # bytes that one takes in JSON at most
+_REMARK: Final = 80  # bytes of what is said about a text that was shortened
+
+
+def shortened(value: object, room: int) -> Any:
+    """Return a value as plain JSON that fits into so many bytes, if that can be had."""
+    plain = sc.to_json(value)
+    texts = [*_long_texts(plain)]
+    # A character takes a byte at least: what is longer than this is cut anyway, and need not be measured to its end.
+    most = max(_SHORT_TEXT, _bound(sorted(map(len, texts)), room))
+    sizes = {text: len(sc.encode(text[:most])) for text in texts}
+    room_for_texts = room - len(sc.encode(_with_texts(plain, lambda _: ""))) + 2 * len(texts)  # as quotes count twice
+    taken = sorted(sizes[text] for text in texts)
+    if sum(taken) > room_for_texts or any(len(text) > most for text in texts):
+        share = max(_SHORT_TEXT * _CHARACTER, _bound(taken, room_for_texts))
+        plain = _with_texts(plain, lambda text: _text_of(text, most, sizes[text], share))
+    size, many = len(sc.encode(plain)), _most_parts(plain)
+    while size > room and many > _FEW:
+        many = max(_FEW, min(many - 1, many * room // size))
+        plain = _with_last(plain, many)
+        size = len(sc.encode(plain))
+    return plain
+
+
+def _bound(sizes: list[int], room: int) -> int:
+    """Return how many bytes each of these may have, smallest first, so that all together have room."""
+    left = len(sizes)
+    for size in sizes:
+        share = room // left - _REMARK
+        if size > share:
+            return share
+        room -= size
+        left -= 1
+    return sizes[-1] if sizes else 0
+
+
+def _long_texts(plain: Any) -> Iterator[str]:
+    if isinstance(plain, str):
+        if len(plain) > _SHORT_TEXT:
+            yield plain
+    elif isinstance(plain, Mapping | list | tuple):
+        for each in plain.values() if isinstance(plain, Mapping) else plain:
+            yield from _long_texts(each)
+
+
+def _with_texts(plain: Any, short: Callable[[str], str]) -> Any:
+    """Return this with its long texts made shorter."""
+    if isinstance(plain, str):
+        return short(plain) if len(plain) > _SHORT_TEXT else plain
+    if isinstance(plain, Mapping):
+        return {
+            name: _whole_bytes(value, short(value))
+            if _is_picture(plain, name) and len(value) > _SHORT_TEXT
+            else _with_texts(value, short)
+            for name, value in plain.items()
+        }
+    if isinstance(plain, list | tuple):
+        return [_with_texts(value, short) for value in plain]
+    return plain
+
+
+def _text_of(text: str, chars: int, size: int, most: int) -> str:
+    """Return the beginning of a text that takes so many bytes, and how much of it is missing.
+
+    `size` is what its first `chars` characters take.
+    """
+    chars = min(chars, len(text))
+    for _ in range(4):  # the beginning may be denser than the rest, so a first guess may be too long
+        if size <= most:
+            break
+        chars = min(chars - 1, chars * most // size)
+        size = len(sc.encode(text[:chars]))
+    else:
+        chars = min(chars, most // _CHARACTER)
+    missing = len(text) - chars
+    return f"{text[:chars]}… ({missing:,} more characters were too long to be sent)" if missing else text
+
+
+def _is_picture(plain: Mapping[str, Any], name: str) -> bool:
+    """Tell whether this is base64, of which every four characters are whole bytes."""
+    return name == "data" and plain.get("type") == "image_part" and isinstance(plain[name], str)
+
+
+def _whole_bytes(data: str, shorter: str) -> str:
+    """Return as much of a picture as there is room for."""
+    return data if data == shorter else data[: len(shorter.partition("…")[0]) // 4 * 4]
+
+
+def _most_parts(plain: Any) -> int:
+    """Return how many parts the thing has that has most of them."""
+    if not isinstance(plain, Mapping | list | tuple):
+        return 0
+    inside: Iterable[Any] = plain.values() if isinstance(plain, Mapping) else plain
+    return max(len(plain), max(map(_most_parts, inside), default=0))
+
+
+def _with_last(plain: Any, many: int) -> Any:
+    """Return this with nothing that has more parts, and no long names; the last parts stay."""
+    if isinstance(plain, Mapping):
+        return {
+            name: _with_last(value, many) for name, value in list(plain.items())[-many:] if len(name) <= _SHORT_TEXT
+        }
+    if isinstance(plain, list | tuple):
+        return [_with_last(value, many) for value in plain[-many:]]
+    return plain
