@@ -27,20 +27,22 @@ INSTALL = $(PIP) install --quiet --disable-pip-version-check --constraint constr
 # Many tests wait for programs, disks and clocks more than they calculate, so there are more workers than processors.
 WORKERS = $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 
-# Tests of the sandbox and of searching need these two programs; without them they are skipped, and say so loudly.
-SANDBOX = if command -v bwrap >/dev/null && command -v rg >/dev/null; then :; \
+# Tests of the sandbox, of searching and of the terminal need these; without them they are skipped, and say so loudly.
+PACKAGES := bubblewrap ripgrep tmux
+PROGRAMS = if command -v bwrap >/dev/null && command -v rg >/dev/null && command -v tmux >/dev/null; then :; \
     elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-        echo "Installing bubblewrap and ripgrep by apt ..."; \
-        { apt-get install -y -qq bubblewrap ripgrep >/dev/null 2>&1 || \
-          { apt-get update -qq >/dev/null 2>&1; apt-get install -y -qq bubblewrap ripgrep >/dev/null 2>&1; }; } || \
-          echo "apt could not install them: tests of the sandbox will be skipped."; \
-    else echo "Please install the packages bubblewrap and ripgrep: tests that need them are skipped."; fi
+        echo "Installing $(PACKAGES) by apt ..."; \
+        { apt-get install -y -qq $(PACKAGES) >/dev/null 2>&1 || \
+          { apt-get update -qq >/dev/null 2>&1; apt-get install -y -qq $(PACKAGES) >/dev/null 2>&1; }; } || \
+          echo "apt could not install them: tests that need them will be skipped."; \
+    else echo "Please install the packages $(PACKAGES): tests that need them are skipped."; fi
 
 .DEFAULT_GOAL := help
 .PHONY: run test quick-tests test-all bench lint types format schema clean help checks ruff lint-async lint-async-all mypy pyright
 
-run: $(VENV)/.runtime  ## show a session at work, offline
-	$(BIN)/session-core demo
+run: $(VENV)/.runtime  ## open the terminal, offline if no model is set up; where there is no terminal, a guided tour
+	@if [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && [ "$${TERM:-dumb}" != dumb ]; then $(BIN)/session-core; \
+	 else $(BIN)/session-core demo; fi
 
 test: $(VENV)/.dev  ## lint, types and all quick tests: what must pass before a change goes in
 	@$(MAKE) --no-print-directory --jobs 3 quick-tests ruff mypy pyright
@@ -106,7 +108,7 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing session-core and its checks into $(VENV) ..."
 	@$(INSTALL) '.[dev]'
-	@$(SANDBOX)
+	@$(PROGRAMS)
 	@touch $(VENV)/.runtime $@
 
 $(BIN)/python:

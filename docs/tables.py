@@ -15,6 +15,8 @@ from typing import Final, get_args
 import trio
 
 import session_core as sc
+from frontends.terminal import help_screen
+from frontends.terminal.slash import SLASH
 from session_core.agent.permissions import CallFacts, decide
 from session_core.confine.protected import PROTECTED
 from session_core.confine.secrets import SECRET_PATHS
@@ -110,6 +112,29 @@ def _price(prices: Prices | None) -> str:
     return "?" if prices is None else f"{prices.input / PER_MILLION:g} / {prices.output / PER_MILLION:g}"
 
 
+def terminal_keys() -> str:
+    """What can be pressed in the terminal, part by part, in the words of its help screen."""
+    parts = [(title, rows) for title, rows in help_screen.tables(()) if title != "Commands"]
+    return "\n".join(
+        f"**{title}**\n\n{_table(('key', 'what it does'), [(_plain(key), _plain(what)) for key, what in rows])}"
+        for title, rows in parts
+    )
+
+
+def terminal_commands() -> str:
+    """What can be typed after a slash in the terminal."""
+    rows = [
+        (f"`{f'/{each.name} {each.hint}'.strip()}`", each.help, ", ".join(f"`/{alias}`" for alias in each.aliases))
+        for each in SLASH
+    ]
+    return _table(("command", "what it does", "also"), rows)
+
+
+def _plain(text: str) -> str:
+    """Return a text that Markdown leaves as it is."""
+    return re.sub(r"([_*`|\\])", r"\\\1", text)
+
+
 def _listed(paths: Iterable[str]) -> str:
     """Return paths as lines of a paragraph."""
     lines = [""]
@@ -135,4 +160,6 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "secrets": secrets_list,
     "providers": providers_table,
     "models": models_table,
+    "terminal keys": terminal_keys,
+    "terminal commands": terminal_commands,
 }

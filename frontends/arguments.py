@@ -220,9 +220,8 @@ def _add_transfer(commands: Commands) -> None:
     export.add_argument(
         "--format",
         choices=FORMATS,
-        default=FORMATS[0],
         metavar="KIND",
-        help="jsonl (default), markdown, or html: one page that loads nothing",
+        help="jsonl, markdown, or html: one page that loads nothing (default: by the ending of FILE, else jsonl)",
     )
     export.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     bring = add_command(

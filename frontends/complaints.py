@@ -17,8 +17,8 @@ EXIT_READER_LEFT = 128 + signal.SIGPIPE
 _BESIDE = "sessions, show, export and store verify, stats and backup still work, and so does run --no-save"
 
 
-def report(error: BaseException) -> int:
-    """Say in one line what went wrong and return the exit code."""
+def report(error: BaseException, *, home: str | None = None) -> int:
+    """Say in one line what went wrong and return the exit code; `home` is the one that was named."""
     causes = list(_leaves(error))
     if any(isinstance(cause, KeyboardInterrupt) for cause in causes):
         _complain("interrupted")
@@ -33,7 +33,7 @@ def report(error: BaseException) -> int:
         return EXIT_USAGE
     if isinstance(cause, sc.SessionCoreError):
         details: tuple[str, ...] = getattr(cause, "details", ())
-        _complain(cause.message, *details, *([_BESIDE] if cause.code == "store_in_use" else []))
+        _complain(cause.message, *details, *(_about_use(cause, home) if cause.code == "store_in_use" else []))
         return EXIT_USAGE if cause.code in {"invalid_input", "not_found"} else EXIT_FAILED
     from frontends.console.output import OutputFailed
 
@@ -43,6 +43,18 @@ def report(error: BaseException) -> int:
     said = " ".join(f"{type(cause).__name__}: {cause}".split())
     _complain(f"unexpected error: {said} (set SESSION_CORE_DEBUG=1 to see where)")
     return EXIT_FAILED
+
+
+def _about_use(error: sc.SessionCoreError, chosen_home: str | None) -> list[str]:
+    """Say what to do about a home that is in use: whether by its service, only the home tells."""
+    from frontends.serving.places import service_process
+    from frontends.stored.home import home_of, to_type
+
+    with contextlib.suppress(sc.SessionCoreError, OSError):
+        home = home_of(chosen_home)
+        if "shutdown" not in error.message and service_process(home) is not None:
+            return [f"that is the service of this home; to end it: {to_type(home, 'shutdown', '')}", _BESIDE]
+    return [_BESIDE]
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

@@ -19,18 +19,17 @@ from frontends.complaints import flushed, report
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
     _keep_logs_off_the_screen()
+    chosen = argparse.Namespace(command=None, home=None)
     try:
-        chosen = parser().parse_args(arguments)
-        return _dispatch(chosen)
+        given = sys.argv[1:] if arguments is None else arguments
+        chosen = parser().parse_args(given or ["terminal"])
+        if chosen.command is None:
+            raise UsageError(f"choose a command (see: {PROGRAM} --help)")
+        return _COMMANDS[chosen.command](chosen)
     except SystemExit as leaving:  # --help and --version
         return flushed(leaving.code if isinstance(leaving.code, int) else 0)
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # noqa: BLE001 - where every error ends
-        return report(error)
-
-
-def _dispatch(chosen: argparse.Namespace) -> int:
-    command: str | None = chosen.command
-    return _COMMANDS[command or "terminal"](chosen if command is not None else parser().parse_args(["terminal"]))
+        return report(error, home=getattr(chosen, "home", None))
 
 
 def _terminal(chosen: argparse.Namespace) -> int:

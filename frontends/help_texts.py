@@ -2,6 +2,7 @@
 
 WHOLE = """\
 examples:
+  session-core                              open the terminal; F1 shows its keys
   session-core demo                         a guided tour of about 20 seconds
   session-core run "list the files"         ask, watch the answer, leave
   session-core run --continue "and now?"    go on with the last session here
@@ -136,15 +137,17 @@ examples:
 TRANSFER = """\
 examples:
   session-core export 7k2f talk.jsonl       all of a session, in one file
-  session-core export 7k2f --format html talk.html      a page for people
-  session-core export 7k2f --format markdown talk.md    the same as Markdown
+  session-core export 7k2f talk.html        a page for people
+  session-core export 7k2f talk.md          the same as Markdown
+  session-core export 7k2f --format html    the page, to stdout
   session-core import talk.jsonl            bring it into this home
   session-core import --as-new talk.jsonl   as a new session, beside the old one
   session-core export 7k2f | ssh laptop session-core import -
 
 Markdown and HTML hold the conversation that is shown. What looks like a key is
 masked in them, long results are cut, and other branches are only mentioned;
-they cannot be imported. Lines of JSON hold everything, as it is.
+they cannot be imported. Lines of JSON hold everything, as it is. Without
+--format the ending of the file decides: .md, .markdown, .html, .htm, .jsonl.
 """
 STORE = """\
 examples:

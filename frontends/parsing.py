@@ -62,8 +62,19 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             words = chosen.command == "run" and not any(each.startswith("-") for each in unknown)
             advice = "; put the prompt in quotes" if words else ""
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
+            self._asked(chosen).error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
         return chosen
+
+    def _asked(self, chosen: argparse.Namespace) -> argparse.ArgumentParser:
+        """Return the parser of the command, or of the task of one, that was chosen."""
+        asked: argparse.ArgumentParser = self
+        while asked._subparsers is not None:  # noqa: SLF001 - argparse has no other way to find them
+            tasks: Any = asked._subparsers._group_actions[0]  # noqa: SLF001
+            name = getattr(chosen, tasks.dest, None)
+            if name is None:
+                break
+            asked = tasks.choices[name]
+        return asked
 
     def error(self, message: str) -> NoReturn:
         """Refuse the arguments."""

@@ -1,5 +1,7 @@
 """The words of an approval: what would happen, why it is asked, and what may be answered. Pure functions."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 import attrs

@@ -213,6 +213,6 @@ def not_there(home: Path, refused: sc.NotFound) -> UsageError:
     """Say what to do about a model that the service does not have: it has the keys that it was started with."""
     end = to_type(home, "shutdown", "")
     return UsageError(
-        f"{refused.message}; the service that runs has the keys and settings it was started with (to end it, so that "
-        f"the next one has yours: {end})"
+        "the service that runs has the keys and settings it was started with (to end it, so that the next one has "
+        f"yours: {end}); {refused.message}"
     )

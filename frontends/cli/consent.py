@@ -1,5 +1,7 @@
 """Answering approvals: by asking a person, by `--yes`, or by saying no where nobody can be asked."""
 
+from __future__ import annotations
+
 import re
 
 import attrs

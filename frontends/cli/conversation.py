@@ -23,11 +23,17 @@ from frontends.console.streams import Streams
 EXIT_OK, EXIT_FAILED = 0, 1
 EXIT_DENIED, EXIT_LIMIT, EXIT_SHAPE = 3, 4, 5  # 2 is wrong usage
 _WRONG_SHAPE = "the answer is not JSON of the shape"  # how the outcome of a turn begins that gave no fitting answer
+_BEGINNINGS = (sc.events.TurnStarted, sc.events.MessageQueued, sc.events.MessageAdded)
 _AT_REST = frozenset({"idle", "stopped", "errored", "interrupted"})
 
 
 def _json_line(item: sc.FeedItem) -> bytes:
     return (sc.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.encode(item)) + b"\n"
+
+
+def _may_be_ours(item: sc.FeedItem) -> bool:
+    """Tell whether what is on its way may have come with this: so a message, a turn, a line for the shell begins."""
+    return not isinstance(item, sc.SessionEvent) or isinstance(item.event, _BEGINNINGS)
 
 
 class Conversation:
@@ -62,6 +68,8 @@ class Conversation:
             live=streams.err.style.colours,
             answer=self._answer,
         )
+        self._nursery = nursery
+        self._held: list[sc.FeedItem] = []  # what has come and was not looked at yet
         self._writing = trio.Lock()
         self._line_open = False  # whether what stderr shows last is a line without its end
         self.own = OwnTurn()
@@ -168,15 +176,48 @@ class Conversation:
 
     async def receive(self) -> None:
         """Take what has come, show it, and answer what needs an answer."""
-        items: list[sc.FeedItem] = []
-        with trio.CancelScope() as self._listening:
-            items = await self._feed.receive_batch()
+        items, self._held = self._held, []
+        if not items:
+            with trio.CancelScope() as self._listening:
+                items = await self._feed.receive_batch()
+        if self.own.is_on_its_way:
+            first = next((number for number, item in enumerate(items) if _may_be_ours(item)), len(items))
+            items, self._held = items[:first], items[first:]
         for number, item in enumerate(items, 1):
             await self._take(item)
             if self.own.outcome is not None:
                 del items[number:]  # what comes after our turn is for others
                 break
         await self._attend_to(items)
+
+    async def send(self, what: Callable[[], Awaitable[None]]) -> None:
+        """Have something of ours sent, and show meanwhile what happens: an extension may ask about it first.
+
+        What may have come of it already is held back until it is known what is ours.
+
+        Raises:
+            SessionCoreError: It was refused.
+        """
+        failed: list[sc.SessionCoreError] = []
+        told = self.own.sending()
+
+        async def do() -> None:
+            try:
+                await what()
+            except sc.SessionCoreError as error:
+                failed.append(error)
+            finally:
+                told.set()
+                self.look_up("it is there")
+
+        self._nursery.start_soon(do)
+        while not told.is_set():
+            if self._held:
+                await told.wait()
+            else:
+                await self.receive()
+        for error in failed:
+            raise error
 
     def look_up(self, reason: str) -> None:
         """Have `receive` return, though nothing has come."""
@@ -199,7 +240,7 @@ class Conversation:
         return await self._stopping.take_back(self.state.session_id)
 
     async def mind_signals(self, signals: AsyncIterator[int], session_id: sc.SessionId) -> None:
-        """Stop what is ours at the first Ctrl-C and leave at the second; leave at once when asked to end."""
+        """Stop what is ours at the first Ctrl-C and leave at the second; leave when asked to end."""
         await self._stopping.mind(signals, session_id)
 
     async def _attend_to(self, items: Sequence[sc.FeedItem]) -> None:
@@ -299,6 +340,7 @@ class Conversation:
         """Say how it ended."""
         answer = self.own.final_answer(outcome) or self.state.message(outcome.final_message_id)
         self._view.finish()
+        await self._flush()  # first the end of what was shown: on a terminal both are in one place
         if self.manners.structured:  # what was not accepted is no answer
             if outcome.status == "completed" and not self.manners.json:
                 await self._streams.out.write(output_text(outcome.output, pretty=self._streams.out.tty) + "\n")
@@ -317,6 +359,11 @@ class Conversation:
         """Show a text that stands for itself."""
         self._view.passage(text, target)
         await self._flush()
+
+    async def leave_off(self, sentence: str) -> None:
+        """End what was shown in the middle of it, and say why."""
+        self._view.finish()
+        await self.say(f"{self._streams.err.style.red(self._streams.err.style.symbol('✗'))} {sentence}")
 
     async def break_off(self) -> None:
         """End the line on stderr, so that whatever is said about a failure has its own."""

@@ -1,5 +1,7 @@
 """The words of a question that an extension asks: what is shown, and what an answer means. Pure functions."""
 
+from __future__ import annotations
+
 import attrs
 
 import session_core as sc

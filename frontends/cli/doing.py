@@ -76,10 +76,13 @@ async def run_line(line: str, service: Client, talk: Conversation) -> None:
     if talk.stopped:
         await talk.say("stopped before the command was run")
         return
-    with talk.own.sending():
+
+    async def send() -> None:
         begun = await service.run_shell_line(talk.state.session_id, line)
         talk.line = begun.call_id
         talk.own.said(turn_id=begun.turn_id, cursor=begun.cursor)
+
+    await talk.send(send)
     await talk.until_ended()
     outcome, result = talk.outcome, talk.line_result
     if result is not None and result.status != "denied" and not talk.manners.json:

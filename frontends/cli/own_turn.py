@@ -1,7 +1,6 @@
 """What is ours in a session that others use too: the turn that has our message, and how that one has ended. No I/O."""
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 import trio
 
@@ -43,14 +42,15 @@ class OwnTurn:
 
     # --- saying it ----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def sending(self) -> Generator[None]:
-        """Say that something of ours is on its way for the length of the block: what becomes of it is not known."""
+    def sending(self) -> trio.Event:
+        """Say that something of ours is on its way until this event is set: what becomes of it is not known."""
         self._told = trio.Event()
-        try:
-            yield
-        finally:
-            self._told.set()
+        return self._told
+
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether that is so now."""
+        return self._told is not None and not self._told.is_set()
 
     async def until_told(self) -> None:
         """Wait until it is known what became of that which is on its way."""

@@ -41,6 +41,7 @@ from frontends.console.figures import place
 from frontends.console.sanitise import one_line
 from frontends.console.signals import LEAVING_SIGNALS, Start, minding_signals
 from frontends.console.streams import Streams
+from frontends.serving.keys import lacking_in
 from frontends.stored.home import how_to_go_on, list_kept
 from frontends.stored.which import find, last_used, short_id
 
@@ -109,7 +110,11 @@ async def _run_attached(
                     cwd=folder if known is None else options.cwd,
                 )
                 start.over()
-                return [await converse(service, chosen, streams, signals, known, meet=partial(_meet, options, streams))]
+                return [
+                    await converse(
+                        service, chosen, streams, signals, known, meet=partial(_meet, service, chosen, streams)
+                    )
+                ]
         except sc.NotFound as refused:
             if refused.field != "model":
                 raise
@@ -117,10 +122,13 @@ async def _run_attached(
         raise unknown
 
 
-async def _meet(options: RunOptions, streams: Streams, state: sc.SessionState) -> None:
-    """Say that no real model answers, if the service has none for this session."""
+async def _meet(service: ServiceClient, options: RunOptions, streams: Streams, state: sc.SessionState) -> None:
+    """Say that no real model answers, if the service has none for this session, and what may be the reason."""
     if state.settings.model == DEMO and _asks(options) and not options.manners.quiet:
         await streams.err.write(wording.demo_notice(streams.err.style, state.settings.model) + "\n")
+        if options.model is None and options.home is not None:
+            lacking = await lacking_in(service, options.home, Path(state.settings.cwd))
+            await streams.err.write(remark_lines(streams.err.style, [lacking] if lacking else []))
 
 
 def _asks(options: RunOptions) -> bool:
@@ -198,7 +206,7 @@ async def converse(
         await _refuse_another_protocol(service, known, options.protocol)
     typed = await _meant(service, options, known, unused)
     session_id = await _begin(service, options, known)
-    is_left = True
+    is_left = is_broken_off = True
     async with service.follow(session_id) as feed, trio.open_nursery() as nursery:
         talk = Conversation(service, feed, options.manners, streams, nursery)
 
@@ -237,14 +245,35 @@ async def converse(
         if is_left and options.home is not None and options.keeps and options.manners.narrated:
             short = short_id(session_id, (await service.load_service()).sessions)
             await talk.remark(how_to_go_on(short, options.home))
+        is_broken_off = False
         nursery.cancel_scope.cancel(reason="the turn is over")
     with trio.move_on_after(_LAST_WORDS):
-        await talk.break_off()  # for those who were asked to leave in the middle of a line
-        if isinstance(service, ServiceClient) and talk.deserted:
-            await streams.remark(stays_open(options.home, session_id))
-        elif isinstance(service, ServiceClient) and talk.stopped and talk.turn is not None:
-            await streams.remark(goes_on(options.home, session_id))
+        if isinstance(service, ServiceClient):
+            await _say_what_stays(talk, options, streams)
+        elif is_broken_off:
+            await _say_interrupted(service, talk, options)
+        await talk.break_off()
     return talk.exit_code
+
+
+async def _say_what_stays(talk: Conversation, options: RunOptions, streams: Streams) -> None:
+    """Say what a service still has to do when we leave it."""
+    await talk.break_off()  # for those who were asked to leave in the middle of a line
+    if talk.deserted:
+        await streams.remark(stays_open(options.home, talk.state.session_id))
+    elif talk.stopped and talk.turn is not None:
+        await streams.remark(goes_on(options.home, talk.state.session_id))
+
+
+async def _say_interrupted(service: Client, talk: Conversation, options: RunOptions) -> None:
+    """Say that our turn ends with this program, and how to go on with it."""
+    home = options.home if options.keeps and talk.own.is_awaited else None
+    kept = "; what was said is kept" if home is not None else ""
+    await talk.leave_off(f"interrupted: this program was asked to end{kept}")
+    if home is not None and options.manners.narrated:
+        session_id = talk.state.session_id
+        short = short_id(session_id, (await service.load_service()).sessions)
+        await talk.remark(how_to_go_on(short, home))
 
 
 async def _refuse_another_protocol(service: Client, known: Continued, wanted: str) -> None:

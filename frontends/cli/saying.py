@@ -54,32 +54,35 @@ async def _say(service: Client, talk: Conversation, text: str | None, options: R
     session_id = talk.state.session_id
     if talk.stopped:
         return
-    if text is None:
-        with talk.own.sending():
-            begun = await service.resume_session(session_id)
-            talk.own.said(turn_id=begun.turn_id, cursor=begun.cursor)
-        return
+
+    async def go_on() -> None:
+        begun = await service.resume_session(session_id)
+        talk.own.said(turn_id=begun.turn_id, cursor=begun.cursor)
+
+    async def send() -> None:
+        assert text is not None
+        sent = await service.send_user_message(
+            session_id,
+            text,
+            images=options.attached.images,
+            files=options.attached.files,
+            output_schema=options.output_schema,
+        )
+        talk.own.said(
+            turn_id=sent.turn_id,
+            message_id=sent.message_id,
+            item_id=sent.queue_item_id,
+            cursor=sent.cursor,
+            since=talk.state.earlier + len(talk.state.messages),
+        )
+
     refused: sc.InvalidInput | None = None
     try:
-        with talk.own.sending():
-            sent = await service.send_user_message(
-                session_id,
-                text,
-                images=options.attached.images,
-                files=options.attached.files,
-                output_schema=options.output_schema,
-            )
-            talk.own.said(
-                turn_id=sent.turn_id,
-                message_id=sent.message_id,
-                item_id=sent.queue_item_id,
-                cursor=sent.cursor,
-                since=talk.state.earlier + len(talk.state.messages),
-            )
+        await talk.send(go_on if text is None else send)
     except sc.InvalidInput as error:
         refused = error
     if refused is None:
         return
-    if is_new:  # it would stay behind empty
+    if is_new and text is not None:  # it would stay behind empty
         await service.delete_session(session_id)
     raise refused

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 
 import trio
 
@@ -18,12 +19,13 @@ _HOLDS_ON = "Something does not let go yet; Ctrl-C again leaves at once."
 
 
 class Stopping:
-    """Stops what is ours at the first Ctrl-C and leaves at the second; leaves at once when asked to end.
+    """Stops what is ours at the first Ctrl-C and leaves at the second; leaves when asked to end.
 
     1. What is on its way is waited for: only then is it known whether it waits, or which turn has it.
     2. What waits is taken back, and a turn is stopped only if it is the one that has our message and still answers it.
     3. Whoever looks on, or has an extension do something, stops what runs in the session.
-    4. Before any of that has begun there is nothing to stop; whoever is about to begin looks at `signal` first.
+    4. Asked to end by SIGTERM, what waits or is on its way is taken back too; a turn is left to the service.
+    5. Before any of that has begun there is nothing to stop; whoever is about to begin looks at `signal` first.
 
     Attributes:
         signal: The signal that came last.
@@ -44,7 +46,10 @@ class Stopping:
             again, self.signal = self.signal is not None, number
             if again or number in LEAVING_SIGNALS:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)  # a third one ends even a program that hangs
-                self._nursery.cancel_scope.cancel(reason="asked to leave")
+                if number == signal.SIGTERM and not again:
+                    self._nursery.start_soon(self._leave, session_id)
+                else:
+                    self._nursery.cancel_scope.cancel(reason="asked to leave")
             else:
                 self._nursery.start_soon(self._stop, session_id)
 
@@ -57,6 +62,14 @@ class Stopping:
         except sc.NotFound:
             return False
         return True
+
+    async def _leave(self, session_id: sc.SessionId) -> None:
+        """Leave, but nothing of ours in the queue: nobody would be there for the answer."""
+        with suppress(sc.SessionCoreError), trio.move_on_after(_PATIENCE):
+            await self._own.until_told()
+            if await self.take_back(session_id):
+                await trio.sleep_forever()  # whoever has waited for it says so, and that is the end
+        self._nursery.cancel_scope.cancel(reason="asked to leave")
 
     async def _stop(self, session_id: sc.SessionId) -> None:
         if self._own.is_meant:

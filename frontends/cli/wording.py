@@ -1,5 +1,7 @@
 """The lines about the work: tools, failures, approvals, outcomes. Pure functions of what happened."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping, Sequence

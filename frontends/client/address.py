@@ -30,7 +30,7 @@ class WebSocketAddress:
     """A server behind HTTP.
 
     Attributes:
-        url: Where it is, such as `ws://127.0.0.1:8080/v1/ws`.
+        url: Where it is, such as `ws://127.0.0.1:8000/v1/ws`.
         token: What lets us in.
         tls: How to check who answers, if not by the authorities that the system trusts.
     """

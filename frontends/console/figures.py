@@ -51,9 +51,9 @@ def place(path: str, home: Path | None = None) -> str:
         return path
 
 
-def dollars(micros: int) -> str:
-    """Say how much millionths of a dollar are: $0.0042, $1.25, or less than can be told."""
+def dollars(micros: int, digits: int | None = None) -> str:
+    """Say how much millionths of a dollar are: $0.0042, $1.25, or less than can be told; `digits` of the fraction."""
     if 0 < micros < 100:
         return "under $0.0001"
     amount = micros / 1_000_000
-    return f"${amount:.4f}" if amount < 0.1 else f"${amount:,.2f}"
+    return f"${amount:,.{digits or (4 if amount < 0.1 else 2)}f}"

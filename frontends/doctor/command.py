@@ -13,7 +13,8 @@ from frontends.console.sanitise import one_line
 from frontends.console.streams import Streams
 from frontends.console.style import Style, counted
 from frontends.doctor import home_checks, setting_checks, system_checks
-from frontends.doctor.finding import Finding, problem
+from frontends.doctor.finding import Finding, problem, warning
+from frontends.serving.keys import lacking_at
 from frontends.stored.home import home_of
 
 _LONGEST = 400
@@ -68,6 +69,8 @@ async def examine(chosen_home: str | None, cwd: Path, streams: Streams) -> Async
         ):
             for each in _safely(area, lambda look=look: look(there, cwd, environ)):  # type: ignore[misc]
                 yield each
+        if lacking := await lacking_at(home, cwd):
+            yield warning("keys", lacking)
     for each in await system_checks.check_sandbox():
         yield each
     for each in _safely("terminal", lambda: system_checks.check_terminal(streams, environ)):

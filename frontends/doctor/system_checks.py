@@ -10,11 +10,15 @@ from importlib import metadata
 import session_core as sc
 from frontends.console.streams import Streams
 from frontends.doctor.finding import Finding, ok, problem, warning
+from frontends.server.http import installed
 from frontends.server.telemetry import asking
 
 OLDEST_PYTHON = (3, 11)
 NEEDED = ("trio", "attrs", "cattrs", "msgspec", "httpx2")
-USEFUL = {"mcp": "MCP servers cannot be used without it", "hypercorn": "serving over HTTP needs it"}
+USEFUL = {
+    "mcp": "MCP servers cannot be used without it: pip install 'session-core[mcp]'",
+    "hypercorn": f"serving over HTTP needs it: {installed.INSTALL}",
+}
 NARROW = 60
 
 

@@ -11,6 +11,12 @@ _LOOSENING: Final = (_c.ChangeSandboxPolicy, _c.ChangePermissionTier, _c.ChangeW
 """With one of these, whoever may act in one session could read the token of the home there."""
 _REACHING_OUT: Final = (_c.ForkSession, _c.LoginToProvider)
 """What makes another session, or counts for all of them."""
+_REFUSED: Final[dict[type[object], str]] = {
+    _c.CreateSession: "create sessions",
+    _c.ListSessions: "see the list of all sessions",
+    _c.LoadService: "see the list of all sessions",
+}
+"""What a command that names no session would do."""
 
 
 @attrs.frozen(kw_only=True)
@@ -33,8 +39,8 @@ class Access:
         """Refuse a command that reaches beyond these rights.
 
         Raises:
-            NotAllowed: It is about another session or about all of them, changes what binds the session, or looks
-                elsewhere than where a session works.
+            NotAllowed: It is about another session or about all of them, changes what binds the session, deletes it, or
+                looks elsewhere than where a session works.
             Forbidden: It changes something, and this client may only watch.
         """
         if self.role == "observer" and not command.reads_only:
@@ -42,7 +48,10 @@ class Access:
         if self.role == "observer" and _looks_elsewhere(command):
             raise sc.NotAllowed("this client may only look where a session works: name a session", field="session_id")
         if self.sessions is not None:
-            self.check_session(getattr(command, "session_id", None))
+            session_id = getattr(command, "session_id", None)
+            if session_id is None:
+                raise _about_no_session(command)
+            self.check_session(session_id)
             _check_reach(command)
 
     def check_session(self, session_id: sc.SessionId | None) -> None:
@@ -54,7 +63,26 @@ class Access:
         if self.sessions is None or session_id in self.sessions:
             return
         what = "the list of all sessions" if session_id is None else "this session"
-        raise sc.NotAllowed(f"this client may not see {what}", field="session_id")
+        raise _not_allowed(f"see {what}", field="session_id")
+
+    def check_service(self) -> None:
+        """Refuse a look at the whole service to those who may see some sessions only.
+
+        Raises:
+            NotAllowed: It is one of them.
+        """
+        if self.sessions is not None:
+            raise _not_allowed("see the whole service")
+
+
+def _not_allowed(what: str, *, field: str | None = None) -> sc.NotAllowed:
+    return sc.NotAllowed(f"this client may not {what}", field=field)
+
+
+def _about_no_session(command: "sc.Command[object]") -> sc.NotAllowed:
+    if hasattr(command, "session_id"):
+        return _not_allowed("ask this about all sessions: name one of its own", field="session_id")
+    return _not_allowed(_REFUSED.get(type(command), "do what is not about one of its sessions"), field="type")
 
 
 def _looks_elsewhere(command: "sc.Command[object]") -> bool:
@@ -68,6 +96,8 @@ def _check_reach(command: "sc.Command[object]") -> None:
     """Refuse what a client that may see some sessions could use to get at the others, or at the home itself."""
     if isinstance(command, _LOOSENING):
         raise sc.NotAllowed("this client may not change the bounds of a session; who shares it can", field="type")
+    if isinstance(command, _c.DeleteSession):
+        raise sc.NotAllowed("this client may not delete a session; who shares it can", field="type")
     always = isinstance(command, _c.AnswerApproval) and command.decision == "allow_always"
     if always or isinstance(command, _REACHING_OUT):
         raise sc.NotAllowed("this client may do nothing that reaches beyond this session", field="type")

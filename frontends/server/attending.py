@@ -157,7 +157,7 @@ class Attendant:
                 feeds.close(_read(request, sc.Unfollow).feed)
                 return {}
             case "status":
-                self._access.check_session(None)
+                self._access.check_service()
                 return sc.to_json(self._server.status())
             case "shutdown":
                 self._shut_down(force=request.params.get("force") is True)

@@ -7,7 +7,8 @@ Rules:
 1. Of a session, or a page of its messages, the oldest messages are left out first, and counted as earlier ones. A
    client has them by `load_messages`; the end of the conversation, and what happens next, is as it would be otherwise.
 2. Of the list of all sessions, those at rest are left out that nobody has used for longest, and counted as earlier
-   ones. A client has them by `list_sessions`, whose pages end earlier where need be.
+   ones; then, if even those at work are too many, the same of these. A client has them by `list_sessions`, whose pages
+   end earlier where need be.
 3. If that is not enough, the longest texts are shortened, and say so. Numbers, names and the order of things stay.
 4. What fits is not touched, and costs one look at its length. What may take long is told by `takes_long`: that is for
    a thread, as everybody else would wait.
@@ -149,13 +150,16 @@ def _fitting_list(value: sc.ServiceSnapshot) -> bytes:
 
 
 def _without_unused(value: sc.ServiceSnapshot, written: Sequence[bytes]) -> tuple[sc.ServiceSnapshot, Sequence[bytes]]:
-    """Leave out those at rest that nobody has used for longest; returns what is left, as it is and as it is written."""
+    """Leave out those that nobody has used for longest, whoever works last of all.
+
+    Returns what is left, as it is and as it is written. All that are gone are counted.
+    """
     size = len(sc.encode(attrs.evolve(value, sessions=()))) + sum(map(len, written)) + max(0, len(written) - 1)
     if size <= ITEM_BYTES:
         return value, written
     over = size + 16 - ITEM_BYTES  # more digits may be needed to count them
     sessions = value.sessions
-    unused = sorted((i for i, each in enumerate(sessions) if _may_go(each)), key=lambda i: sessions[i].updated_at)
+    unused = sorted(range(len(sessions)), key=lambda i: (not _may_go(sessions[i]), sessions[i].updated_at))
     gone: set[int] = set()
     for index in unused:
         if over <= 0:
@@ -168,4 +172,5 @@ def _without_unused(value: sc.ServiceSnapshot, written: Sequence[bytes]) -> tupl
 
 
 def _may_go(session: sc.SessionSummary) -> bool:
+    """Tell whether nobody misses a session much that is left out."""
     return session.activity.at_rest and not session.open_requests

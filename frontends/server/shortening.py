@@ -7,17 +7,32 @@ how long this takes depends on the room there is, and hardly on how much too lon
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import attrs
+
 import session_core as sc
 
 _SHORT_TEXT: Final = 256  # no id is longer, nor the name of anything
 _FEW: Final = 64  # no object of ours has more fields
 _CHARACTER: Final = 6  # bytes that one takes in JSON at most
 _REMARK: Final = 80  # bytes of what is said about a text that was shortened
+_MISSING: Final = sc.JsonObject({"…": "what was here was too long to be sent"})
 
 
 def shortened(value: object, room: int) -> Any:
-    """Return a value as plain JSON that fits into so many bytes, if that can be had."""
-    plain = sc.to_json(value)
+    """Return a value as plain JSON that fits into so many bytes.
+
+    It always does, unless there is hardly more room than the ids, names and numbers of our own take.
+    """
+    plain, size = _cut(sc.to_json(value), room)
+    if size > room:  # open JSON of very many small things, none of which has many parts itself
+        plain, _ = _cut(sc.to_json(_without_open_json(value)), room)
+    return plain
+
+
+def _cut(plain: Any, room: int) -> tuple[Any, int]:
+    """Shorten names, texts and lists, as far as need be; returns what is left, and how many bytes that takes."""
+    if _has_long_names(plain) and len(sc.encode(plain)) > room:
+        plain = _with_short_names(plain)
     texts = [*_long_texts(plain)]
     # A character takes a byte at least: what is longer than this is cut anyway, and need not be measured to its end.
     most = max(_SHORT_TEXT, _bound(sorted(map(len, texts)), room))
@@ -32,7 +47,48 @@ def shortened(value: object, room: int) -> Any:
         many = max(_FEW, min(many - 1, many * room // size))
         plain = _with_last(plain, many)
         size = len(sc.encode(plain))
+    return plain, size
+
+
+def _without_open_json(value: Any) -> Any:
+    """Return a value of ours without the open JSON in it that is no trifle; what was there says that it is missing."""
+    if isinstance(value, tuple | sc.Vector):
+        return type(value)(map(_without_open_json, value))
+    if not attrs.has(type(value)):
+        return value
+    changes: dict[str, Any] = {}
+    for field in attrs.fields(type(value)):
+        if not field.init:
+            continue
+        inside = getattr(value, field.name)
+        if isinstance(inside, sc.JsonObject) or (field.type == sc.JsonValue and isinstance(inside, tuple)):
+            if len(sc.encode(inside)) > _SHORT_TEXT:
+                changes[field.name] = _MISSING
+        elif (less := _without_open_json(inside)) is not inside:
+            changes[field.name] = less
+    return attrs.evolve(value, **changes) if changes else value
+
+
+def _has_long_names(plain: Any) -> bool:
+    if isinstance(plain, Mapping):
+        return any(len(name) > _SHORT_TEXT or _has_long_names(value) for name, value in plain.items())
+    return isinstance(plain, list | tuple) and any(map(_has_long_names, plain))
+
+
+def _with_short_names(plain: Any) -> Any:
+    """Return this with long names cut; of those that are no longer different, the last stays."""
+    if isinstance(plain, Mapping):
+        return {_name_of(name): _with_short_names(value) for name, value in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [_with_short_names(value) for value in plain]
     return plain
+
+
+def _name_of(name: str) -> str:
+    if len(name) <= _SHORT_TEXT:
+        return name
+    chars = _SHORT_TEXT - _REMARK
+    return f"{name[:chars]}… ({len(name) - chars:,} more characters were too long to be sent)"
 
 
 def _bound(sizes: list[int], room: int) -> int:
@@ -108,11 +164,9 @@ def _most_parts(plain: Any) -> int:
 
 
 def _with_last(plain: Any, many: int) -> Any:
-    """Return this with nothing that has more parts, and no long names; the last parts stay."""
+    """Return this with nothing that has more parts; the last parts stay."""
     if isinstance(plain, Mapping):
-        return {
-            name: _with_last(value, many) for name, value in list(plain.items())[-many:] if len(name) <= _SHORT_TEXT
-        }
+        return {name: _with_last(value, many) for name, value in list(plain.items())[-many:]}
     if isinstance(plain, list | tuple):
         return [_with_last(value, many) for value in plain[-many:]]
     return plain

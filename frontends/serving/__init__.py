@@ -17,6 +17,7 @@ ends itself when there has been nobody and nothing to do for a while.
 | `ending` | `shutdown` |
 | `words`, `dispatch` | what the command line says, and who does it |
 | `command` | `serve` |
+| `keys` | whether the service that runs has the keys that are set here |
 | `letting_in` | `serve --login`; `token show` and `rotate`, which are `serve --token` and `--rotate-token` too |
 | `token_words`, `sharing` | `token`: what it says, and tokens with fewer rights for others |
 

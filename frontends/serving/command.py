@@ -11,6 +11,7 @@ import attrs
 import trio
 
 import session_core as sc
+from frontends.arguments import UsageError
 from frontends.console.figures import place
 from frontends.console.progress import Progress
 from frontends.console.sanitise import one_line
@@ -99,11 +100,16 @@ def _checked_http(wanted: Wanted) -> "HttpSettings | None":
     """Return how to open the door for HTTP.
 
     Raises:
+        UsageError: What it needs is not installed.
         InvalidInput: It cannot be opened so.
     """
     if wanted.port is None:
         return None
+    from frontends.server.http.installed import MISSING, is_installed
     from frontends.server.http.settings import HttpSettings, Tls
+
+    if not is_installed():
+        raise UsageError(MISSING)
 
     tls = None
     if wanted.certificate is not None and wanted.key is not None:
@@ -164,7 +170,7 @@ def listening_lines(home: Path, listening: Listening) -> list[str]:
     """Say where a service can be reached."""
     lines = [f"serving {place(str(home))} at {place(str(listening.socket))} (process {listening.pid})"]
     if listening.address is not None:
-        lines.append(f"and at {listening.address}; to open it in a browser: {to_type(home, 'serve', '--login')}")
+        lines.append(f"and at {listening.address}; to let a browser in: {to_type(home, 'serve', '--login')}")
     if listening.open_to_others is not None:
         lines.append(about_others(listening.open_to_others))
     return lines

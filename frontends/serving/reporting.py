@@ -56,7 +56,7 @@ async def _status(home: Path, as_json: bool, streams: Streams) -> int:  # noqa: 
                 await streams.say(line)
         return EXIT_NOT_RUNNING
     if as_json:
-        await streams.say(json.dumps(_plain(report)))
+        await streams.say(json.dumps(plain(report, now=time_ns() // 1_000_000)))
     else:
         for line in report_lines(streams.out.style, report, now=time_ns() // 1_000_000):
             await streams.say(line)
@@ -76,6 +76,7 @@ async def ask(home: Path) -> Report | None:
         except sc.ProtocolError as error:
             raise other_release(home, error) from error
         others = tuple(each for each in fleet.clients if each.client_id != ours)
+        told = attrs.evolve(told, clients=len(others))  # without the one that asks, as in the list
         return Report(status=told, sessions=fleet.sessions, clients=others)
     return None
 
@@ -133,16 +134,22 @@ def _end(report: Report, now: int) -> str:
     told = report.status
     if told.idle_ms is None:
         return "when it is told to"
-    if told.running or report.clients:
+    ends_at = _ends_at(report, now)
+    if ends_at is None:
         return f"by itself, after {duration(told.idle_ms)} with nobody and nothing to do"
-    return f"by itself at {clock_time(now + told.idle_ms, now)}, if nothing happens until then"
+    return f"by itself at {clock_time(ends_at, now)}, if nothing happens until then"
 
 
-def _plain(report: Report) -> dict[str, object]:
+def _ends_at(report: Report, now: int) -> int | None:
+    told = report.status
+    return None if told.idle_ms is None or told.running or report.clients else now + told.idle_ms
+
+
+def plain(report: Report, *, now: int) -> dict[str, object]:
     """Return a report for programs."""
     return {
         "serving": True,
-        "status": sc.to_json(report.status),
+        "status": sc.to_json(attrs.evolve(report.status, ends_at=_ends_at(report, now))),
         "at_work": [sc.to_json(each) for each in report.at_work],
         "clients": [sc.to_json(each) for each in report.clients],
     }

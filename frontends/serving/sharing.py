@@ -19,6 +19,7 @@ from frontends.server.http.given import GivenToken
 from frontends.server.http.tokens import MAX_SCOPED_MS, give_token, given_tokens, token_file
 from frontends.server.http.tokens import revoke as take_back
 from frontends.serving.places import service_process
+from frontends.serving.reporting import ask
 from frontends.stored.home import list_kept, to_type
 from frontends.stored.which import find, short_ids
 
@@ -91,9 +92,22 @@ async def _new(wanted: Wanted, streams: Streams) -> int:
     await streams.remark(
         f"It lets its bearer {_ROLES[given.role]} {which} until {until}; to end it sooner: {revoke_it}"
     )
+    serve = to_type(home, "serve", "--http 0")
     if await trio.to_thread.run_sync(service_process, home) is None:
-        await streams.remark(f"No service runs for this home; to let others in: {to_type(home, 'serve', '--http 0')}")
+        await streams.remark(f"No service runs for this home; to let others in: {serve}")
+    elif not await _has_door(home):
+        end = to_type(home, "shutdown", "")
+        await streams.remark(f"The service of this home has no HTTP; to let others in: {end}, then {serve}")
     return 0
+
+
+async def _has_door(home: Path) -> bool:
+    """Tell whether the service that runs can be reached by HTTP, as far as it says."""
+    try:
+        report = await ask(home)
+    except sc.SessionCoreError:
+        return True
+    return report is None or report.status.address is not None
 
 
 def list_tokens(home: Path, *, as_json: bool) -> int:

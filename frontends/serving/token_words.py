@@ -26,8 +26,8 @@ By HTTP (see: session-core serve --help) a token is sent along with every
 request: Authorization: Bearer TOKEN. The token of the home lets its bearer do
 everything. Tokens with fewer rights are for others: an observer can only
 watch; a controller can also act in the named sessions, but change neither
-their tier, sandbox and folder nor anything beyond them. A controller of --all
-sessions can do everything.
+their tier, sandbox and folder nor anything beyond them, nor delete them. A
+controller of --all sessions can do everything.
 
 A token that was revoked or has expired sends away whoever came in by it. Its
 secret is printed once, by `token new`, and kept nowhere.

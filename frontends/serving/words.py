@@ -26,6 +26,7 @@ minutes. Commands that change sessions go through it while it runs.
 
 HTTP is for browsers and other machines and always needs the token of the home
 (--token prints it), or one with fewer rights: see session-core token --help.
+It needs more packages: pip install 'session-core[server]'.
 Beyond this machine it needs --tls, or --allow-remote if
 something else encrypts. Whoever calls it by a name, not by its address, is let
 in only if --url says so: --url https://agents.example.net:8443
@@ -155,7 +156,7 @@ def host_and_port(typed: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise argparse.ArgumentTypeError(f"{typed!r}: an IPv6 address goes in brackets, as in [::1]:8080")
+        raise argparse.ArgumentTypeError(f"{typed!r}: an IPv6 address goes in brackets, as in [::1]:8000")
     if not host or not (port.isascii() and port.isdigit() and int(port) <= 65_535):
         raise argparse.ArgumentTypeError(f"{typed!r} is not a port from 0 to 65535, or an address and a port")
     return host, int(port)

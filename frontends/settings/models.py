@@ -13,6 +13,7 @@ import session_core as sc
 from frontends.console.cells import Column, columns, table
 from frontends.console.sanitise import one_line
 from frontends.console.style import Style, style_of
+from frontends.serving.keys import lacking_at
 from frontends.settings.configuration import about_late_model
 
 _LONGEST = 400
@@ -53,7 +54,8 @@ def list_models(home: Path, cwd: Path, *, everything: bool, as_json: bool) -> in
         for line in model_lines(style, shown, listed.picked, width=columns()):
             print(line)
     hidden = len(listed.choices) - len(shown)
-    for remark in (listed.remark, _DEMO_LINE, f"{hidden} more with --all" if hidden else ""):
+    lacking = trio.run(lacking_at, home, cwd)
+    for remark in (listed.remark, _DEMO_LINE, f"{hidden} more with --all" if hidden else "", lacking):
         if remark:
             print(style.dim(one_line(remark, _LONGEST)))
     return 0

@@ -3,6 +3,8 @@
 Nothing here needs the service, so that reading commands start quickly.
 """
 
+from __future__ import annotations
+
 import os
 import shlex
 import stat
@@ -11,7 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import attrs
-import trio
 
 import session_core as sc
 from frontends.arguments import UsageError
@@ -66,6 +67,8 @@ def _expanded(chosen: str) -> Path:
 async def look_into(home: Path) -> AsyncGenerator[Kept]:
     """Read a home for the length of the block, whoever else writes to it; nothing is created."""
     reader = sc.SqliteReader(home)
+    import trio
+
     before = await trio.to_thread.run_sync(_somebody_runs, home)
     async with AsyncExitStack() as stack:
         try:

@@ -1,5 +1,7 @@
 """Lists of sessions and of search results as lines for a terminal. Pure functions."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 

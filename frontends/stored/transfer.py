@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 import trio
 
@@ -24,16 +24,24 @@ from frontends.stored.which import find, short_id
 
 STANDARD = "-"
 Format = Literal["jsonl", "markdown", "html"]
+_ENDINGS: Final[dict[str, Format]] = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".jsonl": "jsonl",
+}
 _CHUNK_BYTES = 256 * 1024
 _LONGEST_LINE = 128 * 1024 * 1024  # twice the longest event; what is longer is cut here and refused there
 
 
-def export(home: Path, session: str, file: str, *, force: bool, kind: Format = "jsonl") -> int:
-    """Run `export` and return the exit code."""
+def export(home: Path, session: str, file: str, *, force: bool, kind: Format | None = None) -> int:
+    """Run `export` and return the exit code; without a kind, the ending of the file decides."""
     target = None if file == STANDARD else Path(file).absolute()
     if target is not None and target.exists() and not force:
         raise UsageError(f"{file!r} exists already; choose another name, or overwrite it with --force")
-    return trio.run(_export, home, session, target, kind, Streams.standard())
+    chosen = kind or _ENDINGS.get(Path(file).suffix.lower(), "jsonl")
+    return trio.run(_export, home, session, target, chosen, Streams.standard())
 
 
 def bring(home: Path, file: str, *, as_new: bool) -> int:

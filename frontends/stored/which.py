@@ -9,6 +9,8 @@ Rules:
    the shortest end that rule 2 accepts at this moment.
 """
 
+from __future__ import annotations
+
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """What a session does, in a glyph and a word, for all places that show it. Pure."""
 
+from __future__ import annotations
+
 from typing import Final
 
 import session_core as sc
@@ -61,3 +63,10 @@ def words_of(activity: sc.Activity, now_ms: int) -> str:
     if activity.name == "rate_limited" and activity.retry_at is not None:
         return f"{word}, tries again in {duration(max(0, activity.retry_at - now_ms))}"
     return word
+
+
+def few_words_of(activity: sc.Activity, now_ms: int) -> str:
+    """The same where there is little room: the time must not be cut off."""
+    if activity.name == "rate_limited" and activity.retry_at is not None:
+        return f"limited, {duration(max(0, activity.retry_at - now_ms))}"
+    return words_of(activity, now_ms)

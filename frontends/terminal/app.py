@@ -6,27 +6,31 @@ Rules:
 3. However much happens, the screen is drawn at most so many times a second.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from pathlib import Path
-from time import time_ns
+from time import monotonic
 from typing import ClassVar, Final
 
 import anyio.to_thread
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import Event, Key, Paste
-from textual.filter import LineFilter
+from textual.events import Event, Key, Paste, Resize
+from textual.filter import LineFilter, Monochrome, NoColor
+from textual.geometry import Spacing
 
 import session_core as sc
 from frontends.terminal.blocks import Block
+from frontends.terminal.clock import now_ms
 from frontends.terminal.composer import Composer
 from frontends.terminal.desk import Topic
-from frontends.terminal.inert import InertFilter
+from frontends.terminal.inert import THE_WALL
 from frontends.terminal.looking_back import LookingBack
 from frontends.terminal.options import TerminalOptions
 from frontends.terminal.place import Place
 from frontends.terminal.plan_panel import PlanPanel
+from frontends.terminal.prompt_history import FILE_NAME
 from frontends.terminal.queue_panel import QueuePanel
 from frontends.terminal.requests import RequestPanel
 from frontends.terminal.sidebar import Sidebar
@@ -39,10 +43,18 @@ from frontends.terminal.wishes import SIDEBAR_NEEDS, Wishes
 
 _REVIVE_AFTER: Final = 2
 """Failed attempts to connect after which the service is started again, if it is gone."""
+QUIET_S: Final = 1.0
+"""How long nobody must have typed before a new question gets the focus."""
+_GOING: Final = ("sidebar", "focus_transcript", "focus_queue", "focus_request", "focus_widgets")
+"""Actions whose keys are heard before all others, so that what is typed right after them goes where they went."""
 
 
 class TerminalApp(Wishes, LookingBack):
-    """One terminal."""
+    """One terminal.
+
+    Attributes:
+        quiet_s: How long nobody must have typed before a new question gets the focus.
+    """
 
     TITLE = "session-core"
     ENABLE_COMMAND_PALETTE = False
@@ -52,20 +64,28 @@ class TerminalApp(Wishes, LookingBack):
     #side { display: none; }
     #side.open { display: block; }
     Transcript { height: 1fr; }
+    * { scrollbar-color: $foreground 25%; scrollbar-color-hover: $foreground 45%; scrollbar-color-active: $primary;
+        scrollbar-background: $background; scrollbar-background-hover: $background;
+        scrollbar-background-active: $background; }
+    Input > .input--placeholder { color: $text-muted; }
+    TerminalApp:nocolor OptionList > .option-list--option-highlighted { background: #808080; }
+    TerminalApp:nocolor * { scrollbar-color: $foreground; }
+    Screen.asking ToastRack, ModalScreen ToastRack { dock: top; align: right top; margin-bottom: 0; }
+    Screen.asking Toast { margin-top: 0; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "escape", "stop", priority=False),
         Binding("ctrl+c", "interrupt", "leave", priority=True),
         Binding("ctrl+d", "leave_if_empty", "leave", show=False),
         Binding("f1", "help", "help"),
-        Binding("f2", "sidebar", "sessions"),
+        Binding("f2", "sidebar", "sessions", priority=True),
         Binding("f3", "search", "search"),
         Binding("f4", "model", "model"),
         Binding("f5", "tier", "permissions"),
-        Binding("f6", "focus_transcript", "conversation"),
-        Binding("f7", "focus_queue", "queue"),
-        Binding("f8", "focus_request", "question"),
-        Binding("f9", "focus_widgets", "what extensions show"),
+        Binding("f6", "focus_transcript", "conversation", priority=True),
+        Binding("f7", "focus_queue", "queue", priority=True),
+        Binding("f8", "focus_request", "question", priority=True),
+        Binding("f9", "focus_widgets", "what extensions show", priority=True),
         Binding("alt+p", "toggle_plan", "the plan"),
         Binding("alt+n", "new", "new session"),
         Binding("alt+up,ctrl+pageup", "switch(-1)", "previous session", show=False),
@@ -81,7 +101,11 @@ class TerminalApp(Wishes, LookingBack):
     def __init__(self, place: Place, options: TerminalOptions) -> None:
         super().__init__(place, options)
         self._reviving = False
+        self._has_room = False
         self._typed_ahead: list[Event] | None = []
+        self._typed_at = float("-inf")
+        self._question_is_new = False
+        self.quiet_s = QUIET_S
         for theme in THEMES:
             self.register_theme(theme)
 
@@ -103,7 +127,10 @@ class TerminalApp(Wishes, LookingBack):
 
     def get_line_filters(self) -> list[LineFilter]:
         """Add the last wall: whatever a widget draws, nothing in it can steer the terminal."""
-        return [*super().get_line_filters(), InertFilter()]
+        if self.no_color:
+            return [self.colourless, THE_WALL]
+        theirs = [each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor)]
+        return [*theirs, THE_WALL]
 
     def on_mount(self) -> None:
         """Begin."""
@@ -111,9 +138,8 @@ class TerminalApp(Wishes, LookingBack):
         self.theme = wanted if wanted in self.available_themes else DEFAULT
         if wanted is not None and wanted not in self.available_themes:
             self.tell(f"there is no theme {wanted!r}; /theme shows them", "warning")
-        has_room = self.size.width >= SIDEBAR_NEEDS
-        self.query_one(Sidebar).set_class(has_room and self.remembered.sidebar is not False, "open")
-        self.composer.use_history(self.options.home / "prompts.jsonl")
+        self._make_room(self.size.width)
+        self.composer.use_history(self.options.home / FILE_NAME)
         self.composer.focus()
         self.prepare_composer()
         self.set_interval(1.0, self._tick)
@@ -121,8 +147,14 @@ class TerminalApp(Wishes, LookingBack):
         self.run_worker(self._keep(), group="service", exit_on_error=False)
         self.call_after_refresh(self._read_typed_ahead)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave keys that go to a part of the screen alone while another screen is on top of it."""
+        return self.screen is self.screen_stack[0] or action not in _GOING
+
     async def on_event(self, event: Event) -> None:
         """Keep what is typed before there is a place for it."""
+        if isinstance(event, Key | Paste):
+            self._typed_at = event.time
         if self._typed_ahead is not None and isinstance(event, Key | Paste):
             self._typed_ahead.append(event)
         else:
@@ -170,11 +202,12 @@ class TerminalApp(Wishes, LookingBack):
 
     def draw(self, dirty: set[Topic]) -> None:
         """Draw what has changed."""
-        now = time_ns() // 1_000_000
+        now = now_ms()
         if "connection" in dirty:
             self._mind_connection()
         if "fleet" in dirty and self.desk.fleet is not None:
             self._draw_sessions(now)
+            self.forget_deleted()
             self.doing.fleet_changed()
         if "session" in dirty:
             self._draw_session()
@@ -189,13 +222,15 @@ class TerminalApp(Wishes, LookingBack):
     def _draw_session(self) -> None:
         main = self.screen_stack[0]
         viewed = self.desk.viewed
+        self.drawn = self.doing.session_id
         state = viewed.state if viewed is not None else None
         blocks: tuple[Block, ...] = ()
         if viewed is not None and state is not None and not viewed.gone:
             blocks = viewed.blocks.of(state, self.doing.extensions)
         welcome = main.query_one(Welcome)
         welcome.display = not blocks
-        welcome.show(viewed, self.failure, here=self.options.cwd, draft=self.doing.draft)
+        default = self.doing.default_model
+        welcome.show(viewed, self.failure, here=self.options.cwd, draft=self.doing.draft, default_model=default)
         transcript = main.query_one(Transcript)
         transcript.display = bool(blocks)
         if viewed is not None:
@@ -205,8 +240,7 @@ class TerminalApp(Wishes, LookingBack):
         main.query_one(WidgetPanel).show(state.displays if state is not None else ())
         self._draw_requests(state)
         busy = state is not None and not state.activity.at_rest
-        self.composer.folder = Path(state.settings.cwd if state is not None else self.doing.draft.cwd)
-        self.composer.show(busy=busy, placeholder=self.doing.placeholder(), enabled=True)
+        self.composer.show(busy=busy, placeholder=self.doing.placeholder())
 
     def _draw_requests(self, state: sc.SessionState | None) -> None:
         panel = self.request_panel
@@ -217,9 +251,37 @@ class TerminalApp(Wishes, LookingBack):
             self.desk.client.client_id if self.desk.client is not None else sc.ClientId(""),
             helper_names=self.doing.helper_names(),
         )
-        # Whoever is writing something goes on writing; the panel itself ignores keys that were meant for elsewhere.
-        if panel.asks and not asked_before and self.composer.is_empty and self.composer.has_focus_within:
-            panel.focus_question()
+        if panel.asks and not asked_before:
+            self._question_is_new = True
+            self._go_to_question()
+        self.screen_stack[0].set_class(panel.asks, "asking")
+        self.call_after_refresh(self._place_toasts)
+        self.show_notices()
+
+    def _go_to_question(self) -> None:
+        """Go to a new question once nobody types: the first letters of a message would go astray there."""
+        if not self._question_is_new or not self.is_whole:
+            return
+        wait_s = self._typed_at + self.quiet_s - monotonic()
+        if not self.request_panel.asks or not self.composer.is_empty or not self.composer.has_focus_within:
+            self._question_is_new = False  # if it is still there, it says that F8 goes there
+        elif wait_s > 0:
+            self.set_timer(wait_s, self._go_to_question)
+        else:
+            self._question_is_new = False
+            self.request_panel.focus_question()
+
+    def _place_toasts(self) -> None:
+        """Keep what is told for a while above where people type, or out of sight where there is no room."""
+        if self.is_whole:
+            panel = self.request_panel
+            below = Spacing(bottom=0 if panel.asks else self.size.height - self.composer.region.y)
+            for rack in self.screen_stack[0].query("ToastRack"):
+                # Set in vain, it would leave what is gone on the screen.
+                if panel.asks or rack.styles.max_height is not None:
+                    rack.styles.max_height = panel.region.y if panel.asks else None
+                if rack.styles.margin != below:
+                    rack.styles.margin = below
 
     def _draw_status(self, now: int) -> None:
         main = self.screen_stack[0]
@@ -228,7 +290,7 @@ class TerminalApp(Wishes, LookingBack):
             connection=self.desk.connection,
             state=viewed.state if viewed is not None else None,
             fleet=self.desk.fleet,
-            lag=self.desk.lag,
+            lag=viewed.lag_at(now) if viewed is not None else None,
             now_ms=now,
             failure=self.failure,
             draft=self.doing.draft,
@@ -239,10 +301,12 @@ class TerminalApp(Wishes, LookingBack):
         """Draw what shows how long something takes."""
         if not self.is_whole:
             return
-        now = time_ns() // 1_000_000
+        now = now_ms()
         self.screen_stack[0].query_one(Transcript).tick()
         self._draw_sessions(now)
         self._draw_status(now)
+        self._place_toasts()
+        self.show_notices()
 
     def _mind_connection(self) -> None:
         connection = self.desk.connection
@@ -251,9 +315,19 @@ class TerminalApp(Wishes, LookingBack):
             self._reviving = True
             self.run_worker(self._revive(), group="revive", exit_on_error=False)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: Resize) -> None:
         """Make room."""
+        if self.is_whole:
+            self._make_room(event.size.width)
         self.changed("session")
+
+    def _make_room(self, columns: int) -> None:
+        """Show the list of sessions by itself where it has room, and let it make way where it has none."""
+        has_room = columns >= SIDEBAR_NEEDS
+        if has_room != self._has_room:
+            self._has_room = has_room
+            wanted = has_room and self.remembered.sidebar is not False
+            self.screen_stack[0].query_one(Sidebar).set_class(wanted, "open")
 
     def lines_on_screen(self) -> Iterable[str]:
         """The text of the screen, for tests and for copying it."""

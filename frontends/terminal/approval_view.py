@@ -1,5 +1,7 @@
 """An approval in the terminal: what is asked for, what each answer covers, and what a typed answer means."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 
@@ -8,7 +10,7 @@ from frontends.cli.asking import helper_name
 from frontends.cli.consent import Answer, answer_of
 from frontends.cli.wording import NAME_CHARS
 from frontends.terminal.foreign import Passage
-from frontends.terminal.questions import FACT_CHARS, Choice, Meaning, Question, in_a_line
+from frontends.terminal.questions import FACT_CHARS, AnswerChoice, Meaning, Question, in_a_line
 
 _DECISIONS: tuple[sc.Decision, ...] = ("allow_once", "allow_session", "allow_always", "deny")
 _TOLD: dict[sc.Decision, str] = {
@@ -34,10 +36,10 @@ def approval_question(approval: sc.Approval, helper_names: Mapping[sc.SessionId,
         facts=tuple(facts),
         passages=(*_asked_for(approval, command), *_too_long_for_a_line(approval, command)),
         choices=(
-            Choice(key="y", label="yes, this once"),
-            Choice(key="s", label=f"yes, and {_covered(approval, name, command)}"),
-            Choice(key="a", label="yes, and always when it is exactly this, in every session"),
-            Choice(key="n", label="no"),
+            AnswerChoice(key="y", label="yes, this once"),
+            AnswerChoice(key="s", label=f"yes, and {_covered(approval, name, command)}"),
+            AnswerChoice(key="a", label="yes, and always when it is exactly this, in every session"),
+            AnswerChoice(key="n", label="no"),
         ),
         expires_at=approval.expires_at,
     )
@@ -68,7 +70,7 @@ def _asker(approval: sc.Approval, helper_names: Mapping[sc.SessionId, str]) -> s
     if approval.session_id is None:
         return ""
     known = helper_names.get(approval.session_id)
-    said = in_a_line(known) if known is not None else in_a_line(helper_name(approval.session_id, None))
+    said = f'"{in_a_line(known)}"' if known is not None else in_a_line(helper_name(approval.session_id, None))
     return f"{said} asks. "
 
 

@@ -1,10 +1,12 @@
 """One question while it is answered: what was typed and marked so far, and what Enter would make of it."""
 
+from __future__ import annotations
+
 import attrs
 
 import session_core as sc
 from frontends.terminal.approval_view import approval_meaning, chosen_by
-from frontends.terminal.dialog_view import confirmed_by, dialog_meaning, fitting
+from frontends.terminal.dialog_view import choices_with, confirmed_by, dialog_meaning
 from frontends.terminal.questions import Meaning, Question
 from frontends.terminal.request_order import Request
 
@@ -20,7 +22,7 @@ class Asked:
     def left(self, typed: str) -> list[int]:
         """Return the numbers of the choices that what was typed leaves."""
         choices = self.question.choices
-        return fitting(choices, typed) if self.question.filters else [*range(len(choices))]
+        return choices_with(choices, typed) if self.question.filters else [*range(len(choices))]
 
     def marked(self, typed: str) -> int | None:
         """Return the number of the choice that Enter would take."""

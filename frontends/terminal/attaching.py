@@ -16,8 +16,11 @@ from frontends.terminal.images import (
     read_picture,
 )
 from frontends.terminal.popup import Chips
+from frontends.terminal.target import Target
 
 _UNREACHABLE = "There is nothing in the clipboard that can be reached from here; paste with your terminal's own key."
+_ELSEWHERE = "Another session is viewed by now, so nothing was put in; paste it once more where it belongs."
+Where = Callable[[], Target]
 
 
 class Attaching:
@@ -57,37 +60,48 @@ class Attaching:
         self.show(tuple(left))
         return True
 
-    def paste(self, pasted: str, folder: Path) -> None:
+    def paste(self, pasted: str, where: Where) -> None:
         """Attach the pictures whose paths were pasted or dropped; any other text is put in."""
         paths = pictures_named(pasted)
         if paths:
-            self._start(partial(self._read, paths, pasted, folder))
+            self._start(partial(self._read, paths, pasted, where, where()))
         else:
             self._put_in(pasted)
 
-    def paste_clipboard(self, own: str, folder: Path) -> None:
+    def paste_clipboard(self, own: str, where: Where) -> None:
         """Attach the picture in the clipboard, or put in its text, or what this terminal has copied itself."""
-        self._start(partial(self._ask_clipboard, own, folder))
+        self._start(partial(self._ask_clipboard, own, where, where()))
 
-    async def _read(self, paths: list[str], pasted: str, folder: Path) -> None:
+    async def _read(self, paths: list[str], pasted: str, where: Where, target: Target) -> None:
+        folder = Path(target.new.cwd)
         try:
             found = [await anyio.to_thread.run_sync(read_picture, path, folder) for path in paths]
-            self.show(joined(self.all, found))
+            if self._is_here(where, target):
+                self.show(joined(self.all, found))
         except NotAttached as error:
             self._tell(str(error))
-            self._put_in(pasted)
+            if where().is_same(target):
+                self._put_in(pasted)
 
-    async def _ask_clipboard(self, own: str, folder: Path) -> None:
+    async def _ask_clipboard(self, own: str, where: Where, target: Target) -> None:
         try:
             picture = await clipboard_picture()
             if picture is not None:
-                self.show(joined(self.all, [picture]))
+                if self._is_here(where, target):
+                    self.show(joined(self.all, [picture]))
                 return
         except NotAttached as error:
             self._tell(str(error))
             return
         text = await clipboard_text() or own
-        if text:
-            self.paste(text, folder)
-        else:
+        if not text:
             self._tell(_UNREACHABLE)
+        elif self._is_here(where, target):
+            self.paste(text, where)
+
+    def _is_here(self, where: Where, target: Target) -> bool:
+        """Tell whether what was asked for is still wanted: it belongs to the session that was viewed then."""
+        here = where().is_same(target)
+        if not here:
+            self._tell(_ELSEWHERE)
+        return here

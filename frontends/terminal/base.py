@@ -1,10 +1,13 @@
 """What all parts of the app share: what is known, what is being done, telling and asking people."""
 
+from __future__ import annotations
+
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
 import anyio.to_thread
@@ -18,11 +21,15 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 import session_core as sc
-from frontends.terminal.composer import Composer, Draft
+from frontends.terminal.block_making import is_shell_line
+from frontends.terminal.colourless import ColourlessFilter, colour_is_unwanted
+from frontends.terminal.composer import Composer
 from frontends.terminal.desk import Desk, Topic
-from frontends.terminal.doing import Doing, Said
-from frontends.terminal.inert import inert
+from frontends.terminal.doing import Doing
+from frontends.terminal.drafts import Draft, Said
+from frontends.terminal.inert import copyable, inert, inert_line
 from frontends.terminal.looks import Look
+from frontends.terminal.notices import Notice, Notices
 from frontends.terminal.options import Editing, TerminalOptions
 from frontends.terminal.picker import Confirmation
 from frontends.terminal.place import Place
@@ -37,6 +44,9 @@ T = TypeVar("T")
 
 FRAME_S = 1 / 30
 """The time between two pictures: as smooth as people see it, and little work even while many sessions stream."""
+COPY_CHARS = 100_000
+"""Characters that are copied: more than that at once, many terminals refuse."""
+_TOLD_CHARS = 2_000
 
 
 class TerminalBase(App[None]):
@@ -45,19 +55,25 @@ class TerminalBase(App[None]):
     Attributes:
         failure: Why there is no service; None while there is one, or one is looked for.
         fault: Why the terminal was closed, if it was not by somebody.
+        drawn: The session that is on the screen; another may be viewed already, and is drawn with the next picture.
     """
 
     def __init__(self, place: Place, options: TerminalOptions) -> None:
         super().__init__()
+        self.no_color = colour_is_unwanted()  # Textual also takes an empty value for one
         self.place = place
         self.options = options
         self.remembered = load(options.home)
         self.desk = Desk(self.changed, self.happened)
         self.doing = Doing(self)
         self.look = Look.of(self.current_theme, colour=not self.no_color)
+        self.colourless = ColourlessFilter.of(self.current_theme)
         self.failure: str | None = None
         self.fault: str | None = None
+        self.drawn: sc.SessionId | None = None
         self._drafts: dict[sc.SessionId | None, Draft] = {}
+        self._known: set[sc.SessionId] = set()
+        self._notices = Notices()
         self._dirty: set[Topic] = set()
         self._frame: Timer | None = None
 
@@ -112,12 +128,28 @@ class TerminalBase(App[None]):
     def happened(self, event: sc.SessionEvent) -> None:
         """Notice something that is only told once."""
         if isinstance(event.event, sc.events.NoticeShown):
+            told = event.event
             severities: dict[str, SeverityLevel] = {"warn": "warning", "error": "error"}
-            self.tell(event.event.message, severities.get(event.event.level, "information"))
+            severity = severities.get(told.level, "information")
+            self.pass_on(Notice(who=told.extension, text=told.message, severity=severity))
 
     def tell(self, text: str, severity: SeverityLevel = "information", *, title: str = "", seconds: float = 6) -> None:
         """Show a text for a while."""
-        self.notify(inert(text), title=inert(title), severity=severity, timeout=seconds, markup=False)
+        self.notify(
+            inert(text[:_TOLD_CHARS]), title=inert_line(title), severity=severity, timeout=seconds, markup=False
+        )
+
+    def pass_on(self, notice: Notice) -> None:
+        """Show what somebody else says, as soon as it cannot be taken for a part of a question."""
+        self._notices.add(notice)
+        self.show_notices()
+
+    def show_notices(self) -> None:
+        """Show what others have said meanwhile, unless people are asked something."""
+        if self.is_whole and len(self.screen_stack) == 1 and not self.request_panel.asks:
+            for title, each in self._notices.take(monotonic()):
+                said = each.shown(self.size.width, self.look)
+                self.tell(said, each.severity, title=title, seconds=each.seconds)
 
     @contextmanager
     def telling(self) -> Iterator[None]:
@@ -129,7 +161,7 @@ class TerminalBase(App[None]):
 
     async def run_action(
         self,
-        action: "str | ActionParseResult",
+        action: str | ActionParseResult,
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
@@ -159,7 +191,17 @@ class TerminalBase(App[None]):
         else:
             return
         if back is not None:
-            self.composer.restore(back.text, back.images, back.files)
+            self.give_back(back)
+
+    def give_back(self, said: Said) -> None:
+        """Put what was not sent back to where it was typed, which may be no longer on the screen."""
+        session_id = said.target.session_id
+        if not self.is_whole:  # the terminal is being closed; the history has it
+            return
+        if session_id == self.doing.session_id:
+            self.composer.restore(said)
+        else:
+            self._drafts[session_id] = self._drafts.get(session_id, Draft()).restored(said)
 
     def ask(self, screen: Screen[T | None], then: Callable[[T], object]) -> None:
         """Put a screen on top of the others; what is chosen there is handed on, unless somebody leaves it."""
@@ -182,14 +224,20 @@ class TerminalBase(App[None]):
         _ = self.push_screen(Confirmation(question, danger=True, patience_s=PATIENCE_S if sudden else 0), heard)
 
     def copy(self, text: str) -> None:
-        """Give the terminal a text to keep."""
+        """Give the terminal a text to keep, and say how much of it."""
         self.copy_to_clipboard(text)
-        self.tell(f"{len(text)} characters copied, if your terminal allows it")
+        much = f"{len(text):,}" if len(text) <= COPY_CHARS else f"the first {COPY_CHARS:,} of {len(text):,}"
+        self.tell(f"{much} characters copied, if your terminal allows it")
 
-    def edit_message(self, message_id: sc.MessageId, text: str) -> None:
-        """Put a message into the composer, to be said differently."""
-        self.doing.editing = Editing(message_id=message_id)
-        self.composer.edit_message(text)
+    def copy_to_clipboard(self, text: str) -> None:
+        """Give the terminal a text to keep; whatever it is pasted into, it steers nothing there."""
+        super().copy_to_clipboard(copyable(text[:COPY_CHARS]))
+
+    def edit_message(self, message: sc.Message) -> None:
+        """Put a message into the composer, to be said differently with all that went along."""
+        if is_shell_line(message):
+            raise sc.InvalidInput("a shell line cannot be said differently; type another after !", field="message_id")
+        self.composer.edit_message(Editing(message_id=message.message_id), message.parts)
         self.composer.focus()
         self.redraw()
 
@@ -205,12 +253,21 @@ class TerminalBase(App[None]):
     def view(self, session_id: sc.SessionId | None) -> None:
         """View a session, or the draft of a new one; what was written for each waits there."""
         if session_id != self.doing.session_id:
-            if not self.composer.is_empty:
-                self._drafts[self.doing.session_id] = self.composer.draft
+            if self.composer.draft != Draft():
+                viewed = self.desk.viewed
+                gone = viewed is not None and viewed.gone  # then it may begin another one
+                self._drafts[None if gone else self.doing.session_id] = self.composer.draft
             self.composer.draft = self._drafts.pop(session_id, Draft())
         self.doing.view(session_id)
         self.refresh_commands()
         self.redraw()
+
+    def forget_deleted(self) -> None:
+        """Keep nothing that was written for sessions that are gone; those that the list has not told yet are not."""
+        known = set(self.desk.fleet.sessions) if self.desk.fleet is not None else set()
+        for session_id in self._known - known:
+            self._drafts.pop(session_id, None)
+        self._known = known
 
     def refresh_commands(self) -> None:
         """Learn what extensions and models there are for the viewed session."""
@@ -231,6 +288,7 @@ class TerminalBase(App[None]):
     def watch_theme(self) -> None:
         """Draw in the colours of another theme."""
         self.look = Look.of(self.current_theme, colour=not self.no_color)
+        self.colourless = ColourlessFilter.of(self.current_theme)
         for transcript in self.query(Transcript):
             transcript.look_like(self.look)
 

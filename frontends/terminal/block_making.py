@@ -1,5 +1,7 @@
 """From messages, calls and outcomes to their blocks. Pure functions; `blocks` remembers what they made."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -64,10 +66,7 @@ def blocks_of(message: sc.Message, branches: tuple[sc.MessageId, ...], tool: Mak
 def _of_part(message: sc.Message, key: str, part: sc.Part, tool: MakeTool) -> Block | None:
     match part:
         case sc.TextPart() | sc.CodePart() if part.text.strip():
-            is_code = isinstance(part, sc.CodePart)
-            return AnswerBlock(
-                key=key, message_id=message.message_id, text=part.text, code=is_code, source=message.source
-            )
+            return AnswerBlock(key=key, message_id=message.message_id, text=part.text, source=message.source)
         case sc.ThinkingPart() if part.text.strip():
             return ThinkingBlock(key=key, text=part.text)
         case sc.ToolCallPart():
@@ -96,12 +95,25 @@ def _said(message: sc.Message, branches: tuple[sc.MessageId, ...]) -> SaidBlock:
     )
 
 
+def is_shell_line(message: sc.Message) -> bool:
+    """Tell whether a message is what became of a command line that a person has run."""
+    return shell_line_of(message) is not None
+
+
+def shell_line_of(message: sc.Message) -> str | None:
+    """Return the command line that a person has run, if a message is what became of one."""
+    ran = _RAN.fullmatch(message.text) if message.source is None else None
+    return None if ran is None else ran["line"]
+
+
 def siblings_in(messages: Iterable[sc.Message]) -> dict[sc.MessageId | None, tuple[sc.MessageId, ...]]:
     """Return what was said at each place, by the message before it, where it was said in more than one way."""
     said: dict[sc.MessageId | None, list[sc.MessageId]] = {}
     for message in messages:
         if message.role == "user":
-            said.setdefault(message.parent_id, []).append(message.message_id)
+            here = said.setdefault(message.parent_id, [])
+            if message.message_id not in here:  # one that was brought back into the window is also among the older ones
+                here.append(message.message_id)
     return {parent: tuple(each) for parent, each in said.items() if len(each) > 1}
 
 
@@ -143,7 +155,7 @@ def growing_block(key: str, message_id: sc.MessageId, part: sc.PartialPart, text
         case "tool_call":
             return ToolBlock(key=key, call_id=None, name=part.tool_name or "", writing=text)
         case "text" | "code":
-            return AnswerBlock(key=key, message_id=message_id, text=text, growing=growing, code=part.kind == "code")
+            return AnswerBlock(key=key, message_id=message_id, text=text, growing=growing)
 
 
 def ending(state: sc.SessionState) -> RemarkBlock | None:
@@ -152,9 +164,11 @@ def ending(state: sc.SessionState) -> RemarkBlock | None:
     if outcome is None or state.turn is not None or outcome.status == "completed":
         return None
     key = f"outcome/{outcome.turn_id}"
+    last = state.message(state.head)
+    told = last is not None and last.interrupted
     if outcome.status == "stopped":
-        last = state.message(state.head)
-        told = last is not None and last.interrupted
         return None if told else RemarkBlock(key=key, text="Stopped.", level="warn")
+    if outcome.status == "interrupted" and told and not outcome.error:
+        return None
     said = _FAILED[outcome.status]
     return RemarkBlock(key=key, text=f"{said}: {outcome.error}" if outcome.error else f"{said}.", level="error")

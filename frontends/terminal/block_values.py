@@ -1,5 +1,7 @@
 """What stands below one another in a conversation on the screen: pure values, compared by identity."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 import attrs
@@ -33,13 +35,12 @@ class SaidBlock:
 
 @attrs.frozen(kw_only=True, eq=False)
 class AnswerBlock:
-    """A text of the model; while it is `growing`, more is to come. `code` is what only its protocol reads."""
+    """A text of the model; while it is `growing`, more is to come."""
 
     key: str
     message_id: sc.MessageId
     text: str
     growing: bool = False
-    code: bool = False
     source: str | None = None
 
 

@@ -7,6 +7,8 @@ Rules:
 3. Only what can have changed is made anew: the text that grows, the calls that run, the messages that are new.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import is_

@@ -1,12 +1,15 @@
 """What people choose for the viewed session, and for the terminal itself: the actions behind `/` and function keys."""
 
-from time import time_ns
+from __future__ import annotations
+
 from typing import Final, get_args
 
 import session_core as sc
 from frontends.terminal import pickers, slash
 from frontends.terminal.base import TerminalBase
+from frontends.terminal.clock import now_ms
 from frontends.terminal.completion import Suggestion
+from frontends.terminal.desk import NOT_YET
 from frontends.terminal.help_screen import HelpScreen
 from frontends.terminal.inert import inert_line
 from frontends.terminal.picker import Asker, Choice, Picker
@@ -16,18 +19,14 @@ from frontends.terminal.usage_screen import UsageScreen
 _NAME_CHARS: Final = 100
 
 
-def now_ms() -> int:
-    """The time."""
-    return time_ns() // 1_000_000
-
-
 class Choosing(TerminalBase):
     """Settings, sessions, screens."""
 
     # --- the composer's completions -----------------------------------------------------------------------------------
 
     def prepare_composer(self) -> None:
-        """Tell the composer where its suggestions come from."""
+        """Tell the composer where its suggestions come from, and where goes what is sent."""
+        self.composer.where = lambda: self.doing.target
         self.composer.set_completers({"/": self._complete_slash, "@": self._complete_file})
 
     async def _complete_slash(self, query: str) -> list[Suggestion]:
@@ -70,7 +69,7 @@ class Choosing(TerminalBase):
             Disconnected: It is not there yet.
         """
         if self.desk.fleet is None:
-            raise sc.Disconnected("the service is not there yet; try again in a moment")
+            raise sc.Disconnected(NOT_YET)
         return self.desk.fleet
 
     def _open(self, session_id: sc.SessionId) -> None:
@@ -135,13 +134,14 @@ class Choosing(TerminalBase):
 
     def action_model(self, model: str = "") -> None:
         """Choose a model."""
-        known = self.doing.models
+        known, target = self.doing.models, self.doing.target
         if not model:
-            self.ask(Picker("Model", self.doing.model_choices), lambda name: self.carry_out(self.doing.use_model(name)))
+            picker = Picker("Model", self.doing.model_choices)
+            self.ask(picker, lambda name: self.carry_out(self.doing.use_model(name, target)))
         elif self.doing.session_id is None and known and model not in known:  # of a session, the service knows better
             self.tell(f"there is no model {model!r}; /model shows them", "warning")
         else:
-            self.carry_out(self.doing.use_model(model))
+            self.carry_out(self.doing.use_model(model, target))
 
     def action_tier(self, tier: str = "") -> None:
         """Choose what needs a yes."""
@@ -150,7 +150,7 @@ class Choosing(TerminalBase):
             known = ", ".join(each.replace("_", "-") for each in get_args(sc.PermissionTier))
             self.tell(f"{tier!r} is none of {known}", "warning")
         elif wanted is not None:
-            self.carry_out(self.doing.use_tier(wanted))
+            self.carry_out(self.doing.use_tier(wanted, self.doing.target))
         else:
             state = self.doing.state
             current = state.settings.permission_tier if state is not None else self.doing.draft.tier
@@ -163,7 +163,7 @@ class Choosing(TerminalBase):
         if how and wanted is None:
             self.tell(f"{how!r} is none of {', '.join(get_args(sc.Thinking))}", "warning")
         elif wanted is not None:
-            self.carry_out(self.doing.think(wanted))
+            self.carry_out(self.doing.think(wanted, self.doing.target))
         else:
             state = self.doing.state
             current = state.settings.thinking if state is not None else self.doing.draft.thinking
@@ -225,13 +225,14 @@ class Choosing(TerminalBase):
 
     def action_login(self, provider: str = "") -> None:
         """Log in to a provider of an extension."""
+        target = self.doing.target
         if provider:
-            self.carry_out(self.doing.login(provider))
+            self.carry_out(self.doing.login(provider, target))
             return
         providers = [name for each in self._fleet().extensions.values() for name in each.providers]
         if providers:
             picker = Picker("Log in to", [Choice(value=name, label=name) for name in providers])
-            self.ask(picker, lambda name: self.carry_out(self.doing.login(name)))
+            self.ask(picker, lambda name: self.carry_out(self.doing.login(name, target)))
         else:
             self.tell("no extension brings a provider")
 

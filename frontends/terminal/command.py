@@ -1,5 +1,7 @@
 """Opening the terminal, and what is said when it is closed."""
 
+from __future__ import annotations
+
 import os
 import sys
 from contextlib import suppress

@@ -6,7 +6,7 @@ and a folder ends with a slash: both are gone on with, all else is complete once
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -161,12 +161,3 @@ def _fit(query: str, suggestion: Suggestion) -> int | None:
         by_label = score(query, suggestion.label)
         fits.append(None if by_label is None else by_label - 500)
     return max((fit for fit in fits if fit is not None), default=None)
-
-
-def completer_of(suggestions: Callable[[], Sequence[Suggestion]]) -> Completer:
-    """Make a completer of a list that is at hand."""
-
-    async def complete(query: str) -> list[Suggestion]:
-        return fitting(query, suggestions())
-
-    return complete

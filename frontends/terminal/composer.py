@@ -4,22 +4,24 @@ It tells wishes and waits for nothing; what takes time (files, the clipboard) go
 
 Rules:
 1. What a person wrote is never lost: not by walking the history, not by a send that fails, not by a search.
-2. What is sent is what was in the input when the key was pressed, however fast the next keys come.
-3. Messages leave in the order in which they were sent, also if files have to be read for one of them.
+2. What is sent is what was in the input when the key was pressed, however fast the next keys come; it goes to the
+   session that was viewed then, and replaces what was being edited then.
+3. What is edited is part of the draft: it ends with the message that was sent, or when the draft is cleared.
 """
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from pathlib import Path
-from typing import Final
+from __future__ import annotations
 
-import anyio
-import anyio.to_thread
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any, Final
+
 import attrs
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.document._document import Selection
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
@@ -27,33 +29,36 @@ from textual.widgets import Static, TextArea
 import session_core as sc
 from frontends.console.sanitise import one_line
 from frontends.terminal.attaching import Attaching
-from frontends.terminal.completion import Completer, as_message, mentioned, read_entered
+from frontends.terminal.completion import Completer, read_entered
 from frontends.terminal.composer_keys import KEYS as KEYS
 from frontends.terminal.composer_keys import Wish
+from frontends.terminal.drafts import NOTHING, Draft, Said
 from frontends.terminal.editing import Editor
-from frontends.terminal.images import Attachment, NotAttached, attachments, files_of, images_of, joined, read_mentions
+from frontends.terminal.options import Editing, NewSession
 from frontends.terminal.pasting import MAX_PASTED_CHARS, Prompt, clean, is_large
 from frontends.terminal.popup import Chips, Popup
 from frontends.terminal.recalling import Recalling
+from frontends.terminal.sending import Sending
 from frontends.terminal.suggesting import Suggesting
+from frontends.terminal.target import Target
 
-_NOTHING: Final = Prompt(text="")
+log = logging.getLogger(__name__)
+
 _SHOWN_CHARS: Final = 400
-
-
-@attrs.frozen(kw_only=True)
-class Draft:
-    """What is in a composer, to be put aside while another session is viewed."""
-
-    prompt: Prompt = _NOTHING
-    attached: tuple[Attachment, ...] = ()
+_WHILE_BUSY: Final = {
+    "message": "Enter queues, Alt+S steers",
+    "shell": "runs only when the turn has ended",
+    "command": "",
+}
+"""What the line above says of each kind of thing while a turn runs."""
+Work = Callable[[], Awaitable[None]]
 
 
 class Composer(Widget):
     """The input at the bottom of the screen.
 
     Attributes:
-        folder: Where paths that are mentioned begin.
+        where: Tells where what is sent now goes, and so in which folder paths begin.
     """
 
     DEFAULT_CSS = """
@@ -61,44 +66,49 @@ class Composer(Widget):
     Composer:focus-within { border-top: solid $accent; }
     Composer.shell { border-top: solid $warning; border-title-color: $warning; }
     Composer > Horizontal { height: auto; max-height: 34vh; }
-    Composer #mark { width: 2; height: 1; color: $accent; }
-    Composer.shell #mark { color: $warning; }
+    Composer #mark { width: 2; height: 1; color: $text-muted; }
+    Composer:focus-within #mark { color: $accent; }
+    Composer.shell:focus-within #mark { color: $warning; }
     """
     can_focus = False
 
-    class Sent(Message):
+    class _Entered(Message):
+        def __init__(self, said: Said) -> None:
+            self.said = said
+            super().__init__()
+
+    class Sent(_Entered):
         """A message is to be sent; if that fails, give it back by `restore`."""
 
-        def __init__(
-            self, text: str, images: tuple[sc.ImagePart, ...], files: tuple[sc.FilePart, ...], *, steer: bool
-        ) -> None:
-            self.text = text
-            self.images = images
-            self.files = files
-            self.steer = steer
-            super().__init__()
+    class Nothing(Message):
+        """Enter was pressed, and there is nothing to send."""
 
-    class ShellLine(Message):
-        """A line for the shell, without its mark."""
+    class Held(_Entered):
+        """A message was sent that must not go yet: give it back, and tell why."""
 
-        def __init__(self, line: str) -> None:
+        def __init__(self, said: Said, why: str) -> None:
+            self.why = why
+            super().__init__(said)
+
+    class ShellLine(_Entered):
+        """A line for the shell, without its mark; `said` is what was typed."""
+
+        def __init__(self, line: str, said: Said) -> None:
             self.line = line
-            super().__init__()
+            super().__init__(said)
 
-    class Slash(Message):
-        """A command, without its slash."""
+    class Slash(_Entered):
+        """A command, without its slash; `said` is what was typed."""
 
-        def __init__(self, name: str, arguments: str) -> None:
+        def __init__(self, name: str, arguments: str, said: Said) -> None:
             self.name = name
             self.arguments = arguments
-            super().__init__()
-
-    class Edited(Message):
-        """The text has changed."""
+            super().__init__(said)
 
     def __init__(self, *, history: Path | None = None, folder: Path | None = None, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.folder = folder or Path()
+        target = Target(NewSession(cwd=str(folder or Path())))
+        self.where: Callable[[], Target] = lambda: target
         self._editor = Editor(self._wish, self._paste)
         self._popup = Popup()
         self._chips = Chips()
@@ -106,13 +116,10 @@ class Composer(Widget):
         self._recalling = Recalling(self._editor, history, self._start)
         self._suggesting = Suggesting(self._editor, self._popup, self._ask)
         self._attaching = Attaching(self._chips, self._start, self._put_in, self._tell, self._retitle)
-        self._last_sent = (Draft(), "")
-        self._aside: Draft | None = None
-        self._sending = anyio.Lock()
-        self._pending = 0
+        self._sending = Sending(self._start, self._send, self._hold, self._tell)
+        self._rest = Draft()  # of the draft, what is neither in the input nor among the chips
         self._busy = False
-        self._enabled = True
-        self._shown: tuple[bool, str, bool] | None = None
+        self._shown: tuple[bool, str] | None = None
 
     def compose(self) -> ComposeResult:
         """Put suggestions and attachments above the input."""
@@ -128,18 +135,13 @@ class Composer(Widget):
 
     # --- for the app --------------------------------------------------------------------------------------------------
 
-    def show(self, *, busy: bool, placeholder: str, enabled: bool) -> None:
-        """Tell what is going on: whether a turn runs, what an empty input says, and whether anything may be sent."""
-        given = (busy, placeholder, enabled)
-        if given == self._shown:
-            return
-        self._shown = given
-        self._busy, self._enabled = busy, enabled
-        self._editor.placeholder = Content(one_line(placeholder, _SHOWN_CHARS))
-        self._editor.read_only = not enabled
-        if not enabled:
-            self._suggesting.close()
-        self._retitle()
+    def show(self, *, busy: bool, placeholder: str) -> None:
+        """Tell what is going on: whether a turn runs, and what an empty input says."""
+        if (busy, placeholder) != self._shown:
+            self._shown = busy, placeholder
+            self._busy = busy
+            self._editor.placeholder = Content(one_line(placeholder, _SHOWN_CHARS))
+            self._retitle()
 
     def set_completers(self, completers: dict[str, Completer]) -> None:
         """Say who completes what follows `/` and `@`; see `completion`."""
@@ -166,55 +168,52 @@ class Composer(Widget):
         """What is selected in the input, as it would be sent."""
         return self._editor.selected_whole
 
+    def unselect(self) -> None:
+        """Select nothing; the cursor stays."""
+        self._editor.selection = Selection.cursor(self._editor.cursor_location)
+
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to send."""
         return not self._editor.text and not self._attaching.all
 
     @property
+    def editing(self) -> Editing | None:
+        """What the next message replaces."""
+        return self._rest.editing
+
+    @property
     def draft(self) -> Draft:
-        """What is in it, with pastes and attachments."""
+        """What is in it, with pastes and attachments, and what is being edited."""
         prompt = self._suggesting.searched_from or self._editor.prompt
-        return Draft(prompt=prompt, attached=self._attaching.all)
+        return attrs.evolve(self._rest, prompt=prompt, attached=self._attaching.all)
 
     @draft.setter
     def draft(self, draft: Draft) -> None:
         self._suggesting.close()
+        self._take_up(draft)
+
+    def _take_up(self, draft: Draft) -> None:
+        self._rest = attrs.evolve(draft, prompt=NOTHING, attached=())
         self._put(draft.prompt)
         self._attaching.show(draft.attached)
 
     def clear(self) -> None:
-        """Take everything out; after a message that is said differently, the draft from before comes back."""
-        self.draft, self._aside = self._aside or Draft(), None
+        """Take everything out; what is edited is left as it was, and the draft from before comes back."""
+        self.draft = self._rest.aside or Draft()
 
-    def edit_message(
-        self, text: str, images: tuple[sc.ImagePart, ...] = (), files: tuple[sc.FilePart, ...] = ()
-    ) -> None:
-        """Let a message be said differently; the draft waits until that is sent or cleared."""
-        aside = self._aside or self.draft
-        self.draft = Draft(prompt=Prompt(text=as_message(text)), attached=attachments(images, files))
-        self._aside = aside
+    def edit_message(self, editing: Editing, parts: Iterable[sc.Part]) -> None:
+        """Let something be said differently; the draft waits until that is sent or cleared."""
+        self.draft = self.draft.edit(editing, parts)
 
-    def restore(self, text: str, images: tuple[sc.ImagePart, ...] = (), files: tuple[sc.FilePart, ...] = ()) -> None:
+    def restore(self, said: Said) -> None:
         """Put back what could not be sent, before what was written since."""
-        last, last_text = self._last_sent
-        prompt = last.prompt if last_text == text else Prompt(text=text)
-        known = {id(each.part): each for each in last.attached}
-        back = tuple(known.get(id(each.part), each) for each in attachments(images, files))
-        now = self.draft
-        if now.prompt.text.strip():
-            both = dict((*prompt.pastes, *now.prompt.pastes))
-            if len(both) < len(prompt.pastes) + len(now.prompt.pastes):  # the same label twice: write one out
-                prompt, both = Prompt(text=prompt.whole), dict(now.prompt.pastes)
-            prompt = Prompt(text=f"{prompt.text}\n\n{now.prompt.text}", pastes=tuple(both.items()))
-        self._suggesting.close()
-        self._put(prompt)
-        parts = {id(each.part) for each in back}
-        self._attaching.show((*back, *(each for each in now.attached if id(each.part) not in parts)))
+        self.draft = self.draft.restored(said)
 
-    def focus(self, scroll_visible: bool = True) -> "Composer":  # noqa: FBT001, FBT002
+    def focus(self, scroll_visible: bool = True) -> Composer:  # noqa: FBT001, FBT002
         """Let the keys go to the input."""
-        self._editor.focus(scroll_visible)
+        # At once: Textual would do it later, and keys that come in a burst would go elsewhere until then.
+        self.screen.set_focus(self._editor, scroll_visible)
         return self
 
     # --- what keys wish for -------------------------------------------------------------------------------------------
@@ -237,64 +236,46 @@ class Composer(Widget):
             case "search":
                 return self._search()
             case "clipboard":
-                if self._enabled:
-                    self._attaching.paste_clipboard(self.app.clipboard, self.folder)
-                return self._enabled
+                self._attaching.paste_clipboard(self.app.clipboard, self.where)
+                return True
             case "drop":
-                return self._enabled and not self._editor.text and self._attaching.drop(-1)
+                return not self._editor.text and self._attaching.drop(-1)
 
     def _enter(self, *, steer: bool) -> bool:
-        if not self._enabled:
-            return True
         if self._suggesting.chosen_by_enter and self._take() != "send":
             return True
-        prompt, attached = self._editor.prompt, self._attaching.all
+        draft, waiting = attrs.evolve(self._rest, attached=self._attaching.all), self._recalling.draft
+        prompt = self._editor.prompt
         text = prompt.whole.strip()
-        if not text and not attached:
+        if not text and not draft.attached:
+            self.post_message(self.Nothing())
             return True
+        said = Said(text=text, target=self.where(), prompt=prompt, steer=steer, editing=draft.editing)
         entered = read_entered(text)
-        if entered.kind == "message":
-            self._last_sent = (Draft(prompt=prompt, attached=attached), entered.text)
-            self._attaching.show(())
-            self._send(entered.text, attached, steer=steer)
-        elif entered.kind == "shell":
-            self.post_message(self.ShellLine(entered.text))
-        else:
-            self.post_message(self.Slash(entered.text, entered.arguments))
-        waiting = self._recalling.draft
         self._recalling.remember(prompt)
-        self._put(waiting or _NOTHING)
-        if self._aside is not None:
-            self.clear()
+        if entered.kind == "message":
+            done = Draft(prompt=waiting or NOTHING) if draft.aside is None else draft.aside
+            self._take_up(done)
+            self._sending.send(attrs.evolve(said, text=entered.text, attached=draft.attached, offered=draft.offered))
+        else:  # what is being edited waits, with what goes along
+            self._put(waiting or NOTHING)
+            if entered.kind == "shell":
+                self.post_message(self.ShellLine(entered.text, said))
+            else:
+                self.post_message(self.Slash(entered.text, entered.arguments, said))
         return True
 
-    def _send(self, text: str, attached: tuple[Attachment, ...], *, steer: bool) -> None:
-        paths = [path for path in mentioned(text) if not any(each.name == path for each in attached)]
-        if paths or self._pending:
-            self._pending += 1
-            self._start(partial(self._send_with_files, text, attached, paths, steer=steer))
-        else:
-            self.post_message(self.Sent(text, images_of(attached), files_of(attached), steer=steer))
+    def _send(self, said: Said) -> None:
+        self.post_message(self.Sent(said))
 
-    async def _send_with_files(
-        self, text: str, attached: tuple[Attachment, ...], paths: list[str], *, steer: bool
-    ) -> None:
-        folder = self.folder
-        async with self._sending:
-            try:
-                found = await anyio.to_thread.run_sync(read_mentions, paths, folder)
-                attached = joined(attached, found)
-            except NotAttached as error:
-                self._tell(f"{error} The files were not attached.")
-            finally:
-                self._pending -= 1
-            self.post_message(self.Sent(text, images_of(attached), files_of(attached), steer=steer))
+    def _hold(self, said: Said, why: str) -> None:
+        self.post_message(self.Held(said, one_line(why, _SHOWN_CHARS)))
 
     # --- what was sent before -----------------------------------------------------------------------------------------
 
     def _go(self, *, older: bool) -> bool:
         editor = self._editor
-        if not self._enabled or not (editor.at_top if older else editor.at_bottom):
+        if not (editor.at_top if older else editor.at_bottom):
             return False
         there = self._recalling.older() if older else self._recalling.newer()
         if there is not None:
@@ -302,10 +283,9 @@ class Composer(Widget):
         return there is not None or older
 
     def _search(self) -> bool:
-        if self._enabled:
-            self._suggesting.search(self._recalling.prompts)
-            self._recalling.learn()
-        return self._enabled
+        self._suggesting.search(self._recalling.prompts)
+        self._recalling.learn()
+        return True
 
     def _take(self) -> str | None:
         """Take the suggestion; tells what comes next: it is to be sent, edited, or there was none."""
@@ -320,7 +300,7 @@ class Composer(Widget):
     # --- pasting ------------------------------------------------------------------------------------------------------
 
     def _paste(self, pasted: str) -> None:
-        self._attaching.paste(pasted, self.folder)
+        self._attaching.paste(pasted, self.where)
 
     def _put_in(self, pasted: str) -> None:
         text = clean(pasted)
@@ -345,7 +325,6 @@ class Composer(Widget):
     def _text_changed(self, event: TextArea.Changed) -> None:
         event.stop()
         self._retitle()
-        self.post_message(self.Edited())
 
     @on(TextArea.SelectionChanged)
     def _cursor_moved(self, event: TextArea.SelectionChanged) -> None:
@@ -362,8 +341,7 @@ class Composer(Widget):
     @on(Chips.Removed)
     def _chip_clicked(self, event: Chips.Removed) -> None:
         event.stop()
-        if self._enabled:
-            self._attaching.drop(event.index)
+        self._attaching.drop(event.index)
         self.focus()
 
     def _retitle(self) -> None:
@@ -374,21 +352,32 @@ class Composer(Widget):
         searching = self._suggesting.searched_from is not None
         self._mark.update(Content("? " if searching else "$ " if shell else "> "))
         words = ["search earlier prompts" if searching else "shell line" if shell else ""]
-        if not self._enabled:
-            words.append("view only")
+        words.append("said differently" if self.editing is not None else "")
         lines = self._editor.document.line_count
         words.append(f"{lines} lines" if lines > 1 else "")
         attached = len(self._attaching.all)
         words.append(f"{attached} attachments" if attached > 1 else "")
-        if self._busy and text and self._enabled and not searching:
-            words.append("Enter queues, Alt+S steers")
+        if self._busy and text and self.editing is None and not searching:
+            words.append(_WHILE_BUSY[read_entered(text).kind])
         self.border_title = Content(" - ".join(word for word in words if word))
 
     def _tell(self, message: str) -> None:
         self.notify(one_line(message, _SHOWN_CHARS), severity="warning", markup=False)
 
-    def _start(self, work: Callable[[], Awaitable[None]]) -> None:
-        self.run_worker(work, group="composer")
+    def _start(self, work: Work) -> None:
+        self.run_worker(self._guarded(work), group="composer", exit_on_error=False)
 
-    def _ask(self, work: Callable[[], Awaitable[None]]) -> None:
-        self.run_worker(work, group="composer suggestions", exclusive=True)
+    def _ask(self, work: Work) -> None:
+        self.run_worker(self._guarded(work), group="composer suggestions", exclusive=True, exit_on_error=False)
+
+    def _guarded(self, work: Work) -> Callable[[], Coroutine[None, None, Any]]:
+        """Return something to do beside the input of which people are told if it fails, and go on writing."""
+
+        async def guarded() -> None:
+            try:
+                await work()
+            except Exception as error:
+                log.exception("something beside the input failed")
+                self._tell(f"unexpected error: {type(error).__name__}: {error}")
+
+        return guarded

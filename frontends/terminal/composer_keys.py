@@ -12,6 +12,9 @@ Wish = Literal["send", "steer", "older", "newer", "search", "clipboard", "take",
 # Terminals send Alt+Enter as these two characters, of which Textual would make a plain Enter, which sends.
 if isinstance(ANSI_SEQUENCES_KEYS, dict):
     ANSI_SEQUENCES_KEYS.setdefault("\x1b\r", (Keys.ControlJ,))
+    # Of Alt with a digit it would make the letters that a Mac types so: Alt+3 would be a pound sign.
+    for digit in range(1, 10):
+        ANSI_SEQUENCES_KEYS.pop(f"\x1b{digit}", None)
 
 
 @attrs.frozen(kw_only=True)

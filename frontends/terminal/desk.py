@@ -5,20 +5,27 @@ Rules:
 2. Whoever shows it is told what has changed, not how; it looks when it is ready to, so that a flood of events costs
    folding but no drawing.
 3. A feed that is refused is tried again while it is wanted; the reason is kept for the screen.
+4. That something was skipped is kept for the screen too, for a while.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 import attrs
 
 import session_core as sc
-from frontends.client import ConnectionState, RemoteFeed, SessionClient, open_client
 from frontends.terminal.blocks import Blocks
+from frontends.terminal.clock import now_ms
+from frontends.terminal.older import Older
+
+if TYPE_CHECKING:
+    from frontends.client import ConnectionState, RemoteFeed, SessionClient
 
 Topic = Literal["connection", "fleet", "session"]
 
@@ -33,9 +40,27 @@ UI: Final[tuple[sc.UiKind, ...]] = (
     "set_title",
 )
 OLDER_AT_ONCE: Final = 200
+NOT_YET: Final = "the service is not there yet; try again in a moment"
 PATIENCE_S: Final = 30.0
 """How long what people want waits for a service that is being started."""
+LAG_MS: Final = 10_000
+"""How long people are told that something was skipped."""
 _PAUSE_S: Final = 1.0
+
+
+@attrs.frozen(kw_only=True)
+class Lag:
+    """That what is shown was behind: events were skipped, or more came at once than may wait.
+
+    Attributes:
+        at: When that was noticed.
+        missed: How many were skipped; None if that is not known.
+        waited: Nothing was skipped, but the service had to wait for us.
+    """
+
+    at: int
+    missed: int | None = None
+    waited: bool = False
 
 
 @attrs.define(eq=False)
@@ -46,8 +71,11 @@ class Viewed:
         state: None until the first snapshot is there.
         refused: Why it cannot be shown.
         gone: It was deleted.
+        lag: The last time that it was behind.
         following: Ends the feed.
-        older_left: Whether messages older than `blocks.older` may be had.
+        older: The messages from before its window; the blocks are made of them too.
+        older_left: Whether messages older than those may be had.
+        loading: Older ones are on their way.
     """
 
     session_id: sc.SessionId
@@ -55,8 +83,23 @@ class Viewed:
     blocks: Blocks = attrs.field(factory=Blocks)
     refused: str | None = None
     gone: bool = False
+    lag: Lag | None = None
     older_left: bool = True
+    loading: bool = False
     following: anyio.CancelScope = attrs.field(factory=anyio.CancelScope)
+    older: Older = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.older = Older(self.blocks.older)
+
+    def lag_at(self, now: int) -> Lag | None:
+        """Return the lag that people are to be told of at this time."""
+        return self.lag if self.lag is not None and now - self.lag.at < LAG_MS else None
+
+    def window_moved(self, messages: sc.Vector[sc.Message], earlier: int) -> None:
+        """Keep what has left the window, which was at `earlier` with these messages."""
+        if self.state is not None and self.older.window_moved(messages, earlier, self.state):
+            self.older_left = True
 
 
 class Desk:
@@ -66,7 +109,6 @@ class Desk:
         client: None until the service has let us in for the first time.
         fleet: None until the list is there.
         viewed: None while nothing is viewed, as before the first message of a new session.
-        lag: How many events the last resync has skipped; None if that is not known.
     """
 
     def __init__(
@@ -76,7 +118,6 @@ class Desk:
         self.connection: ConnectionState | None = None
         self.fleet: sc.FleetState | None = None
         self.viewed: Viewed | None = None
-        self.lag: int | None = 0
         self._changed = changed
         self._happened = happened
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -91,7 +132,7 @@ class Desk:
         with anyio.move_on_after(PATIENCE_S):
             await self._there.wait()
         if self.client is None:
-            raise sc.Disconnected("the service is not there yet; try again in a moment")
+            raise sc.Disconnected(NOT_YET)
         return self.client
 
     async def run(self, address: Path) -> None:
@@ -100,23 +141,29 @@ class Desk:
         Raises:
             SessionCoreError: The service does not let us in, or has ended for good.
         """
-        async with AsyncExitStack() as stack:
-            self.client = await stack.enter_async_context(
-                open_client(
-                    address=address, name=NAME, kind="terminal", ui=UI, wait_s=10, on_state=self._connection_changed
-                )
-            )
+        reason = ""
+        await anyio.to_thread.run_sync(_import_client)
+        from frontends.client import open_client
+
+        async with (
+            open_client(
+                address=address, name=NAME, kind="terminal", ui=UI, wait_s=10, on_state=self._connection_changed
+            ) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            self.client, self._tasks = client, tasks
             self._there.set()
-            self._tasks = await stack.enter_async_context(anyio.create_task_group())
-            self._tasks.start_soon(self._follow_fleet, self.client)
-            if self.viewed is not None:
-                self._tasks.start_soon(self._follow, self.client, self.viewed)
-            known = self.client.state
-            while known.phase != "ended":
-                known = await self.client.state_change(known)
-            self._tasks.cancel_scope.cancel()
-            self._tasks = None
-        raise sc.Disconnected(known.reason)
+            try:
+                tasks.start_soon(self._follow_fleet, client)
+                self._begin_following()
+                while (known := client.state).phase != "ended":
+                    await client.state_change(known)
+                reason = known.reason
+                tasks.cancel_scope.cancel()
+            finally:  # a fault in a feed ends this too, and then nothing can be started here any more
+                self.client, self._tasks = None, None
+                self._there = anyio.Event()
+        raise sc.Disconnected(reason)
 
     def view(self, session_id: sc.SessionId | None) -> None:
         """View another session, or none."""
@@ -125,21 +172,36 @@ class Desk:
                 return
             self.viewed.following.cancel()
         self.viewed = None if session_id is None else Viewed(session_id)
-        if self.viewed is not None and self._tasks is not None and self.client is not None:
-            self._tasks.start_soon(self._follow, self.client, self.viewed)
+        self._begin_following()
         self._changed("session")
 
+    def _begin_following(self) -> None:
+        viewed = self.viewed
+        if viewed is not None and self._tasks is not None and self.client is not None:
+            viewed.following = anyio.CancelScope()  # one can be used once, and this may be another service
+            self._tasks.start_soon(self._follow, self.client, viewed, viewed.following)
+
     async def load_older(self, viewed: Viewed) -> None:
-        """Have more messages from before those that are known."""
-        if self.client is None or viewed.state is None or not viewed.older_left:
+        """Have more messages from before those that are known; nothing happens while some are on their way.
+
+        Raises:
+            InvalidInput: There are as many as can be shown.
+        """
+        if self.client is None or viewed.state is None or not viewed.older_left or viewed.loading:
             return
-        before = viewed.state.earlier - len(viewed.blocks.older)
+        before = viewed.older.first(viewed.state)
         if before <= 0:
             viewed.older_left = False
             return
-        reply = await self.client.load_messages(viewed.session_id, before=before, limit=OLDER_AT_ONCE)
-        viewed.blocks.older[:0] = reply.messages
-        viewed.older_left = bool(reply.messages)
+        if viewed.older.is_full:
+            raise sc.InvalidInput("older messages than these are not shown here; /export writes all of them")
+        viewed.loading = True
+        try:
+            reply = await self.client.load_messages(viewed.session_id, before=before, limit=OLDER_AT_ONCE)
+        finally:
+            viewed.loading = False
+        if viewed.older.take(reply, viewed.state):
+            viewed.older_left = bool(reply.messages)
         self._changed("session")
 
     # --- the feeds ----------------------------------------------------------------------------------------------------
@@ -168,13 +230,14 @@ class Desk:
             elif isinstance(item, sc.SessionEvent) and self.fleet is not None:
                 self.fleet.apply(item)
 
-    async def _follow(self, client: SessionClient, viewed: Viewed) -> None:
-        with viewed.following:
+    async def _follow(self, client: SessionClient, viewed: Viewed, following: anyio.CancelScope) -> None:
+        with following:
             async with client.follow(viewed.session_id) as feed:
                 while await self._read(feed, viewed):
                     pass
 
     async def _read(self, feed: RemoteFeed, viewed: Viewed) -> bool:
+        cuts = feed.cuts
         try:
             batch = await feed.receive_batch()
         except anyio.EndOfStream:
@@ -189,6 +252,8 @@ class Desk:
             await anyio.sleep(_PAUSE_S)
             return True
         viewed.refused = None
+        if feed.cuts > cuts:
+            viewed.lag = Lag(at=now_ms(), waited=True)
         self._fold(batch, viewed, feed)
         self._changed("session")
         return True
@@ -198,14 +263,20 @@ class Desk:
             if isinstance(item, sc.SessionSnapshot):
                 self._begin_anew(item, viewed, feed)
             elif isinstance(item, sc.SessionEvent) and viewed.state is not None:
+                messages, earlier = viewed.state.messages, viewed.state.earlier
                 viewed.state.apply(item)
+                viewed.window_moved(messages, earlier)
                 self._happened(item)
 
     def _begin_anew(self, snapshot: sc.SessionSnapshot, viewed: Viewed, feed: RemoteFeed) -> None:
         before = viewed.state
         viewed.state = sc.SessionState.from_snapshot(snapshot)
         if before is not None:
-            self.lag = feed.last_resync.missed if feed.last_resync is not None else None
-            if before.earlier != snapshot.earlier:  # the window has moved on, and left a hole after what we have
-                viewed.blocks.older.clear()
-                viewed.older_left = True
+            missed = feed.last_resync.missed if feed.last_resync is not None else None
+            viewed.lag = Lag(at=now_ms(), missed=missed)
+            viewed.window_moved(before.messages, before.earlier)
+
+
+def _import_client() -> None:
+    """Take the time that it takes in a thread, while there is already something to see."""
+    import frontends.client.opening  # noqa: F401

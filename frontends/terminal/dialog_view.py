@@ -1,18 +1,20 @@
 """A question of an extension in the terminal: what is asked, and what a typed or chosen answer means."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import session_core as sc
 from frontends.cli.dialogs import Reply, asker
 from frontends.terminal.foreign import Passage
 from frontends.terminal.inert import visible
-from frontends.terminal.questions import FACT_CHARS, Choice, Meaning, Question, in_a_line
+from frontends.terminal.questions import FACT_CHARS, AnswerChoice, Meaning, Question, in_a_line
 
 MAX_ANSWER_CHARS = 20_000
 """More than extensions may suggest; what is longer does not belong into a line."""
 _YES = {"y", "yes"}
 _NO = {"n", "no"}
-_CONFIRM = (Choice(key="y", label="yes"), Choice(key="n", label="no"))
+_CONFIRM = (AnswerChoice(key="y", label="yes"), AnswerChoice(key="n", label="no"))
 
 
 def dialog_question(dialog: sc.Dialog) -> Question:
@@ -65,7 +67,7 @@ def confirmed_by(typed: str) -> int | None:
     return 0 if word in _YES else 1 if word in _NO else None
 
 
-def fitting(choices: Sequence[Choice], typed: str) -> list[int]:
+def choices_with(choices: Sequence[AnswerChoice], typed: str) -> list[int]:
     """Return the numbers of the choices that have all typed words in them, in their order."""
     words = typed.casefold().split()
     return [number for number, each in enumerate(choices) if all(word in each.label.casefold() for word in words)]
@@ -76,12 +78,12 @@ def asked_elsewhere(dialog: sc.Dialog) -> str:
     return f"{in_a_line(asker(dialog))} somebody at another frontend: {in_a_line(dialog.title)}"
 
 
-def _choices(dialog: sc.Dialog) -> tuple[Choice, ...]:
+def _choices(dialog: sc.Dialog) -> tuple[AnswerChoice, ...]:
     if dialog.kind == "confirm":
         return _CONFIRM
     if dialog.kind != "select":
         return ()
-    return tuple(Choice(label=" ".join(visible(each).split()) or "(empty)") for each in dialog.choices)
+    return tuple(AnswerChoice(label=" ".join(visible(each).split()) or "(empty)") for each in dialog.choices)
 
 
 def _fits_a_line(default: str) -> bool:

@@ -3,10 +3,11 @@
 Nothing here draws. What a command has changed comes back through the feeds, like what others do.
 """
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from __future__ import annotations
 
-import anyio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
 import anyio.to_thread
 import attrs
 from textual.notifications import SeverityLevel
@@ -15,8 +16,13 @@ import session_core as sc
 from frontends.arguments import UsageError
 from frontends.console.sanitise import one_line
 from frontends.stored.which import find, last_used
-from frontends.terminal.options import Draft
+from frontends.terminal.desk import NOT_YET
+from frontends.terminal.drafts import Said, read_parts
+from frontends.terminal.images import files_of, images_of
+from frontends.terminal.notices import Notice
+from frontends.terminal.options import NewSession
 from frontends.terminal.reading import Reading
+from frontends.terminal.target import Target
 
 if TYPE_CHECKING:
     from frontends.terminal.requests import RequestPanel
@@ -24,144 +30,153 @@ if TYPE_CHECKING:
 _NAME_CHARS: Final = 60
 
 
-@attrs.frozen(kw_only=True)
-class Said:
-    """What somebody wants to say."""
-
-    text: str
-    images: tuple[sc.ImagePart, ...] = ()
-    files: tuple[sc.FilePart, ...] = ()
-    steer: bool = False
-
-
 class Doing(Reading):
     """Carries wishes out."""
 
     def placeholder(self) -> str:
         """What the empty composer says."""
-        state = self.state
-        if self.editing is not None:
+        state, fleet = self.state, self._app.desk.fleet
+        if fleet is not None and fleet.read_only is not None:
+            return f"nothing can be changed any more: {fleet.read_only}"
+        if self._app.composer.editing is not None:
             return "say it differently; Esc leaves it as it was"
         if state is not None and not state.activity.at_rest:
             return "queue a message; Esc stops the turn"
+        if state is None:
+            return "ask for something"  # the welcome says how
         return "ask for something; / for commands, @ for files, ! for the shell"
 
-    def parting_hint(self) -> str:
-        """What leaving means, for somebody who is about to."""
+    def parting_hint(self, again: str) -> str:
+        """What leaving means, for somebody who is about to; `again` is what they are to do once more."""
         if self._app.options.embedded:
-            return "Ctrl+C again closes the terminal and ends the work; everything said is kept"
-        return "Ctrl+C again closes the terminal; the work goes on"
+            return f"{again} again closes the terminal and ends the work; everything said is kept"
+        return f"{again} again closes the terminal; the work goes on"
+
+    @property
+    def work_would_end(self) -> bool:
+        """Whether something runs that ends with the terminal."""
+        fleet = self._app.desk.fleet
+        busy = fleet is not None and any(not each.activity.at_rest for each in fleet.sessions.values())
+        return busy and self._app.options.embedded
 
     # --- the beginning ------------------------------------------------------------------------------------------------
 
     def fleet_changed(self) -> None:
-        """View the session that was asked for, once the list of all is there; notice when the viewed one is gone."""
+        """View the session that was asked for, once the list of all is there, and tell those who wait which it is."""
         fleet = self._app.desk.fleet
         if fleet is None or self._begun:
             return
         self._begun = True
+        found, refused = self._asked_for(tuple(fleet.sessions.values()))
+        first, is_viewed, start = self._first, self.target is self._first, self._first.new
+        first.decide(found, refused)
+        if self._new is first and (found is not None or refused is not None):
+            self._new = Target(start)  # the next new session is another one
+        if is_viewed and found is not None:
+            self._app.desk.view(found.session_id)
+        if refused is not None:
+            self._app.tell(refused, "error")
+        self._app.refresh_commands()
+        if self._app.options.prompt:
+            said = Said(text=self._app.options.prompt, target=first)
+            self._app.carry_out(self.say(said), back=said)
+
+    def _asked_for(self, sessions: tuple[sc.SessionSummary, ...]) -> tuple[sc.SessionSummary | None, str | None]:
+        """Return the session to begin with, and why there is not the one that was named."""
         options = self._app.options
-        sessions = tuple(fleet.sessions.values())
         try:
             if options.session is not None:
-                self.view(find(options.session, sessions, options.home).session_id)
-            elif not options.new:
-                self.view(last_used(sessions, options.cwd, options.home).session_id)
+                return find(options.session, sessions, options.home), None
+            return None if options.new else last_used(sessions, options.cwd, options.home), None
         except UsageError as error:
-            if options.session is not None:
-                self._app.tell(str(error), "error")
-        self._app.refresh_commands()
-        if options.prompt:
-            self._app.carry_out(self.say(Said(text=options.prompt)))
+            return None, None if options.session is None else str(error)
 
     def view(self, session_id: sc.SessionId | None) -> None:
         """View another session, or the draft of a new one."""
-        self.editing = None
-        if session_id is None and self.state is not None:
-            settings = self.state.settings
-            self.draft = Draft(cwd=settings.cwd, model=settings.model, tier=settings.permission_tier)
+        if session_id is None:
+            self._new = Target(self._next_new())
         self._app.desk.view(session_id)
+
+    def _next_new(self) -> NewSession:
+        """Return what another session begins with: the same folder and model, and never the same permissions."""
+        if self.session_id is None:
+            return self.draft
+        told = self.target.new
+        return NewSession(cwd=told.cwd, model=told.model, tier=self._app.options.permissions)
 
     # --- saying something ---------------------------------------------------------------------------------------------
 
-    async def session(self, named_after: str = "") -> sc.SessionId:
-        """Return the viewed session, made now if it was a draft."""
+    async def session(self, target: Target, named_after: str = "") -> sc.SessionId:
+        """Return the session that something goes to, made now if there is none yet."""
         client = await self._app.desk.connected()
-        if self.session_id is not None:
-            return self.session_id
-        draft = self.draft
-        created = await client.create_session(
-            name=one_line(named_after, _NAME_CHARS) or None,
-            cwd=draft.cwd,
-            model=draft.model,
-            permission_tier=draft.tier,
-            thinking=draft.thinking,
-        )
-        self._app.desk.view(created.session_id)
-        return created.session_id
+        await target.decided()
+        async with target.making:
+            if target.session_id is None:
+                new = target.new
+                created = await client.create_session(
+                    name=one_line(named_after, _NAME_CHARS) or None,
+                    cwd=new.cwd,
+                    model=new.model,
+                    permission_tier=new.tier,
+                    thinking=new.thinking,
+                )
+                is_viewed = self.target is target
+                target.session_id = created.session_id
+                if is_viewed:
+                    self._app.desk.view(created.session_id)
+            return target.session_id
 
     async def say(self, said: Said) -> None:
         """Send a message, or put it in the place of the one that is being edited."""
-        session_id = await self.session(said.text)
-        editing, self.editing = self.editing, None
-        try:
-            if editing is not None and editing.message_id is not None:
-                await self.client.edit_message(
-                    session_id, editing.message_id, said.text, images=said.images, files=said.files
-                )
-            elif editing is not None and editing.item_id is not None:
-                await self.client.edit_queue_item(session_id, editing.item_id, said.text, images=said.images)
-            else:
-                await self.client.send_user_message(
-                    session_id,
-                    said.text,
-                    images=said.images,
-                    files=said.files,
-                    deliver_as="steer" if said.steer else "follow_up",
-                )
-        except sc.SessionCoreError:
-            self.editing = editing
-            raise
-
-    async def send_now(self, item: sc.QueueItem) -> None:
-        """Have the agent read a message that waits within its turn, or at once if it rests."""
-        session_id = self.viewed_session()
-        taken = await self.client.take_queue(session_id, item.item_id)
-        for each in taken.items:
+        session_id = await self.session(said.target, said.text)
+        images, files = images_of(said.attached), files_of(said.attached)
+        editing = said.editing
+        if editing is not None and editing.message_id is not None:
+            await self.client.edit_message(session_id, editing.message_id, said.text, images=images, files=files)
+        elif editing is not None and editing.item_id is not None:
+            await self.client.edit_queue_item(session_id, editing.item_id, said.text, images=images)
+            if files:
+                self._app.tell("a message that waits takes no more files; none was added", "warning")
+        else:
             await self.client.send_user_message(
                 session_id,
-                "".join(part.text for part in each.parts if isinstance(part, sc.TextPart)),
-                images=tuple(part for part in each.parts if isinstance(part, sc.ImagePart)),
-                files=tuple(part for part in each.parts if isinstance(part, sc.FilePart)),
-                deliver_as="steer",
+                said.text,
+                images=images,
+                files=files,
+                deliver_as="steer" if said.steer else "follow_up",
             )
 
-    async def run_line(self, line: str) -> None:
+    async def send_now(self, item: sc.QueueItem, target: Target) -> None:
+        """Have the agent read a message that waits within its turn, or at once if it rests."""
+        session_id = await self.session(target)
+        taken = await self.client.take_queue(session_id, item.item_id)
+        for each in taken.items:
+            text, attached = read_parts(each.parts)
+            said = Said(text=text, target=target, attached=attached, steer=True)
+            try:
+                await self.say(said)
+            except Exception:  # it waits no more, so it would be lost
+                self._app.give_back(said)
+                raise
+
+    async def run_line(self, line: str, target: Target) -> None:
         """Run a line in the shell, as far as the permissions allow."""
-        await self.client.run_shell_line(await self.session(line), line)
+        session_id = await self.session(target, line)
+        await self.client.run_shell_line(session_id, line)
 
-    async def run_command(self, name: str, arguments: str) -> None:
+    async def run_command(self, name: str, arguments: str, target: Target) -> None:
         """Have an extension do something."""
+        session_id = await self.session(target)
         extension, _, short = name.rpartition(".")
-        reply = await self.client.run_command(await self.session(), short, arguments, extension=extension or None)
+        reply = await self.client.run_command(session_id, short, arguments, extension=extension or None)
         if reply.content:
-            self._app.tell(reply.content, title=f"/{name}", seconds=12)
+            self._app.pass_on(Notice(who=f"/{name}", text=reply.content, seconds=12, rows=12, chars=1_000))
 
-    async def login(self, provider: str) -> None:
+    async def login(self, provider: str, target: Target) -> None:
         """Log in to a provider of an extension."""
-        await self.client.login_to_provider(await self.session(), provider)
+        session_id = await self.session(target)
+        await self.client.login_to_provider(session_id, provider)
         self._app.tell(f"logged in to {provider}")
-
-    async def change_directory(self, typed: str) -> None:
-        """Work in another directory, here or in the session that is to begin."""
-        state = self.state
-        base = state.settings.cwd if state is not None else self.draft.cwd
-        path = str(await anyio.to_thread.run_sync(_folder, base, typed))
-        if self.session_id is None:
-            self.draft = attrs.evolve(self.draft, cwd=path)
-            self._app.redraw()
-        else:
-            await self.client.change_working_directory(self.session_id, path)
 
     # --- stopping -----------------------------------------------------------------------------------------------------
 
@@ -172,10 +187,10 @@ class Doing(Reading):
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
-    async def approve(self, said: "RequestPanel.Approved") -> None:
+    async def approve(self, said: RequestPanel.Approved, session_id: sc.SessionId) -> None:
         """Say yes or no to a tool call, and tell if somebody else was faster."""
         reply = await self.client.answer_approval(
-            self.viewed_session(),
+            session_id,
             said.approval.request_id,
             said.decision,
             fingerprint=said.approval.fingerprint,
@@ -184,54 +199,69 @@ class Doing(Reading):
         if not reply.accepted:
             self._app.tell("this was answered already")
 
-    async def answer(self, said: "RequestPanel.Answered") -> None:
+    async def answer(self, said: RequestPanel.Answered, session_id: sc.SessionId) -> None:
         """Answer an extension, and tell if somebody else was faster."""
-        reply = await self.client.answer_dialog(self.viewed_session(), said.dialog.request_id, said.value)
+        reply = await self.client.answer_dialog(session_id, said.dialog.request_id, said.value)
         if not reply.accepted:
             self._app.tell("this was answered already")
 
     # --- settings -----------------------------------------------------------------------------------------------------
 
-    async def use_model(self, model: str) -> None:
-        """Let another model answer, here or in the session that is to begin."""
-        if self.session_id is None:
-            self.draft = attrs.evolve(self.draft, model=model)
-            self._app.redraw()
-            return
-        reply = await self.client.switch_model(self.session_id, model)
+    async def use_model(self, model: str, target: Target) -> None:
+        """Let another model answer, in a session or in the one that is to begin."""
+        await target.decided()
+        async with target.making:
+            if target.session_id is None:
+                self._begin_with(target, model=model)
+                return
+        reply = await self.client.switch_model(target.session_id, model)
         if reply.effective != "now":
             self._app.tell(f"{model} answers from the next step on")
 
-    async def think(self, thinking: sc.Thinking) -> None:
+    async def think(self, thinking: sc.Thinking, target: Target) -> None:
         """Have the model reason more or less."""
-        if self.session_id is None or self.state is None:
-            self.draft = attrs.evolve(self.draft, thinking=thinking)
-            self._app.redraw()
-            return
-        await self.client.switch_model(self.session_id, self.state.settings.model, thinking=thinking)
+        await target.decided()
+        async with target.making:
+            if target.session_id is None:
+                self._begin_with(target, thinking=thinking)
+                return
+        if target.new.model is None:  # it was made a moment ago, and has not told us yet what it begins with
+            raise sc.Disconnected(NOT_YET)
+        await self.client.switch_model(target.session_id, target.new.model, thinking=thinking)
 
-    async def use_tier(self, tier: sc.PermissionTier) -> None:
+    async def use_tier(self, tier: sc.PermissionTier, target: Target) -> None:
         """Change what needs a yes."""
-        if self.session_id is None:
-            self.draft = attrs.evolve(self.draft, tier=tier)
-            self._app.redraw()
-            return
-        await self.client.change_permission_tier(self.session_id, tier)
+        await target.decided()
+        async with target.making:
+            if target.session_id is None:
+                self._begin_with(target, tier=tier)
+                return
+        await self.client.change_permission_tier(target.session_id, tier)
+
+    async def change_directory(self, typed: str, target: Target) -> None:
+        """Work in another directory, in a session or in the one that is to begin."""
+        await target.decided()
+        path = str(await anyio.to_thread.run_sync(_folder, target.new.cwd, typed))
+        async with target.making:
+            if target.session_id is None:
+                self._begin_with(target, cwd=path)
+                return
+        await self.client.change_working_directory(target.session_id, path)
+
+    def _begin_with(self, target: Target, **changes: Any) -> None:
+        target.new = attrs.evolve(target.new, **changes)
+        self._app.redraw()
 
     # --- the past -----------------------------------------------------------------------------------------------------
 
-    async def undo(self, message_id: sc.MessageId | None = None, *, force: bool = False) -> sc.replies.RestoreReply:
-        """Go back to before a message, with the files."""
-        return await self.client.restore_to_message(self.viewed_session(), message_id, force=force)
-
-    async def resume(self) -> None:
+    async def resume(self, session_id: sc.SessionId) -> None:
         """Go on where a turn was cut short."""
-        reply = await self.client.resume_session(self.viewed_session())
+        reply = await self.client.resume_session(session_id)
         if not reply.started:
             self._app.tell("the session is at work already")
 
-    async def branch(self, message_id: sc.MessageId, step: int = 1) -> None:
-        """Show what else was said in the place of a message."""
+    def other_branch(self, message_id: sc.MessageId) -> sc.MessageId:
+        """Return what else was said in the place of a message, one after the other."""
         state = self.state
         message = None if state is None else state.message(message_id)
         if state is None or message is None:
@@ -239,8 +269,7 @@ class Doing(Reading):
         siblings = [each.message_id for each in state.messages if _same_place(each, message)]
         if len(siblings) < 2:
             raise sc.InvalidInput("nothing else was said here; e says it differently", field="message_id")
-        at = (siblings.index(message_id) + step) % len(siblings)
-        await self.client.switch_branch(self.viewed_session(), siblings[at])
+        return siblings[(siblings.index(message_id) + 1) % len(siblings)]
 
 
 def _folder(base: str, typed: str) -> Path:

@@ -86,6 +86,7 @@ class Editor(TextArea, inherit_bindings=False):
         height: auto; min-height: 1; max-height: 34vh; border: none; padding: 0; background: transparent;
         scrollbar-size-vertical: 1;
     }
+    Editor > .text-area--placeholder { color: $text-muted; }
     """
 
     def __init__(self, wish: Callable[[Wish], bool], pasted: Callable[[str], object]) -> None:
@@ -118,8 +119,6 @@ class Editor(TextArea, inherit_bindings=False):
 
     def put_in(self, text: str) -> None:
         """Write a text in place of the selection."""
-        if self.read_only:
-            return
         self.history.checkpoint()
         self.edit(Edit(text, *self.selection, maintain_selection_offset=False))
         self.history.checkpoint()
@@ -225,7 +224,7 @@ class Editor(TextArea, inherit_bindings=False):
         """Do what a row of the table says; False if it is not for us, and somebody above may want the key."""
         if row.wish is not None and self._wish(row.wish):
             return True
-        if not row.action or (self.read_only and not row.action.startswith(("cursor_", "copy_"))):
+        if not row.action:
             return False
         action: Callable[..., bool | None] = getattr(self, f"action_{row.action}")
         return (action(True) if row.select else action()) is not False
@@ -234,8 +233,7 @@ class Editor(TextArea, inherit_bindings=False):
         event.prevent_default()
         event.stop()
         self._last = ""
-        if not self.read_only:
-            self._pasted(event.text)
+        self._pasted(event.text)
 
     # --- actions ------------------------------------------------------------------------------------------------------
 

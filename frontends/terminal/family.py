@@ -3,6 +3,8 @@
 The order does not change with what sessions do: what somebody is about to choose, or to stop, stays where it is.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Final
 

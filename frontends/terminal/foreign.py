@@ -20,7 +20,7 @@ from textual.theme import Theme
 
 from frontends.terminal.inert import visible
 from frontends.terminal.looks import Look
-from frontends.terminal.panel import look_of, strip_of
+from frontends.terminal.panel import filled_strip, look_of
 
 RowKind = Literal["label", "text", "added", "removed", "place", "file"]
 GUTTER: Final = 2
@@ -64,7 +64,7 @@ def rows_of(passages: Sequence[Passage], width: int) -> list[Row]:
 def drawn_row(row: Row, look: Look) -> Text:
     """Return a row with its bar."""
     if row.kind == "label":
-        return Text(row.text, look.dim)
+        return Text(" " * GUTTER + row.text, look.dim)
     bar = _GOES_ON[look.symbols] if row.continued else look.glyph("bar")
     return Text.assemble((f"{bar} ", look.warn), (row.text, style_of_kind(row.kind, look)))
 
@@ -152,4 +152,4 @@ class ForeignView(ScrollView, can_focus=False):
         width = self.size.width
         rows = self.rows(self.virtual_size.width or width)
         at = y + self.scroll_offset.y
-        return strip_of(drawn_row(rows[at], self._look) if at < len(rows) else Text(), width, self.rich_style)
+        return filled_strip(drawn_row(rows[at], self._look) if at < len(rows) else Text(), width, self.rich_style)

@@ -1,5 +1,7 @@
 """All keys and commands on one screen, made from the tables that they are made of."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
@@ -21,7 +23,7 @@ Rows = Sequence[tuple[str, str]]
 KEYS: Final = (
     ("Enter", "send; while the agent works, the message waits in the queue"),
     ("Esc", "stop the viewed session's turn; twice: its helpers too"),
-    ("Ctrl+C", "copy what is marked, else clear what was typed; twice: close, the work goes on"),
+    ("Ctrl+C", "copy what is marked, else clear what was typed; twice: close"),
     ("Ctrl+D", "close, if nothing is typed"),
     ("F1", "this help"),
     ("F2", "the list of sessions; again: hide it"),
@@ -29,6 +31,8 @@ KEYS: Final = (
     ("F4 / F5", "choose the model / what needs a yes"),
     ("F6", "the conversation"),
     ("F7 / F8", "the messages that wait / the open question"),
+    ("F9", "what extensions show, so that it hears keys"),
+    ("Alt+P", "the whole plan, or where it stands"),
     ("Alt+N", "new session"),
     ("Alt+Up / Alt+Down", "previous / next session, also Ctrl+PageUp / Ctrl+PageDown"),
     ("Alt+1 ... Alt+9", "a session by its place in the list"),
@@ -90,7 +94,7 @@ def tables(brought: Sequence[sc.ExtensionCommand]) -> list[tuple[str, Rows]]:
 def _drawn(title: str, rows: Rows) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), title=Text(title, "bold underline"))
     table.title_justify = "left"
-    table.add_column(width=_WIDEST_KEY, overflow="fold")
+    table.add_column(width=min(_WIDEST_KEY, max(len(key) for key, _ in rows)), overflow="fold")
     table.add_column(overflow="fold")
     for key, what in rows:
         table.add_row(Text(key, "bold"), Text(what))

@@ -4,6 +4,8 @@ Reading blocks: do it in threads. Whatever is read is bounded before it is there
 device of the right name would keep us waiting for ever.
 """
 
+from __future__ import annotations
+
 import base64
 import os
 import shlex
@@ -155,7 +157,7 @@ def read_picture(path: str, folder: Path) -> Attachment:
     """
     name = one_line(path, _NAME_CHARS)
     try:
-        data = _read(path, folder, MAX_IMAGE_BYTES)
+        data = _read(folder / Path(path).expanduser(), MAX_IMAGE_BYTES)
     except (OSError, ValueError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise NotAttached(f"The picture {name} cannot be read: {why}.") from error
@@ -169,23 +171,33 @@ def _picture(name: str, data: bytes) -> Attachment:
     return Attachment(name=name, part=sc.ImagePart(media_type=kind, data=base64.b64encode(data).decode()))
 
 
-def read_mentions(paths: Sequence[str], folder: Path) -> list[Attachment]:
+@attrs.frozen(kw_only=True)
+class Mentions:
+    """What was found of the files that a text mentions: beneath the folder of the session, and elsewhere."""
+
+    inside: tuple[Attachment, ...] = ()
+    outside: tuple[Attachment, ...] = ()
+
+
+def read_mentions(paths: Sequence[str], folder: Path) -> Mentions:
     """Read the files that are mentioned; blocks. What is no file, or too large, or not text stays a mention."""
-    found: list[Attachment] = []
+    inside: list[Attachment] = []
+    outside: list[Attachment] = []
     for path in paths[:MAX_FILES]:
         most = MAX_IMAGE_BYTES if is_picture(path) else MAX_MENTIONED_BYTES
         with suppress(OSError, ValueError, RuntimeError, NotAttached):
-            data = _read(path, folder, most)
+            place = (folder / Path(path).expanduser()).resolve()  # a link leads to where it leads
+            data = _read(place, most)
+            found = inside if place.is_relative_to(folder.resolve()) else outside
             if is_picture(path):
                 found.append(_picture(path, data))
             elif b"\0" not in data:
                 text = data.decode("utf-8-sig")
                 found.append(Attachment(name=path, part=sc.FilePart(name=path[:_MAX_PATH_CHARS], text=text)))
-    return found
+    return Mentions(inside=tuple(inside), outside=tuple(outside))
 
 
-def _read(path: str, folder: Path, most: int) -> bytes:
-    place = folder / Path(path).expanduser()
+def _read(place: Path, most: int) -> bytes:
     with os.fdopen(os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is not an ordinary file")

@@ -64,6 +64,11 @@ def inert_line(text: str, limit: int = 4_000) -> str:
     return " ".join(inert(text[:limit]).split())
 
 
+def copyable(text: str) -> str:
+    """Return a text to be pasted elsewhere: as it can be seen, with its newlines and tabs, and nothing that steers."""
+    return text if text.isascii() and text.isprintable() else sanitise(text.replace("\r\n", "\n"))
+
+
 def visible(text: str) -> str:
     """Return a text to judge before saying yes: nothing that it holds is left out without a trace.
 
@@ -98,6 +103,10 @@ class InertFilter(LineFilter):
         if all(_is_harmless(segment) for segment in segments):
             return segments
         return [segment if _is_harmless(segment) else _harmless(segment) for segment in segments]
+
+
+THE_WALL: Final = InertFilter()
+"""The only one there is: Textual keeps what a filter has made for as long as it is the same filter."""
 
 
 def _is_harmless(segment: Segment) -> bool:

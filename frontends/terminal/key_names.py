@@ -1,5 +1,7 @@
 """Keys by the names that extensions give them, as Textual calls them; and which of their shortcuts can be had."""
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Collection, Iterable
 from typing import Final

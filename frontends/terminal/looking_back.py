@@ -1,6 +1,10 @@
 """What people do with what was said: say it differently, go back, continue elsewhere, take it along."""
 
+from __future__ import annotations
+
+from collections.abc import Awaitable
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 import anyio.to_thread
@@ -9,10 +13,16 @@ import session_core as sc
 from frontends.console.style import counted
 from frontends.terminal import pickers
 from frontends.terminal.base import TerminalBase
-from frontends.terminal.choosing import now_ms
+from frontends.terminal.clock import now_ms
+from frontends.terminal.drafts import Said, read_parts
 from frontends.terminal.inert import inert_line
 from frontends.terminal.picker import Asker, Choice, Picker
+from frontends.terminal.target import Target
 
+LONG_S: Final = 1.0
+"""From when on people are told that something goes on."""
+AGAIN_S: Final = 10.0
+"""How often they are told so again."""
 _MOST_NAMED: Final = 20
 """Files that a question names."""
 
@@ -27,6 +37,21 @@ class LookingBack(TerminalBase):
             self.tell("nothing was said here yet", "warning")
         return choices
 
+    async def _taking_time(self, what: str, wish: Awaitable[object]) -> None:
+        """Do something, and say that it goes on while it takes long."""
+        began = monotonic()
+
+        def still() -> None:
+            self.tell(f"{what}… {round(monotonic() - began)} s", seconds=AGAIN_S)
+
+        first = self.set_timer(LONG_S, still)
+        again = self.set_interval(AGAIN_S, still)
+        try:
+            await wish
+        finally:
+            first.stop()
+            again.stop()
+
     # --- stopping and going on ----------------------------------------------------------------------------------------
 
     def action_stop(self) -> None:
@@ -39,11 +64,12 @@ class LookingBack(TerminalBase):
 
     def action_resume(self) -> None:
         """Go on where a turn was cut short."""
-        self.carry_out(self.doing.resume())
+        self.carry_out(self.doing.resume(self.doing.viewed_session()))
 
     def action_compact(self) -> None:
         """Sum the conversation up."""
-        self.carry_out(self.doing.client.compact_context(self.doing.viewed_session()))
+        compacting = self.doing.client.compact_context(self.doing.viewed_session())
+        self.carry_out(self._taking_time("summing up", compacting))
 
     def action_clear(self) -> None:
         """Begin the conversation afresh."""
@@ -55,16 +81,16 @@ class LookingBack(TerminalBase):
         """Choose something to say differently."""
 
         if choices := self._said():
-            picker = Picker("Say differently", choices)
-            self.ask(picker, lambda message: self.edit_message(message.message_id, message.text))
+            self.ask(Picker("Say differently", choices), self.edit_message)
 
     def action_branches(self) -> None:
         """Choose among the branches."""
         state = self.doing.state
         choices = pickers.branch_choices(state, now_ms()) if state is not None else []
+        session_id = self.doing.viewed_session()
 
         def chosen(message_id: sc.MessageId) -> None:
-            self.carry_out(self.doing.client.switch_branch(self.doing.viewed_session(), message_id))
+            self.carry_out(self.doing.client.switch_branch(session_id, message_id))
 
         if len(choices) > 1:
             self.ask(Picker("Branches", choices), chosen)
@@ -73,11 +99,14 @@ class LookingBack(TerminalBase):
 
     def action_fork(self, name: str = "") -> None:
         """Continue from here in a new session."""
-        self.carry_out(self._fork(name.strip() or None))
+        self.carry_out(self._fork(self.doing.target, self.doing.viewed_session(), name.strip() or None))
 
-    async def _fork(self, name: str | None) -> None:
-        created = await self.doing.client.fork_session(self.doing.viewed_session(), name=name)
-        self.view(created.session_id)
+    async def _fork(self, target: Target, session_id: sc.SessionId, name: str | None) -> None:
+        created = await self.doing.client.fork_session(session_id, name=name)
+        if self.doing.target.is_same(target):
+            self.view(created.session_id)
+        else:  # who looks at something else by now is not taken away from it
+            self.tell("the new session is in the list")
 
     # --- going back ---------------------------------------------------------------------------------------------------
 
@@ -85,28 +114,36 @@ class LookingBack(TerminalBase):
         """Choose where to go back to."""
 
         if choices := self._said():
-            picker = Picker("Go back to before", choices)
-            self.ask(picker, lambda message: self.carry_out(self._undo(message, force=False)))
+            target = self.doing.target
+            self.ask(Picker("Go back to before", choices), lambda message: self._begin_undo(target, message))
 
-    async def _undo(self, message: sc.Message, *, force: bool) -> None:
+    def _begin_undo(self, target: Target, message: sc.Message, *, force: bool = False) -> None:
+        self.carry_out(self._taking_time("going back", self._undo(target, message, force=force)))
+
+    async def _undo(self, target: Target, message: sc.Message, *, force: bool) -> None:
+        session_id = await self.doing.session(target)
         try:
-            reply = await self.doing.undo(message.message_id, force=force)
+            reply = await self.doing.client.restore_to_message(session_id, message.message_id, force=force)
         except sc.FilesChanged as changed:
             if force:
                 raise
-            self.confirm(_overwriting(changed), lambda: self.carry_out(self._undo(message, force=True)), sudden=True)
+            self.confirm(_overwriting(changed), lambda: self._begin_undo(target, message, force=True), sudden=True)
             return
-        self.composer.restore(reply.text, (), ())
-        self.composer.focus()
+        self.give_back(Said(text=reply.text, target=target, attached=read_parts(message.parts)[1]))
+        if self.doing.target.is_same(target):
+            self.composer.focus()
         self.tell(_restored(reply), title="gone back", seconds=10)
 
     def action_redo(self) -> None:
         """Take the last undo back."""
-        self.carry_out(self._redo(force=False))
+        self._begin_redo(self.doing.viewed_session())
 
-    async def _redo(self, *, force: bool) -> None:
+    def _begin_redo(self, session_id: sc.SessionId, *, force: bool = False) -> None:
+        self.carry_out(self._taking_time("taking the undo back", self._redo(session_id, force=force)))
+
+    async def _redo(self, session_id: sc.SessionId, *, force: bool) -> None:
         try:
-            reply = await self.doing.client.take_back_undo(self.doing.viewed_session(), force=force)
+            reply = await self.doing.client.take_back_undo(session_id, force=force)
         except sc.Conflict as conflict:
             if force or not (isinstance(conflict, sc.FilesChanged) or conflict.field == "force"):
                 raise
@@ -115,7 +152,7 @@ class LookingBack(TerminalBase):
                 if isinstance(conflict, sc.FilesChanged)
                 else "The conversation has gone on since this undo. Take the undo back all the same?"
             )
-            self.confirm(question, lambda: self.carry_out(self._redo(force=True)), sudden=True)
+            self.confirm(question, lambda: self._begin_redo(session_id, force=True), sudden=True)
             return
         self.tell(_restored(reply), title="the undo is taken back", seconds=10)
 
@@ -137,7 +174,7 @@ class LookingBack(TerminalBase):
 
         def named(name: str) -> None:
             if name.strip():
-                self.carry_out(self._export(session_id, name.strip()))
+                self.carry_out(self._taking_time("writing", self._export(session_id, name.strip())))
 
         if file:
             named(file)
@@ -148,9 +185,12 @@ class LookingBack(TerminalBase):
         path = await anyio.to_thread.run_sync(_place, self.options.cwd, name)
         if await anyio.to_thread.run_sync(path.exists):
             question = f"This file exists already. Write over it?\n\n{path}"
-            self.confirm(question, lambda: self.carry_out(self._write(session_id, path)), sudden=True)
+            self.confirm(question, lambda: self._begin_write(session_id, path), sudden=True)
         else:
             await self._write(session_id, path)
+
+    def _begin_write(self, session_id: sc.SessionId, path: Path) -> None:
+        self.carry_out(self._taking_time("writing", self._write(session_id, path)))
 
     async def _write(self, session_id: sc.SessionId, path: Path) -> None:
         written = await self.doing.export(session_id, path)
@@ -158,17 +198,16 @@ class LookingBack(TerminalBase):
 
     def action_change_directory(self, directory: str = "") -> None:
         """Work in another directory."""
+        target = self.doing.target
 
         def named(name: str) -> None:
             if name.strip():
-                self.carry_out(self.doing.change_directory(name.strip()))
+                self.carry_out(self.doing.change_directory(name.strip(), target))
 
-        state = self.doing.state
-        current = state.settings.cwd if state is not None else self.doing.draft.cwd
         if directory:
             named(directory)
         else:
-            self.ask(Asker("Work in which directory?", current), named)
+            self.ask(Asker("Work in which directory?", target.new.cwd), named)
 
 
 def _place(base: str, typed: str) -> Path:

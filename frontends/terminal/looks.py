@@ -53,7 +53,7 @@ _GLYPHS: Final[Mapping[Glyph, tuple[str, str]]] = {
     "empty": ("░", "."),
 }
 
-_PALE: Final = 0.42
+_PALE: Final = 0.36
 """How far dim text goes towards the background."""
 _PALER: Final = 0.3
 _BOLD: Final = Style(bold=True)

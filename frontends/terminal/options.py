@@ -1,5 +1,7 @@
 """What was asked of the terminal, and what a new session begins with."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import attrs
@@ -35,7 +37,7 @@ class TerminalOptions:
 
 
 @attrs.frozen(kw_only=True)
-class Draft:
+class NewSession:
     """What a session will begin with that is made by its first message; None leaves it to the service."""
 
     cwd: str
@@ -46,7 +48,12 @@ class Draft:
 
 @attrs.frozen(kw_only=True)
 class Editing:
-    """What the text in the composer stands for, when it is to replace something."""
+    """What the text in the composer stands for, when it is to replace something.
+
+    Attributes:
+        files: What stays with a message that waits, whatever is said in its place.
+    """
 
     message_id: sc.MessageId | None = None
     item_id: sc.QueueItemId | None = None
+    files: tuple[str, ...] = ()

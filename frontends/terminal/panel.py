@@ -35,7 +35,7 @@ def look_of(app: App[object]) -> Look:
     return Look.of(app.current_theme, colour=not app.no_color, symbols=symbols)
 
 
-def strip_of(line: Text | Strip, width: int, ground: Style) -> Strip:
+def filled_strip(line: Text | Strip, width: int, ground: Style) -> Strip:
     """Return one line of exactly this many cells."""
     if isinstance(line, Strip):
         strip = line
@@ -56,6 +56,13 @@ def cut_to(text: Text, width: int, look: Look) -> Text:
     kept = text.copy()
     kept.truncate(width - len(more))
     return kept.append(more)
+
+
+def titled(title: Text, width: int, look: Look) -> Text:
+    """Draw a rule with a title in it: what is below is another thing than what is above."""
+    line = look.glyph("line")
+    rule = Text.assemble((f"{line} ", look.dim), title)
+    return rule.append(f" {line * max(0, width - rule.cell_len - 1)}", look.dim)
 
 
 def wrapped(text: Text, width: int, *, most: int) -> list[Text]:
@@ -126,7 +133,7 @@ class Panel(Widget):
         """Return one line of the picture."""
         width = self.size.width
         lines = self.lines(width)
-        return strip_of(lines[y] if y < len(lines) else Text(), width, self.rich_style)
+        return filled_strip(lines[y] if y < len(lines) else Text(), width, self.rich_style)
 
 
 class Lines(Panel):

@@ -1,5 +1,7 @@
 """Small screens on top of the others: choose from a list, type a line, say yes or no. Esc leaves each of them."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
@@ -17,7 +19,8 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 import session_core as sc
-from frontends.terminal.inert import inert_line, plain
+from frontends.terminal.cells import width_of
+from frontends.terminal.inert import inert, inert_line, plain
 from frontends.terminal.settling import Settling
 
 log = logging.getLogger(__name__)
@@ -27,6 +30,8 @@ T = TypeVar("T")
 MOST_SHOWN: Final = 200
 """Choices in the list at once; more are found by typing."""
 _DETAIL_CHARS: Final = 300
+_LABEL_CELLS: Final = 36
+"""Labels up to this width have their details in a column."""
 _HINT: Final = "Enter chooses, Esc leaves"
 
 
@@ -48,10 +53,11 @@ class Box(Vertical):
     """The frame of a small screen."""
 
     DEFAULT_CSS = """
-    Box { width: 76; max-width: 94%; height: auto; max-height: 85%; background: $surface; border: round $primary;
+    Box { width: 80; max-width: 94%; height: auto; max-height: 85%; background: $surface; border: round $primary;
           padding: 0 1; }
     Box > .hint { width: 1fr; color: $text-muted; }
     Box > Input { border: none; height: 1; padding: 0; background: $surface; }
+    Box > OptionList > .option-list--option-disabled { color: $text-muted; }
     Box > OptionList { height: auto; max-height: 60vh; border: none; padding: 0; background: $surface;
                        text-wrap: nowrap; text-overflow: ellipsis; scrollbar-size-vertical: 1; }
     """
@@ -128,15 +134,16 @@ class Picker(ModalScreen[T | None]):
         if not self._loaded:
             return
         query = self.query_one(Input).value.strip()
-        fitting = matching(self._choices, query)
-        self._shown = fitting[:MOST_SHOWN]
+        found = matching(self._choices, query)
+        self._shown = found[:MOST_SHOWN]
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options([Option(_line(each), disabled=not each.enabled) for each in self._shown])
+        column = _column(self._shown)
+        options.add_options([Option(_line(each, column), disabled=not each.enabled) for each in self._shown])
         options.highlighted = _first(self._shown, prefer_current=not query)
         if not self._shown:
             options.add_option(Option(Text("nothing fits" if query else "there is nothing to choose"), disabled=True))
-        left = len(fitting) - len(self._shown)
+        left = len(found) - len(self._shown)
         self.query_one(Hint).say(f"{left} more; type to find them" if left else _HINT)
 
     def action_move(self, step: int) -> None:
@@ -177,12 +184,19 @@ def matching(choices: Sequence[Choice[T]], query: str) -> list[Choice[T]]:
     return [each for score, _, each in sorted(scored, key=lambda it: (-it[0], it[1])) if score > 0]
 
 
-def _line(choice: Choice[T]) -> Text:
+def _column(choices: Sequence[Choice[T]]) -> int:
+    """Return where the details begin; nowhere in particular, if some labels are long."""
+    widest = max((width_of(_indented(each.label)) for each in choices), default=0)
+    return widest if widest <= _LABEL_CELLS else 0
+
+
+def _line(choice: Choice[T], column: int) -> Text:
     line = Text("• " if choice.current else "  ", no_wrap=True, overflow="ellipsis")
-    line.append(_indented(choice.label), "bold" if choice.current else "")
+    label = _indented(choice.label)
+    line.append(label, "bold" if choice.current else "")
     if choice.detail:
-        line.append("  ")
-        line.append(inert_line(choice.detail, _DETAIL_CHARS), "dim")
+        line.append(" " * (max(0, column - width_of(label)) + 2))
+        line.append(" ".join(inert(choice.detail[:_DETAIL_CHARS]).splitlines()), "dim")
     return line
 
 

@@ -1,5 +1,7 @@
 """What there is to choose from. Pure functions from states to choices."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -7,18 +9,13 @@ import session_core as sc
 from frontends.console.figures import ago, place
 from frontends.console.style import counted
 from frontends.terminal.activity_words import glyph_of, words_of
+from frontends.terminal.block_making import shell_line_of
 from frontends.terminal.family import by_folder
 from frontends.terminal.inert import inert_line
 from frontends.terminal.picker import Choice
 from frontends.terminal.themes import ABOUT
+from frontends.terminal.tier_words import TIERS
 
-TIERS: Final[dict[sc.PermissionTier, str]] = {
-    "read_only": "only reads; changes nothing and runs nothing",
-    "ask_all": "asks before every tool",
-    "ask_writes": "asks before it changes a file or runs a command",
-    "auto_edit": "edits files in the folder by itself, asks before commands",
-    "full": "asks nothing; the sandbox is the only bound",
-}
 THINKING: Final[dict[sc.Thinking, str]] = {
     "off": "answers at once",
     "low": "thinks a little",
@@ -26,13 +23,15 @@ THINKING: Final[dict[sc.Thinking, str]] = {
     "high": "thinks as long as it wants",
 }
 _SAID_CHARS: Final = 200
+_LATER: Final = "; this counts from the next start of the service on"
+"""What the service says of a key that is not set: too long for a line."""
 
 
 def tier_choices(current: sc.PermissionTier | None) -> list[Choice[str]]:
     """What may need a yes."""
     return [
-        Choice(value=tier, label=tier.replace("_", "-"), detail=text, current=tier == current)
-        for tier, text in TIERS.items()
+        Choice(value=tier, label=tier.replace("_", "-"), detail=words.long, current=tier == current)
+        for tier, words in TIERS.items()
     ]
 
 
@@ -56,11 +55,20 @@ def model_choices(models: Sequence[sc.ListedModel], current: str) -> list[Choice
 
 
 def _about_model(model: sc.ListedModel) -> str:
+    """Say what a model can do, in columns; or what to do so that it can be used, in few words."""
     if not model.usable:
-        return model.why_not or "cannot be used"
-    can = [word for word, does in (("thinks", model.can_think), ("sees pictures", model.can_see)) if does]
-    room = [f"{model.context_tokens // 1000}k context"] if model.context_tokens else []
-    return ", ".join([model.provider, *room, *can])
+        return model.why_not.replace(_LATER, ", restart the service") or "cannot be used"
+    can = "thinks" if model.can_think else "", "sees pictures" if model.can_see else ""
+    room = f"{_amount(model.context_tokens)} context" if model.context_tokens else ""
+    whose = "" if model.name.startswith(f"{model.provider}/") else model.provider
+    return f"{room:<14}{can[0]:<8}{can[1]:<15}{whose}".rstrip()
+
+
+def _amount(tokens: int) -> str:
+    """Return a number of tokens as people say it."""
+    if tokens < 1_000_000:
+        return f"{tokens // 1_000}k"
+    return f"{tokens / 1_000_000:.1f}".removesuffix(".0") + "M"
 
 
 def theme_choices(names: Iterable[str], current: str) -> list[Choice[str]]:
@@ -166,4 +174,5 @@ def _said(message: sc.Message, now_ms: int) -> Choice[sc.Message]:
 
 
 def _gist(message: sc.Message) -> str:
-    return inert_line(message.text, _SAID_CHARS) or "(no text)"
+    ran = shell_line_of(message)
+    return inert_line(message.text if ran is None else f"! {ran}", _SAID_CHARS) or "(no text)"

@@ -4,6 +4,8 @@ Both give the path of a socket, so that the terminal is a client like any other,
 heavy is imported by whoever opens a place, in its thread: there is something to see on the screen by then.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -102,7 +104,7 @@ class Embedded:
     """A service in a thread of this process; it ends with the terminal."""
 
     home: Path
-    _running: "_Running | None" = attrs.field(init=False, default=None)
+    _running: _Running | None = attrs.field(init=False, default=None)
     _closed: bool = attrs.field(init=False, default=False)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 

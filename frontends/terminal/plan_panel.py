@@ -1,5 +1,7 @@
 """What the agent means to do, step by step: one line, or all of it."""
 
+from __future__ import annotations
+
 from typing import Final
 
 from rich.text import Text
@@ -9,7 +11,7 @@ import session_core as sc
 from frontends.console.style import counted
 from frontends.terminal.inert import inert_line
 from frontends.terminal.looks import Glyph, Look
-from frontends.terminal.panel import Panel, wrapped
+from frontends.terminal.panel import Panel, titled, wrapped
 
 SHARE: Final = 0.25
 """How much of the screen an open plan takes at most."""
@@ -22,7 +24,7 @@ Plan = tuple[sc.PlanItem, ...]
 def plan_line(plan: Plan, look: Look) -> Text:
     """Say in one line how far it is, and with what it goes on."""
     done = sum(each.status == "done" for each in plan)
-    line = Text.assemble((f"{look.glyph('checked')} plan ", look.dim), (f"{done}/{len(plan)}", look.accent))
+    line = Text.assemble(("plan ", look.strong), (f"{done}/{len(plan)}", look.accent))
     at = current_step(plan)
     said = "all done" if at is None else inert_line(plan[at].text)
     return line.append(f" {look.glyph('dot')} ", look.dim).append(said, look.dim if at is None else look.text)
@@ -79,9 +81,8 @@ class PlanPanel(Panel):
         """Draw a line, or the steps around the current one as far as there is room."""
         if not self._plan:
             return []
-        head = plan_line(self._plan, self.look)
         if self._collapsed or self.cramped:
-            return [head]
+            return [titled(plan_line(self._plan, self.look), width, self.look)]
         most = max(_LEAST_ROWS, int(self.app.size.height * SHARE))
         rows = [(n, row) for n, step in enumerate(self._plan) for row in step_rows(step, width - 2, self.look)]
         at = current_step(self._plan)
@@ -89,12 +90,12 @@ class PlanPanel(Panel):
         begin = max(0, min(first - most // 3 + self._moved, len(rows) - most))
         shown = rows[begin : begin + most]
         head = self._headline(begin, len(rows) - begin - len(shown))
-        return [head, *(Text("  ").append_text(row) for _, row in shown)]
+        return [titled(head, width, self.look), *(Text("  ").append_text(row) for _, row in shown)]
 
     def _headline(self, above: int, below: int) -> Text:
         look = self.look
         done = sum(each.status == "done" for each in self._plan)
-        line = Text.assemble((f"{look.glyph('checked')} plan ", look.dim), (f"{done}/{len(self._plan)}", look.accent))
+        line = Text.assemble(("plan ", look.strong), (f"{done}/{len(self._plan)}", look.accent))
         hidden = [f"{counted(above, 'row')} above"] if above else []
         hidden += [f"{counted(below, 'row')} below"] if below else []
         return line.append(f" {look.glyph('dot')} {', '.join(hidden)}", look.dim) if hidden else line

@@ -9,9 +9,9 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from frontends.console.cells import cut, width_of
-from frontends.console.sanitise import one_line
+from frontends.terminal.cells import cut, width_of
 from frontends.terminal.completion import Suggestion
+from frontends.terminal.inert import inert_line
 
 ROWS: Final = 8
 _LABEL_SHARE: Final = 0.6
@@ -95,7 +95,7 @@ class Popup(Widget):
         if not self._suggestions:
             return Text(cut(self._note, across), style="dim", no_wrap=True)
         shown = self._suggestions[self._top : self._top + self._rows]
-        widest = max(width_of(each.shown) for each in shown)
+        widest = max(width_of(_label(each)) for each in shown)
         column = min(widest, int((across - 2) * _LABEL_SHARE) if any(each.detail for each in shown) else across - 2)
         lines = [self._line(each, column, across, chosen=each is self.chosen) for each in shown]
         hidden = len(self._suggestions) - len(shown)
@@ -105,13 +105,13 @@ class Popup(Widget):
         return Text("\n", no_wrap=True).join(lines)
 
     def _line(self, suggestion: Suggestion, column: int, across: int, *, chosen: bool) -> Text:
-        label = cut(suggestion.shown, column)
+        label = cut(_label(suggestion), column)
         line = Text("> " if chosen else "  ", no_wrap=True)
         line.append(label, style="bold" if chosen else "")
         room = across - 4 - column
         if suggestion.detail and room > 8:
             line.append(" " * (column - width_of(label) + 2))
-            line.append(cut(one_line(suggestion.detail, _DETAIL_CHARS), room), style="dim")
+            line.append(cut(inert_line(suggestion.detail, _DETAIL_CHARS), room), style="" if chosen else "dim")
         if chosen:
             line.append(" " * max(0, across - line.cell_len))
             line.stylize("reverse")
@@ -136,6 +136,11 @@ class Popup(Widget):
         self.move(-1)
 
 
+def _label(suggestion: Suggestion) -> str:
+    """Return what is shown of a suggestion; without what changes the width of its neighbours, cells can be counted."""
+    return inert_line(suggestion.shown)
+
+
 class Chips(Widget):
     """What goes along with the prompt, each removable by a click."""
 
@@ -158,6 +163,7 @@ class Chips(Widget):
 
     def show(self, labels: tuple[str, ...]) -> None:
         """Show a chip for each label."""
+        labels = tuple(map(inert_line, labels))
         if labels != self._labels:
             self._labels = labels
             self.set_class(bool(labels), "open")

@@ -7,6 +7,8 @@ Rules:
 4. `read` and `write` block: call them in a thread. Everything else is quick and waits for nothing.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import threading
@@ -88,7 +90,7 @@ class Walk:
         self._changed: dict[int, Prompt] = {}
 
     @classmethod
-    def from_search(cls, past: Sequence[Prompt], found: int, draft: Prompt) -> "Walk":
+    def from_search(cls, past: Sequence[Prompt], found: int, draft: Prompt) -> Walk:
         """Stand at a prompt that was searched for; the draft waits at the end."""
         walk = cls(past, found)
         walk._changed[len(past)] = draft

@@ -1,5 +1,7 @@
 """A question to the person at the terminal, as it is put on the screen: pure values."""
 
+from __future__ import annotations
+
 from typing import Final
 
 import attrs
@@ -21,7 +23,7 @@ def in_a_line(text: str, limit: int = FACT_CHARS) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class Choice:
+class AnswerChoice:
     """One of the answers to choose from; `key` is typed for it, if one is."""
 
     label: str
@@ -44,7 +46,7 @@ class Question:
     title: str
     facts: tuple[str, ...] = ()
     passages: tuple[Passage, ...] = ()
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[AnswerChoice, ...] = ()
     typed: str = ""
     filters: bool = False
     expires_at: int

@@ -1,5 +1,7 @@
 """The messages that wait: which there are, when each is read, and what can be done with them."""
 
+from __future__ import annotations
+
 from typing import ClassVar, Final
 
 from rich.text import Text
@@ -11,7 +13,7 @@ import session_core as sc
 from frontends.console.style import counted
 from frontends.terminal.inert import inert_line
 from frontends.terminal.looks import Look
-from frontends.terminal.panel import Panel
+from frontends.terminal.panel import Panel, titled
 
 _ROWS_IDLE: Final = 3
 """Messages that are shown while nobody looks at them."""
@@ -30,7 +32,7 @@ KEYS: Final = (
     ("Esc", "back"),
 )
 """For the help screen: what can be pressed in the queue."""
-_KEYS: Final = ("e edit", "d remove", "s send now", "Alt+Up/Down move", "Esc back")
+_KEYS: Final = ("e edit", "d remove", "s send now", "K J move", "Esc back")
 
 
 def queue_text(item: sc.QueueItem) -> str:
@@ -99,6 +101,7 @@ class QueuePanel(Panel, can_focus=True):
         self._given: tuple[sc.QueueItem, ...] = ()
         self._items: tuple[sc.QueueItem, ...] = ()
         self._marked: sc.QueueItemId | None = None
+        self._shown: list[sc.QueueItemId] = []  # row by row, as they were drawn
 
     def show(self, queue: tuple[sc.QueueItem, ...]) -> None:
         """Show what waits now."""
@@ -120,19 +123,21 @@ class QueuePanel(Panel, can_focus=True):
 
     def draw(self, width: int) -> list[Text]:
         """Draw a head line, and the messages around the marked one."""
+        self._shown = []
         if not self._items:
             return []
         look, focused = self.look, self.has_focus
         dot = f" {look.glyph('dot')} "
         wait = f"{counted(len(self._items), 'message')} {'waits' if len(self._items) == 1 else 'wait'}"
-        wait = f"{len(self._items)} wait" if focused else wait
-        head = Text(f"{wait}{dot}", look.dim)
-        head.append(dot.join(_KEYS) if focused else "F7 to change", look.accent if focused else look.dim)
+        keys = dot.join(_KEYS) if focused else "F7 to change"
+        head = Text.assemble((wait, look.strong), (dot, look.dim), (keys, look.accent if focused else look.dim))
+        head = titled(head, width, look)
         if self.cramped and not focused:
             return [head]
         most = self._most_rows()
         begin = max(0, min(self._at() - most // 2, len(self._items) - most)) if focused else 0
         shown = list(enumerate(self._items, 1))[begin : begin + most]
+        self._shown = [item.item_id for _, item in shown]
         lines = [queue_line(item, n, look, marked=focused and item.item_id == self._marked) for n, item in shown]
         left = len(self._items) - len(shown)
         more = [Text(f"    {look.glyph('more')} {left} more", look.dim)] if left else []
@@ -152,15 +157,12 @@ class QueuePanel(Panel, can_focus=True):
         """Hide the keys."""
         self.redraw()
 
-    def on_click(self, event: events.Click) -> None:
-        """Mark the message that was clicked."""
-        if self._items and self.has_focus and event.y > 0:
-            most = self._most_rows()
-            begin = max(0, min(self._at() - most // 2, len(self._items) - most))
-            at = begin + event.y - 1
-            if at < len(self._items):
-                self._marked = self._items[at].item_id
-                self.redraw()
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Mark the message under the mouse, as it was drawn: with the focus, more rows are drawn in other places."""
+        at = event.y - 1  # above them is the head line
+        if 0 <= at < len(self._shown):
+            self._marked = self._shown[at]
+            self.redraw()
 
     def action_mark(self, step: int) -> None:
         """Mark another message."""

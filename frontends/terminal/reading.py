@@ -1,5 +1,7 @@
 """What the terminal asks of the service without changing anything: models, commands, files, messages, exports."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -8,37 +10,39 @@ import anyio
 import anyio.to_thread
 
 import session_core as sc
-from frontends.client import SessionClient
 from frontends.console.figures import size
-from frontends.terminal.options import Draft, Editing
+from frontends.terminal.desk import NOT_YET
+from frontends.terminal.options import NewSession
 from frontends.terminal.picker import Choice
 from frontends.terminal.pickers import model_choices
+from frontends.terminal.target import Target
 
 if TYPE_CHECKING:
+    from frontends.client import SessionClient
     from frontends.stored.transfer import Format
     from frontends.terminal.base import TerminalBase
 
 _SHOW_S: Final = 20.0
 _LOOK_S: Final = 0.02
-_NOT_YET: Final = "the service is not there yet; try again in a moment"
 
 
 class Reading:
     """What is known, and what can be found out.
 
     Attributes:
-        draft: What the next new session begins with.
-        editing: What the next message replaces.
         commands: What extensions offer in the viewed session.
         models: What `/model` may be given.
+        default_model: What answers in a new session that names none; empty while nobody has told.
     """
 
-    def __init__(self, app: "TerminalBase") -> None:
+    def __init__(self, app: TerminalBase) -> None:
         self._app = app
-        self.draft = Draft(cwd=app.options.cwd, model=app.options.model, tier=app.options.permissions)
-        self.editing: Editing | None = None
+        options = app.options
+        new = NewSession(cwd=options.cwd, model=options.model, tier=options.permissions)
+        self._first = self._new = Target(new) if options.new else Target.undecided(new)
         self.commands: tuple[sc.ExtensionCommand, ...] = ()
         self.models: tuple[str, ...] = ()
+        self.default_model = ""
         self._begun = False
 
     # --- what there is ------------------------------------------------------------------------------------------------
@@ -51,7 +55,7 @@ class Reading:
             Disconnected: It is not there yet.
         """
         if self._app.desk.client is None:
-            raise sc.Disconnected(_NOT_YET)
+            raise sc.Disconnected(NOT_YET)
         return self._app.desk.client
 
     @property
@@ -65,6 +69,50 @@ class Reading:
         """What is known of it."""
         viewed = self._app.desk.viewed
         return None if viewed is None else viewed.state
+
+    @property
+    def draft(self) -> NewSession:
+        """What the next new session begins with."""
+        return self._new.new
+
+    @property
+    def target(self) -> Target:
+        """Where goes what is typed now."""
+        return self._new if self.session_id is None else self.target_of(self.session_id)
+
+    def drawn_session(self) -> sc.SessionId:
+        """Return the session that people see: what they do in its panels is meant for it.
+
+        Raises:
+            InvalidInput: There is none.
+        """
+        return self._app.drawn or self.viewed_session()
+
+    def target_of(self, session_id: sc.SessionId) -> Target:
+        """Return a session as something to send to."""
+        fleet = self._app.desk.fleet
+        known = None if fleet is None else fleet.sessions.get(session_id)
+        if self.state is not None and session_id == self.session_id:
+            told = NewSession(cwd=self.state.settings.cwd, model=self.state.settings.model)
+        elif known is not None:
+            told = NewSession(cwd=known.cwd, model=known.model)
+        else:
+            told = NewSession(cwd=self._app.options.cwd)
+        return Target(told, session_id)
+
+    def message(self, message_id: sc.MessageId) -> sc.Message:
+        """Return a message of the viewed session.
+
+        Raises:
+            NotFound: It is not there, or not loaded.
+        """
+        viewed = self._app.desk.viewed
+        found = None if viewed is None or viewed.state is None else viewed.state.message(message_id)
+        if found is None and viewed is not None:
+            found = next((each for each in viewed.blocks.older if each.message_id == message_id), None)
+        if found is None:
+            raise sc.NotFound("this message is not in the conversation that is viewed", field="message_id")
+        return found
 
     def viewed_session(self) -> sc.SessionId:
         """Return the session that is viewed.
@@ -101,7 +149,10 @@ class Reading:
         """Learn what can be chosen in the viewed session."""
         try:
             self.commands = (await self.client.list_commands(self.session_id)).commands
-            self.models = tuple(each.name for each in (await self._models()).models)
+            reply = await self._models()
+            self.models = tuple(each.name for each in reply.models)
+            self.default_model = reply.default
+            self._app.changed("session")
         except sc.SessionCoreError:
             pass  # there is nothing to suggest; whoever uses one is told why it fails
 

@@ -3,6 +3,8 @@
 It is nothing that anybody would miss: what cannot be read counts as empty, and what cannot be written is not kept.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The lines around a question, drawn by us: who asks what, the answers, and the keys. Pure functions."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -9,12 +11,13 @@ from frontends.console.style import counted
 from frontends.terminal.dialog_view import asked_elsewhere
 from frontends.terminal.looks import Look
 from frontends.terminal.panel import cut_to, wrapped
-from frontends.terminal.questions import Choice, Meaning, Question, time_left
+from frontends.terminal.questions import AnswerChoice, Meaning, Question, time_left
 
 _TITLE_ROWS = 4
 _FACT_ROWS = 3
 _CHOICE_ROWS = 4
 """Rows of one long choice."""
+_HINT_ROWS = 3
 _MOST_CHOICES = 8
 _INDENT = 2
 
@@ -86,7 +89,7 @@ def choices(
     return rows
 
 
-def _choice(choice: Choice, width: int, look: Look, marked: bool, most: int) -> list[Text]:  # noqa: FBT001 - one caller
+def _choice(choice: AnswerChoice, width: int, look: Look, marked: bool, most: int) -> list[Text]:  # noqa: FBT001 - one caller
     mark = ">" if marked else " "
     key = f"{choice.key}  " if choice.key else ""
     front = Text.assemble((f"{mark} ", look.accent), (key, look.accent))
@@ -96,7 +99,9 @@ def _choice(choice: Choice, width: int, look: Look, marked: bool, most: int) -> 
     return [front.copy().append_text(rows[0]), *(Text(" " * front.cell_len).append_text(row) for row in rows[1:])]
 
 
-def hints(meaning: Meaning, look: Look, *, focused: bool, several: bool, scrolls: bool, is_dialog: bool) -> list[Text]:
+def hints(
+    meaning: Meaning, width: int, look: Look, *, focused: bool, several: bool, scrolls: bool, is_dialog: bool
+) -> list[Text]:
     """Return what Enter would do, and the other keys."""
     if not focused:
         return [Text("F8 to answer", look.warn)]
@@ -105,7 +110,7 @@ def hints(meaning: Meaning, look: Look, *, focused: bool, several: bool, scrolls
     keys += ["Tab next question"] if several else []
     keys += ["Ctrl+G dismiss it"] if is_dialog else []
     told = Text(meaning.told, look.accent if meaning.answer is not None else look.dim)
-    return [told, Text(f" {look.glyph('dot')} ".join(keys), look.dim)]
+    return [*wrapped(told, width, most=_HINT_ROWS), Text(f" {look.glyph('dot')} ".join(keys), look.dim)]
 
 
 def _indented(row: Text) -> Text:

@@ -1,5 +1,7 @@
 """Which questions are for the person at this terminal, in which order, and which of them are answered already."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -43,8 +45,7 @@ class Waiting:
         self._given, self.names = (approvals, dialogs, client_id), dict(names)
         self.of_others = asked_of_others(dialogs, client_id)
         self._ours = open_requests(approvals, dialogs, client_id)
-        still = {each.request_id for each in self._ours}
-        self._answered = {request_id: at for request_id, at in self._answered.items() if request_id in still}
+        # What was answered is forgotten by its age alone: another session may be shown now, and then this one again.
         return True
 
     @property
@@ -71,7 +72,7 @@ class Waiting:
         self._answered.pop(request_id, None)
 
     def reopen_lost(self, now_ms: int) -> bool:
-        """Take back what was answered long ago and is still open; False if there is nothing of that kind."""
+        """Forget what was answered long ago: if it is still open, it is asked again. False if there is nothing such."""
         lost = [request_id for request_id, at in self._answered.items() if at <= now_ms - ANSWER_MS]
         for request_id in lost:
             del self._answered[request_id]

@@ -3,12 +3,15 @@
 Rules:
 1. The question, the answers and the keys stand outside of the foreign text, which has a frame of its own and scrolls.
 2. What Enter would do is said before it is pressed, and no other key answers anything. Keys that were typed before a
-   question could be read never count.
+   question could be read never count, and one that was typed for a question never answers another.
 3. The panel never takes the focus by itself, and a question never changes places with another under people's hands.
+   The app gives a new question the focus once nobody has typed for a moment and nothing is written; else F8 does.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
-from time import monotonic, time_ns
+from time import monotonic
 from typing import ClassVar, Final
 
 from rich.text import Text
@@ -27,6 +30,7 @@ from frontends.terminal import request_lines
 from frontends.terminal.answer_line import AnswerLine
 from frontends.terminal.approval_view import approval_question
 from frontends.terminal.asked import Asked
+from frontends.terminal.clock import now_ms
 from frontends.terminal.dialog_view import dialog_question
 from frontends.terminal.foreign import ForeignView
 from frontends.terminal.panel import Lines, Panel, is_tight
@@ -55,10 +59,6 @@ Value = bool | str | None
 """What a question of an extension is answered with; None dismisses it."""
 
 
-def _now_ms() -> int:
-    return time_ns() // 1_000_000
-
-
 class RequestPanel(Widget):
     """Shows the oldest open question with how many wait, and reads the answer."""
 
@@ -83,13 +83,10 @@ class RequestPanel(Widget):
     ]
 
     class Approved(Message):
-        """Somebody has decided about a tool call; `session_id` is the helper that asks, if one does."""
+        """Somebody has decided about a tool call."""
 
-        def __init__(
-            self, session_id: sc.SessionId | None, approval: sc.Approval, decision: sc.Decision, message: str
-        ) -> None:
+        def __init__(self, approval: sc.Approval, decision: sc.Decision, message: str) -> None:
             super().__init__()
-            self.session_id = session_id
             self.approval = approval
             self.decision: sc.Decision = decision
             self.message = message
@@ -106,7 +103,7 @@ class RequestPanel(Widget):
         """Somebody leaves the question open for now, or there is nothing left to answer: back to the composer."""
 
     def __init__(
-        self, *, id: str | None = None, patience_s: float = PATIENCE_S, now_ms: Callable[[], int] = _now_ms
+        self, *, id: str | None = None, patience_s: float = PATIENCE_S, now_ms: Callable[[], int] = now_ms
     ) -> None:
         super().__init__(id=id)
         self._waiting = Waiting()
@@ -116,7 +113,7 @@ class RequestPanel(Widget):
         self._head = Lines(self._draw_head, id="request-head")
         self._view = ForeignView(id="request-view")
         self._choices = Lines(self._draw_choices, id="request-choices")
-        self._line = AnswerLine(self._settling.counts, id="request-answer")
+        self._line = AnswerLine(self._settling.counts, self._shown_id, id="request-answer")
         self._hints = Lines(self._draw_hints, id="request-hints")
 
     def compose(self) -> ComposeResult:
@@ -170,15 +167,7 @@ class RequestPanel(Widget):
         """Go to the question; False if there is none."""
         if self._asked is None:
             return False
-        self._line.focus()
-        return True
-
-    def take_key(self, event: events.Key) -> bool:
-        """Begin the answer with a key that was typed elsewhere; False if it was hardly meant for the question."""
-        if self._asked is None or not event.is_printable or not self._settling.counts(event.time):
-            return False
-        self._line.focus()
-        self._line.insert_text_at_cursor(event.character or "")
+        self.screen.set_focus(self._line)
         return True
 
     def _go_on(self) -> None:
@@ -196,6 +185,7 @@ class RequestPanel(Widget):
             if is_new:
                 self._settling.begin()
                 self._line.start(question.typed)
+                self._line.placeholder = "type to narrow the choice" if question.filters else ""
                 self._view.show(question.passages)
                 self.call_after_refresh(self._can_be_read)
         self.set_class(request is None, "of-others")
@@ -243,11 +233,12 @@ class RequestPanel(Widget):
         left, marked = asked.left(typed), asked.marked(typed)
         return request_lines.choices(asked.question, left, marked, width, self._choices.look, tight=is_tight(self.app))
 
-    def _draw_hints(self, _: int) -> list[Text]:
+    def _draw_hints(self, width: int) -> list[Text]:
         if self._asked is None:
             return []
         return request_lines.hints(
             self._asked.meaning(self._line.value),
+            width,
             self._hints.look,
             focused=self._line.has_focus,
             several=len(self._waiting.left) > 1,
@@ -272,7 +263,8 @@ class RequestPanel(Widget):
         width = self.size.width
         if self._asked is None or width <= 0:
             return
-        others = len(self._head.lines(width)) + len(self._choice_rows(self._asked, width)) + _FRAME_ROWS
+        told = len(self._hints.lines(width)) - 1 if self._line.has_focus else 1
+        others = len(self._head.lines(width)) + len(self._choice_rows(self._asked, width)) + _FRAME_ROWS + told - 1
         self._view.display = bool(self._asked.question.passages)
         if self._view.display:
             self._view.fit(width, max(_LEAST_ROWS, min(int(self.app.size.height * SHARE), self._room()) - others))
@@ -321,14 +313,22 @@ class RequestPanel(Widget):
     @on(Input.Submitted)
     def _entered(self, event: Input.Submitted) -> None:
         event.stop()
-        self._answer()
+        if self._is_meant():
+            self._answer()
+
+    def _shown_id(self) -> sc.RequestId | None:
+        return self._asked.request.request_id if self._asked is not None else None
+
+    def _is_meant(self) -> bool:
+        """Whether the last key was pressed while this very question was shown: what it does comes some steps later."""
+        return self._asked is not None and self._line.meant_for == self._shown_id()
 
     def _answer(self) -> None:
         if self._asked is None:
             return
         match self._asked.request, self._asked.meaning(self._line.value).answer:
             case sc.Approval() as approval, Answer() as answer:
-                self._done(self.Approved(approval.session_id, approval, answer.decision, answer.message))
+                self._done(self.Approved(approval, answer.decision, answer.message))
             case sc.Dialog() as dialog, Reply() as reply:
                 self._done(self.Answered(dialog, reply.value))
             case _:
@@ -364,7 +364,7 @@ class RequestPanel(Widget):
 
     def action_choose(self, step: int) -> None:
         """Mark another answer."""
-        if self._asked is not None and self._asked.mark(self._line.value, step):
+        if self._asked is not None and self._is_meant() and self._asked.mark(self._line.value, step):
             self._marked_by_hand(self._asked)
 
     def action_scroll(self, step: int) -> None:
@@ -381,7 +381,7 @@ class RequestPanel(Widget):
 
     def action_dismiss(self) -> None:
         """Leave a question of an extension without an answer, for good."""
-        if self._asked is not None and isinstance(self._asked.request, sc.Dialog):
+        if self._asked is not None and self._is_meant() and isinstance(self._asked.request, sc.Dialog):
             self._done(self.Answered(self._asked.request, None))
 
     def action_put_off(self) -> None:

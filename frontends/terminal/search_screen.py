@@ -1,8 +1,9 @@
 """Searching what was said in all sessions, as one types."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from time import time_ns
 from typing import ClassVar, Final
 
 from rich.text import Text
@@ -17,6 +18,7 @@ from textual.widgets.option_list import Option
 import session_core as sc
 from frontends.console.figures import ago
 from frontends.console.style import counted
+from frontends.terminal.clock import now_ms
 from frontends.terminal.inert import inert_line
 from frontends.terminal.picker import Box, Hint
 
@@ -24,6 +26,8 @@ log = logging.getLogger(__name__)
 
 PAUSE_S: Final = 0.15
 """How long nobody must have typed before it is searched."""
+LONG_S: Final = 1.0
+"""From when on people are told that it is still searched."""
 _KEYS: Final = "Enter opens the session there, Esc leaves"
 
 Search = Callable[[str], Awaitable[Sequence[sc.SearchHit]]]
@@ -78,6 +82,7 @@ class SearchScreen(ModalScreen[sc.SearchHit | None]):
 
     async def _find(self, words: str) -> None:
         hint = self.query_one(Hint)
+        long = self.set_timer(LONG_S, lambda: hint.say("searching…"))
         try:
             hits = await self._search(words) if words else ()
         except sc.SessionCoreError as error:
@@ -87,9 +92,11 @@ class SearchScreen(ModalScreen[sc.SearchHit | None]):
             log.exception("a search failed")
             hint.say(f"unexpected error: {type(error).__name__}: {error}")
             return
+        finally:
+            long.stop()
         self._hits, self._searched = hits, words
         options = self.query_one(OptionList)
-        now = time_ns() // 1_000_000
+        now = now_ms()
         options.clear_options()
         options.add_options([Option(_line(hit, now)) for hit in self._hits])
         options.highlighted = 0 if self._hits else None

@@ -1,5 +1,7 @@
 """The lines of the list of sessions as values: all that their picture depends on, so that equal ones are drawn once."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -7,16 +9,16 @@ import attrs
 from rich.text import Text
 
 import session_core as sc
-from frontends.console.cells import cut_start
 from frontends.console.figures import ago, place
 from frontends.console.style import counted
-from frontends.terminal.activity_words import colour_of, glyph_of, words_of
+from frontends.terminal.activity_words import colour_of, few_words_of, glyph_of
+from frontends.terminal.cells import cut_start
 from frontends.terminal.family import FamilyRow, FolderRows
 from frontends.terminal.inert import inert_line
 
 NAME_CHARS: Final = 200
 _FOLDER_CHARS: Final = 1_000
-_MARGIN: Final = 3
+_MARGIN: Final = 4
 """Cells before the second line of a session: below its name."""
 
 
@@ -45,7 +47,7 @@ class SessionLine:
 Line = Heading | SessionLine
 
 
-class Lines:
+class SessionLines:
     """Makes the lines; what has been made is used again while it would come out the same."""
 
     def __init__(self) -> None:
@@ -116,7 +118,7 @@ def session_line(
 def about(summary: sc.SessionSummary, now_ms: int, *, unread: bool = False) -> str:
     """Say what a session does, or since when it rests, and what waits in it."""
     activity = summary.activity
-    parts = [words_of(activity, now_ms)]
+    parts = [few_words_of(activity, now_ms)]
     if activity.name == "idle":
         parts = [*(["done"] if unread else []), ago(summary.updated_at, now_ms)]
     if summary.open_requests > (activity.name == "awaiting_permission"):
@@ -134,7 +136,7 @@ def drawn(line: Line, colours: Mapping[str, str]) -> Text:
         return Text(line.text, "dim" if line.dim else "bold", no_wrap=True, overflow="ellipsis")
     colour = colours.get(line.colour, "")
     text = Text(no_wrap=True, overflow="ellipsis")
-    text.append("▸" if line.viewed else "*" if line.unread else " ")
+    text.append("▸ " if line.viewed else "* " if line.unread else "  ")
     text.append("  " * line.depth)
     text.append(f"{line.glyph} ", colour if colour.startswith("#") else "")
     text.append(line.name, "bold" if line.viewed or line.unread else "")

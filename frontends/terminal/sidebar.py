@@ -1,5 +1,7 @@
 """The list of sessions at the side: what each of them does, live, and what can be done with it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from operator import is_
 from typing import ClassVar, Final
@@ -16,7 +18,7 @@ from textual.widgets.option_list import Option
 
 import session_core as sc
 from frontends.terminal.family import FolderRows, by_folder, fits
-from frontends.terminal.session_lines import Heading, Line, Lines, drawn
+from frontends.terminal.session_lines import Heading, Line, SessionLines, drawn
 
 WIDTH: Final = 34
 MOST_ROWS: Final = 300
@@ -37,7 +39,31 @@ KEYS: Final[tuple[tuple[str, str], ...]] = (
 
 
 class SessionList(OptionList):
-    """The list itself."""
+    """The list itself.
+
+    Attributes:
+        near: Where to go on when nothing is marked, as what was marked is gone.
+    """
+
+    near: int | None = None
+
+    def action_cursor_down(self) -> None:
+        """Mark the next one."""
+        if not self._mark_near():
+            super().action_cursor_down()
+
+    def action_cursor_up(self) -> None:
+        """Mark the one before."""
+        if not self._mark_near():
+            super().action_cursor_up()
+
+    def _mark_near(self) -> bool:
+        near, self.near = self.near, None
+        there = [at for at in range(self.option_count) if not self.get_option_at_index(at).disabled]
+        if near is None or self.highlighted is not None or not there:
+            return False
+        self.highlighted = min(there, key=lambda at: abs(at - near))
+        return True
 
     def redraw(self, at: int, prompt: Text) -> None:
         """Draw one of them anew, in as many lines as before; Textual's own way would measure all of them again."""
@@ -58,6 +84,9 @@ class Sidebar(Vertical):
     Sidebar OptionList {{ height: 1fr; border: none; padding: 0; background: $background; scrollbar-size-vertical: 1;
                           text-wrap: nowrap; text-overflow: ellipsis; }}
     Sidebar OptionList:focus {{ border: none; }}
+    Sidebar OptionList > .option-list--option-highlighted {{ color: $foreground; background: $primary 12%; }}
+    Sidebar OptionList:focus > .option-list--option-highlighted {{ color: $foreground; background: $primary 20%; }}
+    Sidebar OptionList > .option-list--option-disabled {{ color: $foreground 80%; }}
     Sidebar Input {{ height: 1; border: none; padding: 0 1; display: none; }}
     Sidebar Input.open {{ display: block; }}
     """
@@ -111,7 +140,7 @@ class Sidebar(Vertical):
         self._now = 0
         self._viewed: sc.SessionId | None = None
         self._folders: list[FolderRows] = []
-        self._lines = Lines()
+        self._lines = SessionLines()
         self._shown: list[Line] = []
         self._unread: set[sc.SessionId] = set()
         self._busy: set[sc.SessionId] = set()
@@ -185,11 +214,16 @@ class Sidebar(Vertical):
             [Option(drawn(each, colours), id=_id_of(each), disabled=isinstance(each, Heading)) for each in lines]
         )
         sessions.scroll_to(y=scrolled, animate=False)
-        self._highlight(chosen or self._viewed, near=place)
+        if chosen is not None and chosen not in map(_id_of, lines) and self.has_focus_within:
+            # A key that is on its way was meant for the one that is gone, and not for its neighbour.
+            sessions.highlighted, sessions.near = None, place
+        else:
+            self._highlight(chosen or self._viewed, near=place)
 
     def _highlight(self, session_id: sc.SessionId | None, near: int | None = None) -> None:
         """Mark a session; if it is not there, the one that is near its place, if a place is given."""
-        sessions = self.query_one(OptionList)
+        sessions = self.query_one(SessionList)
+        sessions.near = None
         ids = [_id_of(each) for each in self._shown]
         if session_id is not None and session_id in ids:
             sessions.highlighted = ids.index(session_id)
@@ -208,7 +242,7 @@ class Sidebar(Vertical):
     def focus_list(self) -> None:
         """Go to the list, to the session that is viewed, or to the first."""
         self._highlight(self._viewed, near=0)
-        self.query_one(OptionList).focus()
+        self.screen.set_focus(self.query_one(OptionList))
 
     def _highlighted(self) -> sc.SessionId | None:
         return _id_at(self._shown, self.query_one(OptionList).highlighted)

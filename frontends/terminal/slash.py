@@ -1,5 +1,7 @@
 """The commands that people type after `/`: a table. Pure functions."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Sequence
 from typing import Final, get_args
@@ -78,7 +80,7 @@ SLASH: Final[tuple[SlashCommand, ...]] = (
     _command("extensions", "see, reload and switch extensions", aliases=("ext",)),
     _command("login", "log in to a provider of an extension", hint="[provider]"),
     _command("reconnect", "try to reach the service again"),
-    _command("quit", "close the terminal; the work goes on", "quit_terminal", aliases=("exit", "q")),
+    _command("quit", "close the terminal; work in the background goes on", "quit_terminal", aliases=("exit", "q")),
 )
 
 

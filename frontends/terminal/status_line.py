@@ -1,27 +1,26 @@
 """The last line: how the terminal is connected, what the viewed session does, with which model, and at what cost."""
 
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 import attrs
 from rich.text import Text
 from textual.widgets import Static
 
 import session_core as sc
-from frontends.client import ConnectionState
-from frontends.console.cells import width_of
 from frontends.console.figures import dollars
 from frontends.console.style import duration
 from frontends.terminal.activity_words import colour_of, glyph_of, words_of
+from frontends.terminal.cells import width_of
+from frontends.terminal.desk import Lag
 from frontends.terminal.inert import inert_line
-from frontends.terminal.options import Draft
+from frontends.terminal.options import NewSession
+from frontends.terminal.tier_words import TIERS
 
-_TIERS: Final[dict[sc.PermissionTier, str]] = {
-    "read_only": "reads only",
-    "ask_all": "asks always",
-    "ask_writes": "asks before changes",
-    "auto_edit": "edits freely",
-    "full": "asks never",
-}
+if TYPE_CHECKING:
+    from frontends.client import ConnectionState
+
 _GAP: Final = "  "
 _STATUS_CHARS: Final = 60
 
@@ -52,10 +51,10 @@ class StatusLine(Static):
         connection: ConnectionState | None,
         state: sc.SessionState | None,
         fleet: sc.FleetState | None,
-        lag: int | None,
+        lag: Lag | None,
         now_ms: int,
         failure: str | None = None,
-        draft: Draft | None = None,
+        draft: NewSession | None = None,
         following: bool = True,
     ) -> None:
         """Show what is the case."""
@@ -65,7 +64,7 @@ class StatusLine(Static):
             *setting_items(state, draft),
             *other_items(state, fleet, lag, following=following),
         ]
-        kept = fitting(items, max(20, self.size.width - 2))
+        kept = kept_within(items, max(20, self.size.width - 2))
         if (self.app.theme, kept) == self._drawn:  # this is asked with every picture
             return
         self._drawn = (self.app.theme, kept)
@@ -77,7 +76,7 @@ class StatusLine(Static):
         self.update(line, layout=False)
 
 
-def fitting(items: list[Item], width: int) -> list[Item]:
+def kept_within(items: list[Item], width: int) -> list[Item]:
     """Leave out the least important items until the rest fits."""
     kept = list(items)
     while len(kept) > 1 and sum(width_of(each.text) + len(_GAP) for each in kept) - len(_GAP) > width:
@@ -95,7 +94,7 @@ def connection_items(connection: ConnectionState | None, failure: str | None) ->
         return [Item(text=f"✗ connection lost, attempt {connection.attempt}", colour="error")]
     if connection.phase == "ended":
         return [Item(text="✗ the service has ended", colour="error")]
-    return [Item(text="●", colour="success", rank=9)]
+    return [Item(text="◆", colour="success", rank=9)]
 
 
 def session_items(state: sc.SessionState | None, now_ms: int) -> list[Item]:
@@ -113,20 +112,20 @@ def session_items(state: sc.SessionState | None, now_ms: int) -> list[Item]:
     return items + [Item(text=each[:_STATUS_CHARS], rank=7) for each in said]
 
 
-def setting_items(state: sc.SessionState | None, draft: Draft | None) -> list[Item]:
+def setting_items(state: sc.SessionState | None, draft: NewSession | None) -> list[Item]:
     """Say which model answers, what it may do, and what it has cost."""
     if state is None:
         model = draft.model if draft is not None else None
         tier = draft.tier if draft is not None else None
         return [
             *([Item(text=model, rank=2)] if model else []),
-            *([Item(text=_TIERS[tier], rank=4)] if tier else []),
+            *([Item(text=TIERS[tier].short, rank=4)] if tier else []),
         ]
     settings, usage = state.settings, state.usage
     thinking = "" if settings.thinking == "off" else f" thinks {settings.thinking}"
     items = [Item(text=f"{settings.model}{thinking}", rank=2)]
     loose = settings.permission_tier == "full"
-    items.append(Item(text=_TIERS[settings.permission_tier], rank=3, colour="warning" if loose else "text-muted"))
+    items.append(Item(text=TIERS[settings.permission_tier].short, rank=3, colour="warning" if loose else "text-muted"))
     if settings.sandbox.mode == "full_access":
         items.append(Item(text="no sandbox", rank=3, colour="warning"))
     if state.context_tokens:
@@ -144,7 +143,7 @@ def thousands(count: int) -> str:
 
 
 def other_items(
-    state: sc.SessionState | None, fleet: sc.FleetState | None, lag: int | None, *, following: bool
+    state: sc.SessionState | None, fleet: sc.FleetState | None, lag: Lag | None, *, following: bool
 ) -> list[Item]:
     """Say what goes on elsewhere, and whether this is the newest."""
     items: list[Item] = []
@@ -164,8 +163,14 @@ def other_items(
         watching = sum(1 for each in fleet.clients.values() if each.name)
         if watching > 1:
             items.append(Item(text=f"{watching} watching", rank=8))
-    if lag:
-        items.append(Item(text=f"resynced after {lag} missed", rank=6, colour="warning"))
+    if lag is not None:
+        items.append(Item(text=_lagged(lag), rank=1, colour="warning"))
     if not following:
         items.append(Item(text="↓ more below", rank=1, colour="accent"))
     return items
+
+
+def _lagged(lag: Lag) -> str:
+    if lag.waited:
+        return "behind, catching up"
+    return f"resynced after {lag.missed:,} missed" if lag.missed else "resynced"

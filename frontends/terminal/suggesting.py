@@ -4,6 +4,8 @@ Completers are asked beside the input. An answer counts only if the question is 
 search the input holds what is searched for, and what was written before is kept aside until the search ends.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final

@@ -30,8 +30,8 @@ THEMES: Final = (
         background="#fbfbf8",
         surface="#f1f1ec",
         panel="#e6e7e1",
-        success="#2b7a23",
-        warning="#8f6200",
+        success="#26701f",
+        warning="#855a00",
         error="#b3213d",
         dark=False,
     ),
@@ -50,11 +50,12 @@ THEMES: Final = (
         dark=True,
     ),
 )
-"""Ours; Textual brings more, among them `textual-ansi` for the sixteen colours of the terminal itself."""
+"""Ours; Textual brings more, among them two with the sixteen colours of the terminal itself."""
 ABOUT: Final = {
     DEFAULT: "dark, what it begins with",
     "session-light": "for light rooms",
     "high-contrast": "black and white with few strong colours",
-    "textual-ansi": "the sixteen colours of your terminal itself",
+    "ansi-dark": "the sixteen colours of your terminal itself, if it is dark",
+    "ansi-light": "the same for a light one",
 }
 """What people are told of some, in the order in which they are offered; the others say it by their names."""

@@ -6,22 +6,27 @@ Rules:
 3. Whoever is at the end stays at the end as it grows; whoever has scrolled away is never moved.
 """
 
-from collections.abc import Sequence
-from time import time_ns
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import var
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+import session_core as sc
 from frontends.terminal.blocks import Block, SaidBlock, ToolBlock
+from frontends.terminal.clock import now_ms
 from frontends.terminal.layout import Draw, Layout
 from frontends.terminal.looks import Look
 from frontends.terminal.rendering.draw import Drawer, changes_with_time, is_expandable
@@ -36,6 +41,7 @@ KEYS: Final = (
     ("c", "copy it"),
     ("e", "say it differently, in a new branch"),
     ("b", "show what else was said in this place"),
+    ("o", "open the session of the helper that does a task"),
     ("Home End", "the beginning, the end"),
     ("Esc", "back"),
 )
@@ -46,7 +52,7 @@ class Transcript(ScrollView, can_focus=True):
     """Shows blocks below one another."""
 
     DEFAULT_CSS = """
-    Transcript { background: $background; scrollbar-size-vertical: 1; overflow-x: hidden; }
+    Transcript { background: $background; scrollbar-size-vertical: 1; scrollbar-gutter: stable; overflow-x: hidden; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "choose(-1)", "previous", show=False),
@@ -55,6 +61,7 @@ class Transcript(ScrollView, can_focus=True):
         Binding("c,y", "copy_block", "copy", show=False),
         Binding("e", "edit_block", "say it differently", show=False),
         Binding("b", "branch_block", "another branch", show=False),
+        Binding("o", "open_block", "the helper's session", show=False),
         Binding("home,g", "oldest", "oldest", show=False),
         Binding("end,G", "newest", "newest", show=False),
     ]
@@ -85,10 +92,18 @@ class Transcript(ScrollView, can_focus=True):
             super().__init__()
             self.text = text
 
+    class OpenWanted(Message):
+        """Somebody wants to see the session of a helper."""
+
+        def __init__(self, session_id: sc.SessionId) -> None:
+            super().__init__()
+            self.session_id = session_id
+
     def __init__(self, look: Look, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._look = look
         self._width = 0
+        self._style = Style()
         self._subject: object = None
         self._layout = self._new_layout()
         self._pending: Sequence[Block] | None = ()  # what came before there was a width to draw for
@@ -112,7 +127,8 @@ class Transcript(ScrollView, can_focus=True):
         if not self._width:
             self._pending = blocks
             return
-        self._layout.replace(blocks, self._enough)
+        with self._in_place():
+            self._layout.replace(blocks, self._enough)
         if self.following:
             self._layout.forget_above()
         elif self.scroll_y < self.size.height and self._layout.first:
@@ -127,7 +143,9 @@ class Transcript(ScrollView, can_focus=True):
 
     def tick(self) -> None:
         """Draw again what shows how long it takes."""
-        if self._layout.redraw_blocks(changes_with_time):
+        with self._in_place():
+            changed = self._layout.redraw_blocks(changes_with_time)
+        if changed:
             self._laid_out()
 
     def expand_all(self, *, expanded: bool) -> None:
@@ -151,7 +169,7 @@ class Transcript(ScrollView, can_focus=True):
         self._lay_out_from(at)
         self._chosen = layout.blocks[at].key
         self.following = False
-        self.scroll_to(y=max(0, layout.top_of(at) - 1), animate=False, immediate=True)
+        self._go_to(max(0, layout.top_of(at) - 1))
         self.refresh()
         return True
 
@@ -170,7 +188,7 @@ class Transcript(ScrollView, can_focus=True):
 
         def draw(block: Block, expanded: bool) -> list[Strip]:  # noqa: FBT001 - a `Draw`
             width = max(10, self._width - _INDENT)
-            return drawer.draw(block, width, self._look, expanded=expanded, now_ms=time_ns() // 1_000_000)
+            return drawer.draw(block, width, self._look, expanded=expanded, now_ms=now_ms())
 
         return draw
 
@@ -180,13 +198,30 @@ class Transcript(ScrollView, can_focus=True):
             return
         added = self._layout.extend(self._layout.first - at)
         self.virtual_size = Size(self._width, self._layout.height)
-        self.scroll_to(y=self.scroll_y + added, animate=False, immediate=True)
+        self._go_to(self.scroll_y + added)
         self.refresh()
+
+    def _go_to(self, y: float) -> None:
+        """Have a line at the top, at once; by force, since Textual scrolls nothing before it has made a scrollbar."""
+        self.scroll_to(y=y, animate=False, immediate=True, force=True)
+
+    @contextmanager
+    def _in_place(self) -> Iterator[None]:
+        """Keep what is at the top of the screen where it is, for those who have scrolled away, over the block."""
+        layout = self._layout
+        place = None if self.following else layout.block_at(int(self.scroll_y))
+        key = None if place is None else layout.blocks[place[0]].key
+        top = None if place is None else layout.top_of(place[0])
+        yield
+        at = None if key is None else layout.index_of(key)
+        if at is not None and at >= layout.first and top is not None and (moved := layout.top_of(at) - top):
+            self.virtual_size = Size(self._width, layout.height)
+            self._go_to(self.scroll_y + moved)
 
     def _laid_out(self) -> None:
         self.virtual_size = Size(self._width, self._layout.height)
         if self.following:
-            self.scroll_to(y=max(0, self._layout.height - self.size.height), animate=False, immediate=True)
+            self._go_to(max(0, self._layout.height - self.size.height))
         self.refresh()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -201,10 +236,15 @@ class Transcript(ScrollView, can_focus=True):
         self._layout.fill(self._enough)
         self._laid_out()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the lines of what is on the screen; their common style is looked up once, as that takes a while."""
+        self._style = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Return one line of what is on the screen."""
         line = int(self.scroll_y) + y
-        style = self.rich_style
+        style = self._style
         place = self._layout.block_at(line)
         if place is None:
             return Strip.blank(self.size.width, style)
@@ -248,6 +288,8 @@ class Transcript(ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Notice who is at the end, and draw more for those who come to the beginning."""
         super().watch_scroll_y(old_value, new_value)
+        if not self.size.height:
+            return  # hidden: nobody has scrolled
         self.following = new_value >= self._layout.height - self.size.height
         if new_value < self.size.height and new_value < old_value:
             self.call_later(self._want_more)
@@ -263,7 +305,7 @@ class Transcript(ScrollView, can_focus=True):
     def action_oldest(self) -> None:
         """Go to the oldest block that is known."""
         self._lay_out_from(max(0, self._layout.first - 5 * MORE_ABOVE))
-        self.scroll_to(y=0, animate=False, immediate=True)
+        self._go_to(0)
         self._want_more()
 
     def action_newest(self) -> None:
@@ -285,9 +327,9 @@ class Transcript(ScrollView, can_focus=True):
         top, height = layout.top_of(at), self.size.height
         bottom = top + len(layout.strips_of(at))
         if top < self.scroll_y:
-            self.scroll_to(y=top, animate=False, immediate=True)
+            self._go_to(top)
         elif bottom > self.scroll_y + height:
-            self.scroll_to(y=min(top, bottom - height), animate=False, immediate=True)
+            self._go_to(min(top, bottom - height))
         self.refresh()
 
     # --- what can be done with a block --------------------------------------------------------------------------------
@@ -323,6 +365,11 @@ class Transcript(ScrollView, can_focus=True):
         """See what else was said in the place of the chosen message."""
         if isinstance(self.chosen, SaidBlock):
             self.post_message(self.BranchWanted(self.chosen))
+
+    def action_open_block(self) -> None:
+        """See what the helper of the chosen task does, or has done."""
+        if isinstance(self.chosen, ToolBlock) and self.chosen.child_id is not None:
+            self.post_message(self.OpenWanted(self.chosen.child_id))
 
     def on_click(self, event: events.Click) -> None:
         """Choose a block, and show it whole or in short if it has more to show."""

@@ -1,6 +1,8 @@
 """What a session has used and cost, by model and purpose."""
 
-from typing import ClassVar
+from __future__ import annotations
+
+from typing import ClassVar, Final
 
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +16,9 @@ import session_core as sc
 from frontends.console.figures import dollars
 from frontends.terminal.inert import inert_line
 from frontends.terminal.picker import Box, Hint
+
+_SMALL_MICROS: Final = 100_000
+"""If anything costs less, all costs are shown in hundredths of a cent."""
 
 
 class UsageScreen(ModalScreen[None]):
@@ -37,7 +42,7 @@ class UsageScreen(ModalScreen[None]):
         with Box("Usage"):
             with VerticalScroll():
                 yield Static(usage_table(self._lines, self._usage), markup=False)
-            yield Hint(f"{self._before_model:,} tokens before the model at its newest answer; Esc closes")
+            yield Hint(f"context: {self._before_model:,} tokens at the newest answer; Esc closes")
 
     def on_mount(self) -> None:
         """Let arrows scroll."""
@@ -51,16 +56,17 @@ def usage_table(lines: tuple[sc.UsageLine, ...], whole: sc.Usage) -> Table:
         table.add_column(head, header_style="bold", overflow="fold")
     for head in ("calls", "read", "from cache", "written", "cost"):
         table.add_column(head, justify="right", header_style="bold", no_wrap=True)
+    costs = [each.cost_micros for each in (whole, *(line.usage for line in lines)) if each.cost_micros]
+    digits = 4 if any(each < _SMALL_MICROS for each in costs) else 2
     for line in lines:
-        table.add_row(
-            Text(inert_line(line.model)), Text(inert_line(line.source)), f"{line.calls:,}", *_figures(line.usage)
-        )
-    table.add_row(Text("all", "bold"), "", f"{sum(line.calls for line in lines):,}", *_figures(whole))
+        figures = _figures(line.usage, digits)
+        table.add_row(Text(inert_line(line.model)), Text(inert_line(line.source)), f"{line.calls:,}", *figures)
+    table.add_row(Text("all", "bold"), "", f"{sum(line.calls for line in lines):,}", *_figures(whole, digits))
     return table
 
 
-def _figures(usage: sc.Usage) -> list[str]:
+def _figures(usage: sc.Usage, digits: int) -> list[str]:
     about = "~" if usage.estimated else ""
     read = usage.input_tokens + usage.cache_write_tokens
-    cost = dollars(usage.cost_micros) if usage.cost_micros else "-"
-    return [f"{about}{read:,}", f"{usage.cache_read_tokens:,}", f"{about}{usage.output_tokens:,}", about + cost]
+    figures = [f"{about}{read:,}", f"{usage.cache_read_tokens:,}", f"{about}{usage.output_tokens:,}"]
+    return [*figures, about + dollars(usage.cost_micros, digits) if usage.cost_micros else "unknown"]

@@ -6,22 +6,24 @@ from textual.widgets import Static
 from frontends.console.figures import place
 from frontends.terminal.desk import Viewed
 from frontends.terminal.inert import inert, inert_line
-from frontends.terminal.options import Draft
+from frontends.terminal.options import NewSession
 
 
 class Welcome(Static):
     """A few lines in the middle."""
 
     DEFAULT_CSS = """
-    Welcome { height: 1fr; content-align: center middle; color: $text-muted; }
+    Welcome { height: 1fr; content-align: center middle; color: $foreground 75%; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
         self._lines: list[str] = []
 
-    def show(self, viewed: Viewed | None, failure: str | None, *, here: str, draft: Draft) -> None:
-        """Say what is the case."""
+    def show(
+        self, viewed: Viewed | None, failure: str | None, *, here: str, draft: NewSession, default_model: str = ""
+    ) -> None:
+        """Say what is the case; `default_model` answers where none was chosen, as far as that is known yet."""
         if failure is not None:
             lines = ["The service is not there.", inert(failure), "", "Enter tries again, Ctrl+D closes."]
         elif viewed is not None and viewed.gone:
@@ -36,14 +38,28 @@ class Welcome(Static):
         elif viewed is not None and viewed.state is None:
             lines = ["loading…"]
         else:
-            cwd = viewed.state.settings.cwd if viewed is not None and viewed.state is not None else draft.cwd
-            folder = inert_line(place(cwd or here))
-            lines = ["session-core", f"a new session in {folder}", "", *_HINTS]
+            begun = viewed.state.settings if viewed is not None and viewed.state is not None else None
+            folder = inert_line(place((begun.cwd if begun is not None else draft.cwd) or here))
+            chosen = begun.model if begun is not None else draft.model
+            lines = ["session-core", f"a new session in {folder}", *who_answers(chosen, default_model), "", *_HINTS]
         if lines != self._lines:
             self._lines = lines
-            self.update(Text("\n".join(lines), justify="center"))
+            self.update(Text("\n".join(lines)))  # Textual puts them into the middle as one piece
 
 
+def who_answers(chosen: str | None, default: str) -> list[str]:
+    """Say which model will answer, and how to get a real one where none is set up; nothing while nobody knows."""
+    model = inert_line(chosen or default, _MODEL_CHARS)
+    if not model:
+        return []
+    if model == _DEMO and default == _DEMO:
+        return ["the demo model answers, a script that works offline", "", _REAL_ONE]
+    return [f"{model} answers, F4 chooses another"]
+
+
+_DEMO = "demo"
+_MODEL_CHARS = 100
+_REAL_ONE = "For a real model, see: session-core models --all"
 _HINTS = (
     "Type what you want and press Enter.",
     "/ for commands   @ for files   ! for the shell   F1 for help",

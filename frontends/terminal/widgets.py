@@ -1,5 +1,7 @@
 """What extensions show beside a conversation: titles, statuses, and widgets that hear keys."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
@@ -14,7 +16,7 @@ import session_core as sc
 from frontends.console.style import counted
 from frontends.terminal.inert import inert_line
 from frontends.terminal.key_names import key_name
-from frontends.terminal.panel import Panel
+from frontends.terminal.panel import Panel, titled
 from frontends.terminal.rendering.entries import render_block_rows
 
 SHARE: Final = 0.25
@@ -33,11 +35,6 @@ class WidgetKey:
     widget_id: str
     name: str
     description: str = ""
-
-
-def status_texts(displays: Sequence[sc.ExtensionDisplay]) -> list[tuple[str, str]]:
-    """Return the statuses of extensions, harmless and each in a line, with who says so."""
-    return [(inert_line(each.extension), said) for each in displays if (said := _line(each.status))]
 
 
 def widget_keys(block: Mapping[str, object], depth: int = 0) -> Iterator[WidgetKey]:
@@ -108,11 +105,6 @@ class WidgetPanel(Panel, can_focus=True):
             self.post_message(self.Emptied())
         self.redraw()
 
-    @property
-    def hears_keys(self) -> bool:
-        """Whether it makes sense to go there."""
-        return self._marked is not None
-
     # --- drawing ------------------------------------------------------------------------------------------------------
 
     def draw(self, width: int) -> list[Text | Strip]:
@@ -136,13 +128,13 @@ class WidgetPanel(Panel, can_focus=True):
         if not title and not status and display.widget is None:
             return []
         listens = self.has_focus and display.extension == self._marked
-        head = Text(f"{'>' if listens else look.glyph('bullet')} ", look.accent if listens else look.dim)
+        head = Text("> " if listens else "", look.accent)
         head.append(inert_line(display.extension), look.dim)
         if title:
             head.append(f" {look.glyph('dot')} ", look.dim).append(title, look.strong)
         if status:
             head.append(f" {look.glyph('dot')} ", look.dim).append(status, look.text)
-        lines: list[Text | Strip] = [head]
+        lines: list[Text | Strip] = [titled(head, width, look)]
         if display.widget is not None:
             indent = Strip(Text("  ").render(self.app.console))
             lines += [Strip.join([indent, row]) for row in self._widget_rows(display, max(1, width - 2))]

@@ -1,33 +1,33 @@
 """What keys, clicks and typed commands mean: each is handed to `doing`, a screen or a widget. A part of the app."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable
-from time import monotonic
 from typing import Final
 
 import attrs
 from textual import events, on
 from textual.app import App
 from textual.binding import Binding
+from textual.widget import Widget
 
 import session_core as sc
 from frontends.terminal import slash
-from frontends.terminal.choosing import Choosing
 from frontends.terminal.composer import Composer
 from frontends.terminal.composer_keys import TABLE
-from frontends.terminal.doing import Said
 from frontends.terminal.key_names import usable_shortcuts
 from frontends.terminal.options import Editing
+from frontends.terminal.parting import Parting
 from frontends.terminal.plan_panel import PlanPanel
 from frontends.terminal.queue_panel import QueuePanel
 from frontends.terminal.requests import RequestPanel
 from frontends.terminal.sidebar import Sidebar
+from frontends.terminal.target import Target
 from frontends.terminal.transcript import Transcript
 from frontends.terminal.widgets import WidgetPanel
 
 SIDEBAR_NEEDS: Final = 100
 """Columns from which on the list of sessions is shown by itself."""
-TWICE_S: Final = 2.0
-"""How soon a key must be pressed again to mean more."""
 
 
 def taken_keys(app: App[None]) -> list[str]:
@@ -37,58 +37,71 @@ def taken_keys(app: App[None]) -> list[str]:
     return [*ours, *(key for row in TABLE for key in row.keys.split())]
 
 
-class Wishes(Choosing):
+class Wishes(Parting):
     """The handlers of the app; `doing`, `desk` and the widgets are the app's."""
-
-    _escaped_at = float("-inf")
-    _interrupted_at = float("-inf")
 
     # --- the composer -------------------------------------------------------------------------------------------------
 
     @on(Composer.Sent)
     def said(self, event: Composer.Sent) -> None:
         """Send what was typed."""
-        said = Said(text=event.text, images=event.images, files=event.files, steer=event.steer)
         if self.failure is not None:
-            self.composer.restore(said.text, said.images, said.files)
+            self.give_back(event.said)
             self.action_reconnect()
             return
-        self.transcript.action_newest()
-        self.carry_out(self.doing.say(said), back=said)
+        self._show_newest(event.said.target)
+        self.carry_out(self.doing.say(event.said), back=event.said)
+
+    @on(Composer.Nothing)
+    def entered_nothing(self) -> None:
+        """Try to connect again, if that has failed."""
+        self.action_reconnect()
+
+    @on(Composer.Held)
+    def held(self, event: Composer.Held) -> None:
+        """Show what would go along before it goes."""
+        self.give_back(event.said)
+        self.tell(event.why, "warning", seconds=12)
 
     @on(Composer.ShellLine)
     def shell_line(self, event: Composer.ShellLine) -> None:
         """Run what was typed after `!`."""
-        self.transcript.action_newest()
-        self.carry_out(self.doing.run_line(event.line), back=Said(text=f"!{event.line}"))
+        self._show_newest(event.said.target)
+        self.carry_out(self.doing.run_line(event.line, event.said.target), back=event.said)
+
+    def _show_newest(self, target: Target) -> None:
+        if self.doing.target.is_same(target):
+            self.transcript.action_newest()
 
     @on(Composer.Slash)
     async def slash_command(self, event: Composer.Slash) -> None:
         """Do what was typed after `/`: our own commands first, then those of extensions."""
-        typed = Said(text=f"/{event.name} {event.arguments}".rstrip())
         command = slash.find(event.name, self.doing.commands)
         if command is not None and (refused := slash.too_much(command, event.arguments)) is not None:
             self.tell(refused, "warning")
-            self.composer.restore(typed.text, (), ())
+            self.give_back(event.said)
         elif command is not None:
             await self.run_action(command.action_for(event.arguments), self)
         elif slash.is_brought(event.name, self.doing.commands):
-            self.carry_out(self.doing.run_command(event.name, event.arguments), back=typed)
+            wish = self.doing.run_command(event.name, event.arguments, event.said.target)
+            self.carry_out(wish, back=event.said)
         else:
             self.tell(slash.unknown(event.name, self.doing.commands), "warning")
-            self.composer.restore(typed.text, (), ())
+            self.give_back(event.said)
 
     # --- requests, queue, extensions ----------------------------------------------------------------------------------
 
     @on(RequestPanel.Approved)
     def approved(self, event: RequestPanel.Approved) -> None:
         """Answer a question about a tool."""
-        self.carry_out(self._answer(event.approval.request_id, self.doing.approve(event)))
+        answering = self.doing.approve(event, self.doing.drawn_session())
+        self.carry_out(self._answer(event.approval.request_id, answering))
 
     @on(RequestPanel.Answered)
     def answered(self, event: RequestPanel.Answered) -> None:
         """Answer a question of an extension."""
-        self.carry_out(self._answer(event.dialog.request_id, self.doing.answer(event)))
+        answering = self.doing.answer(event, self.doing.drawn_session())
+        self.carry_out(self._answer(event.dialog.request_id, answering))
 
     async def _answer(self, request_id: sc.RequestId, answering: Awaitable[object]) -> None:
         """Give an answer, and ask again if it could not be given."""
@@ -103,30 +116,34 @@ class Wishes(Choosing):
     @on(RequestPanel.PutOff)
     def put_off(self) -> None:
         """Leave a question open."""
-        self.composer.focus()
+        if self.is_whole:
+            self.composer.focus()
 
     @on(QueuePanel.Edit)
     def edit_queued(self, event: QueuePanel.Edit) -> None:
         """Rewrite a message that waits."""
-        text = "".join(part.text for part in event.item.parts if isinstance(part, sc.TextPart))
-        images = tuple(part for part in event.item.parts if isinstance(part, sc.ImagePart))
-        self.doing.editing = Editing(item_id=event.item.item_id)
-        self.composer.edit_message(text, images)
+        state, item = self.doing.state, event.item
+        if state is None or all(each.item_id != item.item_id for each in state.queue):
+            raise sc.NotFound("this message waits no more in the session that is viewed", field="item_id")
+        files = tuple(part.name for part in item.parts if isinstance(part, sc.FilePart))
+        parts = (part for part in item.parts if not isinstance(part, sc.FilePart))
+        self.composer.edit_message(Editing(item_id=item.item_id, files=files), parts)
         self.composer.focus()
+        self.redraw()
 
     @on(QueuePanel.Remove)
     def remove_queued(self, event: QueuePanel.Remove) -> None:
         """Throw a message away that waits."""
-        self.carry_out(self.doing.client.remove_queue_item(self.doing.viewed_session(), event.item.item_id))
+        self.carry_out(self.doing.client.remove_queue_item(self.doing.drawn_session(), event.item.item_id))
 
     @on(QueuePanel.Move)
     def move_queued(self, event: QueuePanel.Move) -> None:
         """Put the messages that wait into another order."""
-        self.carry_out(self._reorder(event.item_ids))
+        self.carry_out(self._reorder(self.doing.drawn_session(), event.item_ids))
 
-    async def _reorder(self, item_ids: tuple[sc.QueueItemId, ...]) -> None:
+    async def _reorder(self, session_id: sc.SessionId, item_ids: tuple[sc.QueueItemId, ...]) -> None:
         try:
-            await self.doing.client.reorder_queue(self.doing.viewed_session(), item_ids)
+            await self.doing.client.reorder_queue(session_id, item_ids)
         except sc.SessionCoreError:
             self.screen_stack[0].query_one(QueuePanel).undo()
             raise
@@ -134,19 +151,20 @@ class Wishes(Choosing):
     @on(QueuePanel.SendNow)
     def send_queued(self, event: QueuePanel.SendNow) -> None:
         """Have the agent read a message that waits within its turn."""
-        self.carry_out(self.doing.send_now(event.item))
+        self.carry_out(self.doing.send_now(event.item, self.doing.target_of(self.doing.drawn_session())))
 
     @on(WidgetPanel.Pressed)
     def widget_key(self, event: WidgetPanel.Pressed) -> None:
         """Tell an extension of a key."""
-        session_id = self.doing.viewed_session()
+        session_id = self.doing.drawn_session()
         self.carry_out(self.doing.client.press_widget_key(session_id, event.extension, event.widget_id, event.key))
 
     @on(QueuePanel.Emptied)
     @on(WidgetPanel.Emptied)
     def nothing_left(self) -> None:
         """Go back to the composer, as there is nothing to look at any more."""
-        self.composer.focus()
+        if self.is_whole:  # else the terminal is being closed
+            self.composer.focus()
 
     def on_key(self, event: events.Key) -> None:
         """Have an extension do what it has bound to a key that nobody else wanted."""
@@ -157,7 +175,7 @@ class Wishes(Choosing):
         if bound is not None:
             event.stop()
             extension, command = bound
-            self.carry_out(self.doing.run_command(f"{extension}.{command}", ""))
+            self.carry_out(self.doing.run_command(f"{extension}.{command}", "", self.doing.target))
 
     # --- the conversation ---------------------------------------------------------------------------------------------
 
@@ -170,17 +188,24 @@ class Wishes(Choosing):
     @on(Transcript.EditWanted)
     def edit_wanted(self, event: Transcript.EditWanted) -> None:
         """Say something differently."""
-        self.edit_message(event.block.message_id, event.block.text)
+        self.edit_message(self.doing.message(event.block.message_id))
 
     @on(Transcript.BranchWanted)
     def branch_wanted(self, event: Transcript.BranchWanted) -> None:
         """Show what else was said here."""
-        self.carry_out(self.doing.branch(event.block.message_id))
+        other = self.doing.other_branch(event.block.message_id)
+        self.carry_out(self.doing.client.switch_branch(self.doing.viewed_session(), other))
 
     @on(Transcript.CopyWanted)
     def copy_wanted(self, event: Transcript.CopyWanted) -> None:
         """Give the terminal a text to keep."""
         self.copy(event.text)
+
+    @on(Transcript.OpenWanted)
+    def open_wanted(self, event: Transcript.OpenWanted) -> None:
+        """View the session of a helper."""
+        self.view(event.session_id)
+        self.composer.focus()
 
     # --- the list of sessions -----------------------------------------------------------------------------------------
 
@@ -219,54 +244,6 @@ class Wishes(Choosing):
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
-    def action_escape(self) -> None:
-        """Leave what is being edited, or stop the turn; pressed twice, stop the helpers too."""
-        if not self.composer.has_focus_within and not self._is_typing_elsewhere():
-            self.composer.focus()
-            return
-        if self.doing.editing is not None:
-            self.doing.editing = None
-            self.composer.clear()
-            self.redraw()
-            return
-        state, session_id = self.doing.state, self.doing.session_id
-        if state is None or session_id is None:
-            return
-        now = monotonic()
-        again, self._escaped_at = now - self._escaped_at < TWICE_S, now
-        if again:
-            self.carry_out(self.doing.stop(session_id, "subtree"))
-        elif not state.activity.at_rest:
-            self.carry_out(self.doing.stop(session_id, "turn"))
-
-    def _is_typing_elsewhere(self) -> bool:
-        return self.screen is not self.screen_stack[0]
-
-    def action_interrupt(self) -> None:
-        """Copy what is marked, else clear what was typed, else leave if pressed twice. Work is never ended by it."""
-        selected = self.screen.get_selected_text()
-        if selected:
-            self.copy(selected)
-            self.screen.clear_selection()
-        elif self._is_typing_elsewhere():
-            _ = self.screen.dismiss(None)
-        elif self.composer.text:
-            self.composer.clear()
-        elif monotonic() - self._interrupted_at < TWICE_S:
-            self.exit()
-        else:
-            self._interrupted_at = monotonic()
-            self.tell(self.doing.parting_hint(), "warning", seconds=TWICE_S)
-
-    def action_leave_if_empty(self) -> None:
-        """Leave, as a shell does."""
-        if not self.composer.text:
-            self.exit()
-
-    def action_quit_terminal(self) -> None:
-        """Leave; the work goes on."""
-        self.exit()
-
     def action_sidebar(self) -> None:
         """Show the list of sessions and go there; or hide it."""
         side = self.screen_stack[0].query_one(Sidebar)
@@ -281,16 +258,27 @@ class Wishes(Choosing):
 
     def action_focus_transcript(self) -> None:
         """Go to the conversation, to choose from it."""
-        self.transcript.focus()
-        self.transcript.action_choose(0)
+        if self._can_go_to(self.transcript, "there is no conversation yet"):
+            self.screen.set_focus(self.transcript)
+            self.transcript.action_choose(0)
 
     def action_focus_queue(self) -> None:
         """Go to the messages that wait."""
-        self.screen_stack[0].query_one(QueuePanel).focus()
+        panel = self.screen_stack[0].query_one(QueuePanel)
+        if self._can_go_to(panel, "no message waits"):
+            self.screen.set_focus(panel)
 
     def action_focus_widgets(self) -> None:
         """Go to what extensions show, so that they hear keys."""
-        self.screen_stack[0].query_one(WidgetPanel).focus()
+        panel = self.screen_stack[0].query_one(WidgetPanel)
+        if self._can_go_to(panel, "no extension shows anything here"):
+            self.screen.set_focus(panel)
+
+    def _can_go_to(self, place: Widget, else_told: str) -> bool:
+        """Tell whether a place can be seen; keys that go to one that cannot would be lost."""
+        if not place.display:
+            self.tell(else_told)
+        return place.display
 
     def action_toggle_plan(self) -> None:
         """Show the whole plan, or where it stands."""

@@ -31,6 +31,7 @@ from session_core.service.content import queue_item, text_parts, user_message
 from session_core.service.extensions_seam import extension_of
 from session_core.service.family import Family
 from session_core.service.file_finder import FileFinder
+from session_core.service.lines import begin_work
 from session_core.service.mailbox import Mailbox
 from session_core.service.protocols import SessionProtocols
 from session_core.service.residents import Residents
@@ -324,6 +325,7 @@ class ServiceCore:
 
     async def _run_turn(self, session: Session, work: Work, protocol: SessionProtocol) -> None:
         turn_at_work.set(work.turn_id)
+        begin_work()
         error: str | None = None
         try:
             with work.scope:

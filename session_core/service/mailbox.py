@@ -162,6 +162,7 @@ class Mailbox:
     def close(self) -> None:
         """Refuse everything from now on, also what waits."""
         self._closed = True
+        self.lines.close()
         while self._entries:
             closed = ServiceClosed("the service was closed before this command ran")
             self._entries.popleft().resolve(outcome.Error(closed))

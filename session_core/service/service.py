@@ -32,7 +32,7 @@ from session_core.service.core import Caller, Later, ServiceCore
 from session_core.service.feed import Feed
 from session_core.service.handlers import HANDLERS
 from session_core.service.idempotency import RememberedReplies
-from session_core.service.lines import Place, answering
+from session_core.service.lines import Place
 from session_core.service.mailbox import Entry, Mailbox
 from session_core.service.statistics import ServiceStatistics, statistics_of
 from session_core.storage.base import OpenedStore
@@ -110,7 +110,7 @@ class SessionService(SessionMethods):
         if self._replies.knows(request.client_id, key):
             return await self._send(request, place)
         if core.config.hooks is not NO_HOOKS:
-            with answering(place.session_id):
+            with place.asked_about():
                 seen = await ask_hooks(core.config.hooks, command)
             request = SeenRequest(command=seen, sent=command, client_id=request.client_id, idempotency_key=key)
         if not enters_folder(core, command):

@@ -1,6 +1,8 @@
 """Every test has a home of its own, so that none ever sees or touches the sessions of whoever runs it."""
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,11 @@ def no_real_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if name.endswith("_API_KEY") or (name.startswith("SESSION_CORE_") and name != "SESSION_CORE_HOME"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("SESSION_CORE_MODEL", "demo")
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Puts the handler of Ctrl-C back."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -118,6 +118,17 @@ async def test_an_answer_of_a_shape(
     assert quiet == (err == "")
 
 
+async def test_an_answer_of_a_shape_has_lines_of_its_own(autojump_clock: trio.testing.MockClock) -> None:
+    """On a terminal, where both outputs are one, what was said on the way ends its line before the JSON begins."""
+    paper = Paper()
+    provider = scripted.ScriptedProvider(scripted.text('{"bugs": 2}'))
+    options = RunOptions(prompt="count", output_schema=sc.JsonObject(SCHEMA), manners=Manners(structured=True))
+    async with open_checked_service(config(provider)) as service:
+        await converse(service, options, Streams(out=paper, err=paper), NoSignals())
+
+    assert ['{"bugs": 2}', '{"bugs": 2}'] == paper.text.splitlines()[:2]
+
+
 @pytest.mark.parametrize("quiet", [False, True])
 @pytest.mark.parametrize(("last", "code", "printed"), [('{"bugs": 3}', 0, '{"bugs": 3}\n'), ("none", 5, "")])
 async def test_rejected_tries_are_no_answer(

@@ -48,6 +48,26 @@ def test_a_document_in_a_file(kind: Kind, home: Path, tmp_path: Path, capfd: pyt
     assert 2 == session_core("export", "count to 3", "--format", kind, str(target))
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "begins"),
+    [
+        ("talk.md", (), "# "),
+        ("talk.MARKDOWN", (), "# "),
+        ("talk.html", (), "<!"),
+        ("talk.htm", (), "<!"),
+        ("talk.jsonl", (), '{"type":"session_core_export",'),
+        ("talk.txt", (), '{"type":"session_core_export",'),
+        ("talk.md", ("--format", "html"), "<!"),
+    ],
+)
+def test_the_ending_decides(name: str, options: tuple[str, ...], begins: str, home: Path, tmp_path: Path) -> None:
+    """Without a format the ending of the file decides what is written; a format that is named counts more."""
+    keep(home, "count to 3")
+
+    assert 0 == session_core("export", "count to 3", str(tmp_path / name), *options)
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(begins)
+
+
 def test_a_document_on_stdout(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Without a file the page goes to stdout, and nothing else does; without a format it is what it was before."""
     keep(home, "count to 3")

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -26,14 +26,6 @@ def options(prompt: str = "go", *, json: bool = False, quiet: bool = False, yes:
 @pytest.fixture
 def paper() -> Streams:
     return Streams(out=Paper(), err=Paper())
-
-
-@pytest.fixture
-def interrupts() -> Iterator[None]:
-    """Puts the handler of Ctrl-C back."""
-    before = signal.getsignal(signal.SIGINT)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def two_steps() -> scripted.ScriptedProvider:

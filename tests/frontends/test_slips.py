@@ -16,7 +16,7 @@ from frontends.console.streams import Streams
 from frontends.stored import reading
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service
-from tests.frontends._kept import keep, kept, session_core
+from tests.frontends._kept import keep, kept, kept_sessions, session_core
 from tests.frontends._paper import NoSignals, Paper, config
 from tests.frontends._program import interrupted_at
 
@@ -207,8 +207,18 @@ async def test_the_end_of_a_line_before_a_complaint(autojump_clock: trio.testing
 
 
 async def test_leaving_in_the_middle_of_a_line() -> None:
-    """A program that is asked to end leaves no half line on stderr."""
+    """A program that is asked to end leaves no half line, and says that its turn was interrupted."""
     ended = await interrupted_at("3 ", "run", "--no-save", "count to 1000 slowly", number=signal.SIGTERM)
 
     assert 143 == ended.code
-    assert ended.err.endswith("Numbers, one by one.\n")
+    assert ended.out.endswith("\n")
+    assert ended.err.endswith("Numbers, one by one.\n✗ interrupted: this program was asked to end\n")
+
+
+async def test_going_on_after_a_request_to_end(home: Path) -> None:
+    """Where sessions are kept, a program that is asked to end says how to go on, and the partial answer is there."""
+    ended = await interrupted_at("3 ", "run", "count to 1000 slowly", number=signal.SIGTERM)
+    (session,) = (await kept_sessions(home)).values()
+
+    assert (143, "interrupted") == (ended.code, session.activity.name)
+    assert "✗ interrupted: this program was asked to end; what was said is kept\nGo on with: " in ended.err

@@ -3,6 +3,7 @@
 | module | holds |
 | --- | --- |
 | `door` | `open_http_door`: everything below put together for a running server |
+| `installed` | whether the packages that it needs are there |
 | `settings` | where to listen and how much is taken; what is not safe is refused |
 | `checking` | who may come in: Host, Origin, token, content type, size, in this order; no I/O |
 | `tokens`, `logins` | the token of a home and those with fewer rights; one-time codes and cookies for browsers |

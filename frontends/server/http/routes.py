@@ -113,14 +113,14 @@ class Routes:
         return Response(status_code=303, headers={"location": "/", "set-cookie": cookie})
 
     async def _metrics(self, request: Request) -> Response:
-        _access(request).check_session(None)
+        _access(request).check_service()
         return self._figures()
 
     async def _openapi(self, request: Request) -> Response:
         return Response(document_bytes(), media_type="application/json")
 
     async def _status(self, request: Request) -> Response:
-        _access(request).check_session(None)
+        _access(request).check_service()
         return asking.answer(self._server.status())
 
     async def _execute(self, request: Request) -> Response:

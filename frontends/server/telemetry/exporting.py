@@ -131,8 +131,8 @@ class _Sending:
         await self.end()
 
     async def end(self) -> None:
-        """End whatever is open, and wait a moment until all has been sent."""
-        with trio.CancelScope(shield=True):
+        """End whatever is open, and wait a moment until all has been sent, but never for long."""
+        with trio.move_on_after(2 * CLOSING_S, shield=True):
             async with self._ending:
                 if not self._ended:
                     self._ended = True
@@ -185,8 +185,7 @@ async def open_telemetry(
                 try:
                     yield sending.maker
                 finally:
-                    with trio.move_on_after(2 * CLOSING_S, shield=True):
-                        await sending.end()
+                    await sending.end()  # noqa: ASYNC102 - it shields itself, for a moment
                     nursery.cancel_scope.cancel(reason="all has been sent")
 
 

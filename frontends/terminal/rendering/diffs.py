@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 from frontends.terminal.inert import inert
 from frontends.terminal.looks import Look
-from frontends.terminal.rendering.lines import MOST_ROWS, WHOLE_CHARS, Span, cut, left_out, strip_of, wrap
+from frontends.terminal.rendering.lines import MOST_ROWS, WHOLE_CHARS, Span, cut_spans, left_out, strip_of, wrap
 
 SHORT: Final = 14
 """Lines of a diff that is shown in short."""
@@ -39,9 +39,9 @@ def diff_rows(patch: str, width: int, look: Look, *, expanded: bool) -> list[Str
     digits = len(str(max((line.number or 0 for line in shown), default=0)))
     rows = [row for line in shown for row in _drawn(line, digits, width, look)]
     if len(shown) < len(lines):
-        rows.append(strip_of(cut([left_out(len(lines) - len(shown), look)], width)))
+        rows.append(strip_of(cut_spans([left_out(len(lines) - len(shown), look)], width)))
     if len(patch) < whole:
-        rows.append(strip_of(cut([left_out(whole - len(patch), look, noun="character")], width)))
+        rows.append(strip_of(cut_spans([left_out(whole - len(patch), look, noun="character")], width)))
     return rows
 
 
@@ -115,7 +115,7 @@ def _drawn(line: _Line, digits: int, width: int, look: Look) -> list[Strip]:
         case "same":
             return _marked(line, gutter, ("  ", look.text), width, look)
         case "between":
-            return [strip_of(cut([(f"{'':>{digits}} {look.glyph('more')}", look.dim)], width))]
+            return [strip_of(cut_spans([(f"{'':>{digits}} {look.glyph('more')}", look.dim)], width))]
         case "remark":
             return wrap([(line.text, look.dim)], width, first=[empty], most=_LINE_ROWS)
 

@@ -18,7 +18,7 @@ from frontends.terminal.inert import inert_line
 from frontends.terminal.looks import Look
 from frontends.terminal.rendering.entries import entry_rows
 from frontends.terminal.rendering.flow import Flow
-from frontends.terminal.rendering.lines import cut, strip_of
+from frontends.terminal.rendering.lines import cut_spans, strip_of
 from frontends.terminal.rendering.said import remark_rows, said_rows, summary_rows, thinking_rows
 from frontends.terminal.rendering.tools import tool_rows
 
@@ -63,12 +63,7 @@ class Drawer:
             self._flows.pop(block.key, None)
         if block.source is None:
             return rows
-        return [strip_of(cut([(f"{inert_line(block.source, 60)}:", look.accent)], width)), *rows]
-
-
-def draw(block: Block, width: int, look: Look, *, expanded: bool, now_ms: int) -> list[Strip]:
-    """Return a block as rows of at most `width` cells, without remembering anything."""
-    return Drawer().draw(block, width, look, expanded=expanded, now_ms=now_ms)
+        return [strip_of(cut_spans([(f"{inert_line(block.source, 60)}:", look.accent)], width)), *rows]
 
 
 def changes_with_time(block: Block) -> bool:

@@ -1,5 +1,7 @@
 """Blocks that extensions describe: Markdown, pairs, tables, diffs, progress, stacks; and entries by their template."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -7,10 +9,21 @@ from typing import Final
 from textual.strip import Strip
 
 import session_core as sc
+from frontends.terminal.cells import width_of
 from frontends.terminal.inert import inert_line
 from frontends.terminal.looks import Look
 from frontends.terminal.rendering.diffs import diff_rows
-from frontends.terminal.rendering.lines import Span, bounded, cells, cut, left_out, room_within, set_in, strip_of, wrap
+from frontends.terminal.rendering.lines import (
+    Span,
+    bounded,
+    cut_spans,
+    left_out,
+    room_within,
+    set_in,
+    spans_width,
+    strip_of,
+    wrap,
+)
 from frontends.terminal.rendering.markdown import markdown
 from frontends.terminal.rendering.tables import table
 
@@ -25,7 +38,7 @@ _PLACE: Final = re.compile(r"\{\{\s*([^{}]{1,200}?)\s*\}\}")
 def entry_rows(entry: sc.ExtensionEntry, template: sc.JsonObject | None, width: int, look: Look) -> list[Strip]:
     """Draw what an extension keeps with a session, as its template says, or as its own fields if it has none."""
     block = _filled(template, entry.entry, 0) if template is not None else _as_pairs(entry.entry)
-    head = strip_of(cut([(f"{look.glyph('dot')} {inert_line(entry.extension, 60)}", look.accent)], width))
+    head = strip_of(cut_spans([(f"{look.glyph('dot')} {inert_line(entry.extension, 60)}", look.accent)], width))
     rows = render_block_rows(block, room_within(width), look)
     return bounded([head, *set_in(rows, width)], look, width)
 
@@ -49,7 +62,7 @@ def render_block_rows(block: Mapping[str, object], width: int, look: Look, *, de
                 row for each in children[:_MOST_BLOCKS] for row in render_block_rows(each, width, look, depth=depth + 1)
             ]
             if len(children) > _MOST_BLOCKS:
-                rows.append(strip_of(cut([left_out(len(children) - _MOST_BLOCKS, look, noun="part")], width)))
+                rows.append(strip_of(cut_spans([left_out(len(children) - _MOST_BLOCKS, look, noun="part")], width)))
             return bounded(rows, look, width)
         case "widget" if depth < _MOST_DEPTH and isinstance(body := block.get("body"), Mapping):
             return render_block_rows(body, width, look, depth=depth + 1)
@@ -64,11 +77,11 @@ def _pairs(block: Mapping[str, object], width: int, look: Look) -> list[Strip]:
         rows += wrap([(title, look.text + look.strong)], width)
     pairs = [each for each in _items(block.get("rows")) if isinstance(each, Mapping)][:_MOST_PAIRS]
     names = [inert_line(_text(each.get("key"), _CELL_CHARS)) for each in pairs]
-    column = min(max(map(cells, names), default=0), max(4, width // 3))
+    column = min(max(map(width_of, names), default=0), max(4, width // 3))
     for name, each in zip(names, pairs, strict=True):
         value = inert_line(_text(each.get("value"), _CELL_CHARS))
-        label = cut([(name, look.dim)], column)
-        space: Span = (" " * (column - sum(cells(text) for text, _ in label) + 2), look.dim)
+        label = cut_spans([(name, look.dim)], column)
+        space: Span = (" " * (column - spans_width(label) + 2), look.dim)
         rows += wrap([(value, look.text)], width, first=[*label, space])
     return rows
 
@@ -86,11 +99,11 @@ def _progress(block: Mapping[str, object], width: int, look: Look) -> Strip:
     share = _share(block.get("value"))
     label = inert_line(_text(block.get("label"), _CELL_CHARS))
     if share is None:
-        return strip_of(cut([(label or look.glyph("more"), look.text)], width))
+        return strip_of(cut_spans([(label or look.glyph("more"), look.text)], width))
     length = max(1, min(20, width // 3))
     full = round(share * length)
     bar = [(look.glyph("full") * full, look.accent), (look.glyph("empty") * (length - full), look.dim)]
-    return strip_of(cut([*bar, (f" {share:.0%}", look.text), (f" {label}" if label else "", look.dim)], width))
+    return strip_of(cut_spans([*bar, (f" {share:.0%}", look.text), (f" {label}" if label else "", look.dim)], width))
 
 
 def _share(value: object) -> float | None:

@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from frontends.terminal.looks import Look
 from frontends.terminal.rendering.code import fenced, highlighted, label_of
-from frontends.terminal.rendering.lines import BLANK, HEAD_ROWS, MOST_ROWS, bounded, cut, left_out, strip_of
+from frontends.terminal.rendering.lines import BLANK, HEAD_ROWS, MOST_ROWS, bounded, cut_spans, left_out, strip_of
 from frontends.terminal.rendering.markdown import code_rows, markdown
 from frontends.terminal.rendering.passages import Passage, Passages
 
@@ -83,7 +83,7 @@ class Flow:
         remark = left_out(missing, self.look, noun="character", where=" are not shown")
         rows = [
             *Flow(self.width, self.look).draw(head, growing=False)[:HEAD_ROWS],
-            *(BLANK, strip_of(cut([remark], self.width)), BLANK),
+            *(BLANK, strip_of(cut_spans([remark], self.width)), BLANK),
             *Flow(self.width, self.look).draw(tail, growing=False)[HEAD_ROWS - MOST_ROWS :],
         ]
         return bounded(rows, self.look, self.width)
@@ -112,7 +112,7 @@ class Flow:
             del self._rows[place]
         missing = sum(passage.lines for passage in whole[first:last])
         remark = left_out(missing, self.look, where=" are not shown")
-        middle = [BLANK, strip_of(cut([remark], self.width)), BLANK]
+        middle = [BLANK, strip_of(cut_spans([remark], self.width)), BLANK]
         return [*self._joined(0, first), *middle, *self._joined(last, len(whole))]
 
     def _joined(self, start: int, stop: int) -> list[Strip]:

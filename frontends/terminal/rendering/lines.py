@@ -15,6 +15,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from frontends.console.style import counted
+from frontends.terminal.cells import width_of
 from frontends.terminal.looks import Look
 
 Span = tuple[str, Style]
@@ -33,20 +34,15 @@ MOST_ROWS: Final = 3_000
 HEAD_ROWS: Final = 1_000
 
 
-def cells(text: str) -> int:
-    """How many cells an inert text takes."""
-    return len(text) if text.isascii() else sum(map(get_character_cell_size, text))
-
-
-def width_of(spans: Spans) -> int:
+def spans_width(spans: Spans) -> int:
     """How many cells these spans take."""
-    return sum(cells(text) for text, _ in spans)
+    return sum(width_of(text) for text, _ in spans)
 
 
 def strip_of(spans: Iterable[Span]) -> Strip:
     """Return one line; the spans must fit."""
     kept = [(text, style) for text, style in spans if text]
-    return Strip([Segment(text, style) for text, style in kept], sum(cells(text) for text, _ in kept))
+    return Strip([Segment(text, style) for text, style in kept], sum(width_of(text) for text, _ in kept))
 
 
 BLANK: Final = Strip([], 0)
@@ -70,12 +66,12 @@ def wrap(
         words: Break between words where possible; else anywhere, as for code.
         most: At most so many rows; the last one is cut and says so with three dots.
     """
-    indent = width_of(first)
+    indent = spans_width(first)
     if width - indent < _LEAST_WIDTH:
         first, rest, indent = (), (), 0
     if rest is None:
         rest = ((" " * indent, Style.null()),) if indent else ()
-    room = max(_LEAST_WIDTH, width - max(indent, width_of(rest)))
+    room = max(_LEAST_WIDTH, width - max(indent, spans_width(rest)))
     text = "".join([each for each, _ in spans])
     enough = len(text) if most is None else (most + 1) * room * _CHARS_PER_CELL  # of a megabyte, few rows are wanted
     ranges = list(_rows(text[:enough], room, words=words))
@@ -86,7 +82,7 @@ def wrap(
     slices = _sliced(spans, ranges)
     for number, row in enumerate(slices):
         if clipped and number == len(ranges) - 1:
-            row = cut(row, room, more="…", always=True)
+            row = cut_spans(row, room, more="…", always=True)
         rows.append(strip_of((*(first if not number else rest), *row)))
     return rows
 
@@ -151,21 +147,21 @@ def set_in(rows: list[Strip], width: int) -> list[Strip]:
     return [Strip([_MARGIN, *row], row.cell_length + _INDENT) for row in rows]
 
 
-def cut(spans: Spans, width: int, *, more: str = "…", always: bool = False) -> list[Span]:
+def cut_spans(spans: Spans, width: int, *, more: str = "…", always: bool = False) -> list[Span]:
     """Return the beginning of a line in at most `width` cells, with `more` at its end if something is missing."""
-    if not always and width_of(spans) <= width:
+    if not always and spans_width(spans) <= width:
         return list(spans)
-    room = width - cells(more)
+    room = width - width_of(more)
     if room < 0:
         return []
     kept: list[Span] = []
     style = Style.null()
     for text, style in spans:
-        size = cells(text)
+        size = width_of(text)
         if size > room:
             start, stop = next(_rows(text, max(1, room), words=False))
             fitting = text[start:stop]
-            if cells(fitting) <= room:
+            if width_of(fitting) <= room:
                 kept.append((fitting, style))
             break
         kept.append((text, style))
@@ -205,4 +201,4 @@ def bounded(rows: list[Strip], look: Look, width: int) -> list[Strip]:
     if len(rows) <= MOST_ROWS:
         return rows
     remark = left_out(len(rows) - MOST_ROWS, look, noun="row", where=" are not shown")
-    return [*rows[:HEAD_ROWS], strip_of(cut([remark], width)), *rows[HEAD_ROWS - MOST_ROWS :]]
+    return [*rows[:HEAD_ROWS], strip_of(cut_spans([remark], width)), *rows[HEAD_ROWS - MOST_ROWS :]]

@@ -20,7 +20,7 @@ from textual.strip import Strip
 from frontends.terminal.inert import inert, inert_line
 from frontends.terminal.looks import Look
 from frontends.terminal.rendering.code import fenced
-from frontends.terminal.rendering.lines import BLANK, Span, Spans, cut, strip_of, width_of, wrap
+from frontends.terminal.rendering.lines import BLANK, Span, Spans, cut_spans, spans_width, strip_of, wrap
 from frontends.terminal.rendering.tables import table
 
 MOST_CHARS: Final = 20_000
@@ -111,6 +111,7 @@ class _Page:
     _gap: bool = False
     _heading: str | None = None
     _table: list[list[Spans]] | None = None
+    _right: list[int] = attrs.field(factory=list)
 
     def draw(self, tokens: Sequence[Token]) -> None:
         for token in tokens:
@@ -145,7 +146,10 @@ class _Page:
             case "heading":
                 self._heading = token.tag
             case "table":
-                self._table = []
+                self._table, self._right = [], []
+            case "th":
+                if self._table and token.attrGet("style") == "text-align:right":
+                    self._right.append(len(self._table[-1]))
             case "tr":
                 if self._table is not None:
                     self._table.append([])
@@ -166,7 +170,7 @@ class _Page:
                 self._heading = None
             case "table":
                 rows, self._table = self._table or [[]], None
-                self._put_block(table(rows[0], rows[1:], self._room, self.look))
+                self._put_block(table(rows[0], rows[1:], self._room, self.look, right=self._right))
             case "paragraph" | "tr" | "thead" | "tbody" | "th" | "td":
                 return
             case _:
@@ -186,7 +190,7 @@ class _Page:
         else:
             mark = f"{count}. "
             self._counters[-1] = count + 1
-        self._levels.append(_Level(mark=[(mark, self.look.accent)], rest=[(" " * len(mark), Style.null())]))
+        self._levels.append(_Level(mark=[(mark, self.look.dim)], rest=[(" " * len(mark), Style.null())]))
         self._gap = False
 
     # --- what stands in them ------------------------------------------------------------------------------------------
@@ -229,7 +233,7 @@ class _Page:
 
     @property
     def _room(self) -> int:
-        return max(2, self.width - width_of(self._prefix(take=False)))
+        return max(2, self.width - spans_width(self._prefix(take=False)))
 
     def _prefix(self, *, take: bool) -> list[Span]:
         """Return what the next row begins with; the mark of a list item is taken once."""
@@ -238,7 +242,7 @@ class _Page:
             prefix += level.rest if level.used else level.mark
             if take:
                 level.used = True
-        return prefix if width_of(prefix) <= self.width // 2 else cut(prefix, self.width // 2, more="")
+        return prefix if spans_width(prefix) <= self.width // 2 else cut_spans(prefix, self.width // 2, more="")
 
     def _put(self, line: Spans) -> None:
         first = self._prefix(take=True)

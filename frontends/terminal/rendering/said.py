@@ -14,7 +14,7 @@ from frontends.terminal.rendering.lines import (
     WHOLE_CHARS,
     Span,
     bounded,
-    cut,
+    cut_spans,
     excerpt,
     left_out,
     room_within,
@@ -48,9 +48,9 @@ def said_rows(block: SaidBlock, width: int, look: Look, *, expanded: bool) -> li
         first = [mark] if not number else [("  ", look.said)]
         rows += wrap([(line, look.said)], width, first=first, most=_LONG_ROWS if expanded else _SHORT_ROWS)
     if shown.left_out:
-        rows.append(strip_of(cut([("  ", look.dim), left_out(shown.left_out, look)], width)))
+        rows.append(strip_of(cut_spans([("  ", look.dim), left_out(shown.left_out, look)], width)))
     rows += _unseen(block.text, width, look)
-    rows += [strip_of(cut([("  ", look.dim), (each, look.dim)], width)) for each in _beneath(block, look)]
+    rows += [strip_of(cut_spans([("  ", look.dim), (each, look.dim)], width)) for each in _beneath(block, look)]
     return bounded(rows, look, width) or [strip_of([mark])]
 
 
@@ -81,15 +81,15 @@ def _posted_rows(block: SaidBlock, width: int, look: Look, *, expanded: bool) ->
         shown = excerpt(text, head=_MOST_LINES, tail=0)
     else:
         shown = excerpt(text, head=0 if block.command is not None else short, tail=short if block.command else 0)
-    rows = [strip_of(cut(head, width))]
-    more = [strip_of(cut([("  ", look.dim), left_out(shown.left_out, look)], width))] if shown.left_out else []
+    rows = [strip_of(cut_spans(head, width))]
+    more = [strip_of(cut_spans([("  ", look.dim), left_out(shown.left_out, look)], width))] if shown.left_out else []
     most = _LONG_ROWS if expanded else _SHORT_ROWS
     for group, after in ((shown.head, more), (shown.tail, [])):
         for line in group:
             rows += wrap([(line, look.dim)], width, first=[("  ", look.dim)], most=most)
         rows += after
     rows += _unseen(block.text, width, look)
-    rows += [strip_of(cut([("  ", look.dim), (each, look.dim)], width)) for each in _beneath(block, look)]
+    rows += [strip_of(cut_spans([("  ", look.dim), (each, look.dim)], width)) for each in _beneath(block, look)]
     return bounded(rows, look, width)
 
 
@@ -97,7 +97,7 @@ def _unseen(text: str, width: int, look: Look) -> list[Strip]:
     """Say how much of an enormous text was not even looked at."""
     if len(text) <= WHOLE_CHARS:
         return []
-    return [strip_of(cut([("  ", look.dim), left_out(len(text) - WHOLE_CHARS, look, noun="character")], width))]
+    return [strip_of(cut_spans([("  ", look.dim), left_out(len(text) - WHOLE_CHARS, look, noun="character")], width))]
 
 
 def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
@@ -105,7 +105,7 @@ def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: boo
     mark: Span = (f"{look.glyph('thinking')} ", look.thinking)
     if not expanded and not block.growing:
         words = f"thought, {counted(len(block.text.split()), 'word')}"
-        return [strip_of(cut([mark, (words, look.thinking)], width))]
+        return [strip_of(cut_spans([mark, (words, look.thinking)], width))]
     if block.growing:
         text = block.text[-(_WHOLE_GROWING_CHARS if expanded else _GROWING_CHARS) :]
     else:
@@ -114,16 +114,16 @@ def thinking_rows(block: ThinkingBlock, width: int, look: Look, *, expanded: boo
     room = room_within(width)
     rows = [row for line in shown.head for row in wrap([(line, look.thinking)], room) if expanded or line.strip()]
     if shown.left_out:
-        rows.append(strip_of(cut([left_out(shown.left_out, look)], room)))
+        rows.append(strip_of(cut_spans([left_out(shown.left_out, look)], room)))
     rows += [row for line in shown.tail for row in wrap([(line, look.thinking)], room)]
     if not expanded:
         rows = rows[-_GROWING_ROWS:]
     rows = set_in(rows, width)
-    head = strip_of(cut([mark, ("thinking" if block.growing else "thought", look.thinking)], width))
+    head = strip_of(cut_spans([mark, ("thinking" if block.growing else "thought", look.thinking)], width))
     missing = len(block.text) - len(text)
     if expanded and missing:
         remark = left_out(missing, look, noun="character", where=" above" if block.growing else "")
-        rows.insert(0 if block.growing else len(rows), strip_of(cut([("  ", look.dim), remark], width)))
+        rows.insert(0 if block.growing else len(rows), strip_of(cut_spans([("  ", look.dim), remark], width)))
     return bounded([head, *rows], look, width)
 
 
@@ -133,7 +133,7 @@ def summary_rows(block: SummaryBlock, width: int, look: Look, *, expanded: bool)
     words = f"{rule} the conversation until here was summed up for the model"
     if not expanded:
         words += f": {counted(block.text.count(chr(10)) + 1, 'line')}"
-    head = strip_of(cut([(words, look.dim)], width))
+    head = strip_of(cut_spans([(words, look.dim)], width))
     return [head, *Flow(width, look).draw(block.text, growing=False)] if expanded else [head]
 
 

@@ -1,5 +1,7 @@
 """What commands print: the last lines while they run and afterwards, without the colours and tricks of programs."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +12,7 @@ from textual.strip import Strip
 import session_core as sc
 from frontends.terminal.inert import inert
 from frontends.terminal.looks import Look
-from frontends.terminal.rendering.lines import WHOLE_CHARS, Span, cut, excerpt, left_out, strip_of, wrap
+from frontends.terminal.rendering.lines import WHOLE_CHARS, Span, cut_spans, excerpt, left_out, strip_of, wrap
 
 SHORT: Final = 6
 """Lines of output that are shown in short; the last ones tell most."""
@@ -18,8 +20,6 @@ WHILE_RUNNING: Final = 5
 _LIVE_LINES: Final = 200
 _LIVE_CHARS: Final = 16_000
 _MOST_LINES: Final = 2_500
-_SHORT_ROWS: Final = 2
-"""Rows of one long line that is shown in short."""
 _LONG_ROWS: Final = 60
 _ENDING: Final = re.compile(
     r"\n?\[(?:exit code (?P<code>-?\d{1,5})|\S{1,80}: (?:running|finished with exit code -?\d{1,5}))\]\s*\Z"
@@ -51,9 +51,9 @@ def output_rows(result: sc.ToolResultPart, width: int, look: Look, *, expanded: 
     shown = excerpt(inert(overprinted(text)), head=_MOST_LINES // 2, tail=_MOST_LINES // 2)
     rows = [row for line in shown.head for row in _line(line, width, look.text, _LONG_ROWS)]
     if unseen:
-        rows.insert(0, strip_of(cut([left_out(unseen, look, noun="character", where=" above")], width)))
+        rows.insert(0, strip_of(cut_spans([left_out(unseen, look, noun="character", where=" above")], width)))
     if shown.left_out:
-        rows.append(strip_of(cut([left_out(shown.left_out, look)], width)))
+        rows.append(strip_of(cut_spans([left_out(shown.left_out, look)], width)))
     return rows + [row for line in shown.tail for row in _line(line, width, look.text, _LONG_ROWS)]
 
 
@@ -73,10 +73,10 @@ def _last_rows(output: str, wanted: int, width: int, style: Style, look: Look) -
     if not text.strip():
         return []
     lines = text.split("\n")[-wanted:]
-    rows = [row for line in lines for row in _line(line, width, style, _SHORT_ROWS)]
+    rows = [strip_of(cut_spans([(line, style)], width)) for line in lines]
     hidden = output.count("\n") + 1 - len(lines)
     if hidden > 0:
-        rows.insert(0, strip_of(cut([left_out(hidden, look, where=" above")], width)))
+        rows.insert(0, strip_of(cut_spans([left_out(hidden, look, where=" above")], width)))
     return rows
 
 
@@ -93,7 +93,7 @@ def command_rows(command: str, width: int, look: Look) -> list[Strip]:
         first = [mark] if not number else [("  ", look.dim)]
         rows += wrap([(line, look.text)], width, first=first, words=False, most=_LONG_ROWS)
     if len(lines) > _MOST_LINES:
-        rows.append(strip_of(cut([left_out(len(lines) - _MOST_LINES, look)], width)))
+        rows.append(strip_of(cut_spans([left_out(len(lines) - _MOST_LINES, look)], width)))
     return rows
 
 

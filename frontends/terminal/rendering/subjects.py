@@ -1,5 +1,7 @@
 """What a call of a tool is about: the one argument that matters, and what came of it, in a few words."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Mapping

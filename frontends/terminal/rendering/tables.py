@@ -1,13 +1,13 @@
 """Tables in a given width: columns share the room, cells wrap; where that does not fit, each row is a short list."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from rich.style import Style
 from textual.strip import Strip
 
 from frontends.terminal.looks import Look
-from frontends.terminal.rendering.lines import Span, Spans, cut, left_out, strip_of, width_of, wrap
+from frontends.terminal.rendering.lines import Span, Spans, cut_spans, left_out, spans_width, strip_of, wrap
 
 MOST_ROWS: Final = 1_000
 MOST_COLUMNS: Final = 50
@@ -18,8 +18,13 @@ _CELL_ROWS: Final = 20
 Row = Sequence[Spans]
 
 
-def table(head: Row, body: Sequence[Row], width: int, look: Look) -> list[Strip]:
-    """Lay a table out; rows that are too short are filled up, cells beyond the last column are left out."""
+def table(
+    head: Row, body: Sequence[Row], width: int, look: Look, *, right: Collection[int] = frozenset()
+) -> list[Strip]:
+    """Lay a table out; rows that are too short are filled up, cells beyond the last column are left out.
+
+    The columns with the numbers in `right` end at their right edge.
+    """
     columns = min(MOST_COLUMNS, max([len(head), *map(len, body)], default=0))
     if not columns:
         return []
@@ -27,19 +32,20 @@ def table(head: Row, body: Sequence[Row], width: int, look: Look) -> list[Strip]
     rows = [[row[n] if n < len(row) else () for n in range(columns)] for row in (head, *shown)]
     separator = f" {look.glyph('bar')} "
     room = width - len(separator) * (columns - 1)
-    natural = [max(1, *(width_of(row[n]) for row in rows)) for n in range(columns)]
+    natural = [max(1, *(spans_width(row[n]) for row in rows)) for n in range(columns)]
     widths = _fitted(natural, room)
     if widths is None:
         strips = _as_lists(rows, width, look)
     else:
         rule = look.glyph("line")
-        strips = _laid_out([[(text, style + look.strong) for text, style in cell] for cell in rows[0]], widths, look)
+        heads = [[(text, style + look.strong) for text, style in cell] for cell in rows[0]]
+        strips = _laid_out(heads, widths, look, right)
         crossing = f"{rule}{'┼' if look.symbols else '+'}{rule}"
         strips.append(strip_of([(crossing.join(rule * each for each in widths), look.dim)]))
         for row in rows[1:]:
-            strips += _laid_out(row, widths, look)
+            strips += _laid_out(row, widths, look, right)
     if len(body) > MOST_ROWS:
-        strips.append(strip_of(cut([left_out(len(body) - MOST_ROWS, look, noun="row")], width)))
+        strips.append(strip_of(cut_spans([left_out(len(body) - MOST_ROWS, look, noun="row")], width)))
     return strips
 
 
@@ -62,7 +68,7 @@ def _fitted(natural: Sequence[int], room: int) -> list[int] | None:
     return widths
 
 
-def _laid_out(row: Row, widths: Sequence[int], look: Look) -> list[Strip]:
+def _laid_out(row: Row, widths: Sequence[int], look: Look, right: Collection[int]) -> list[Strip]:
     cells = [wrap(cell, width, most=_CELL_ROWS) if cell else [] for cell, width in zip(row, widths, strict=True)]
     separator: Span = (f" {look.glyph('bar')} ", look.dim)
     strips = []
@@ -71,11 +77,13 @@ def _laid_out(row: Row, widths: Sequence[int], look: Look) -> list[Strip]:
         for n, (cell, width) in enumerate(zip(cells, widths, strict=True)):
             spans += [separator] if n else []
             strip = cell[line] if line < len(cell) else None
+            filler: Span = (" " * (width - (strip.cell_length if strip is not None else 0)), Style.null())
+            if n in right and strip is not None:
+                spans.append(filler)
             if strip is not None:
                 spans += [(segment.text, segment.style or Style.null()) for segment in strip]
-            filler = width - (strip.cell_length if strip is not None else 0)
-            if filler and n < len(widths) - 1:
-                spans.append((" " * filler, Style.null()))
+            if (n not in right or strip is None) and n < len(widths) - 1:
+                spans.append(filler)
         strips.append(strip_of(spans))
     return strips
 

@@ -3,6 +3,8 @@
 In short, a card takes a few rows and says how much more there is; what went wrong is always told in full.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from typing import Final
@@ -24,13 +26,13 @@ from frontends.terminal.rendering.lines import (
     WHOLE_CHARS,
     Span,
     bounded,
-    cut,
+    cut_spans,
     excerpt,
     left_out,
     room_within,
     set_in,
+    spans_width,
     strip_of,
-    width_of,
     wrap,
 )
 from frontends.terminal.rendering.markdown import code_rows
@@ -92,10 +94,10 @@ def _header(block: ToolBlock, width: int, look: Look, now_ms: int) -> Strip:
     tail = "".join(f"{dot}{each}" for each in (*extra, *standing.words))
     head: list[Span] = [(f"{look.glyph(standing.glyph)} ", standing.style), (name, look.accent)]
     about: list[Span] = [(f" {subject}", look.text)] if subject else []
-    room = max(width // 2, width - width_of(head) - width_of(about))
-    end = cut([(tail, look.dim if standing.glyph in {"done", "running"} else standing.style)], room)
-    about = cut(about, width - width_of(head) - width_of(end))
-    return strip_of(cut([*head, *about, *end], width))
+    room = max(width // 2, width - spans_width(head) - spans_width(about))
+    end = cut_spans([(tail, look.dim if standing.glyph in {"done", "running"} else standing.style)], room)
+    about = cut_spans(about, width - spans_width(head) - spans_width(end))
+    return strip_of(cut_spans([*head, *about, *end], width))
 
 
 def _standing(block: ToolBlock, look: Look, now_ms: int) -> _Standing:
@@ -173,7 +175,7 @@ def _of_result(block: ToolBlock, result: sc.ToolResultPart, width: int, look: Lo
         rows += _text(result.text, width, look, expanded=expanded)
     for image in result.images:
         kind = inert_line(image.media_type.removeprefix("image/"), 20).upper()
-        rows.append(strip_of(cut([(f"({kind} picture, {size(len(image.data) * 3 // 4)})", look.dim)], width)))
+        rows.append(strip_of(cut_spans([(f"({kind} picture, {size(len(image.data) * 3 // 4)})", look.dim)], width)))
     return rows
 
 
@@ -183,7 +185,7 @@ def _told(text: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
     if expanded or (len(rows) <= _SHORT + 1 and len(text) <= _TOLD_CHARS):
         return rows
     hidden = max(1, text.count("\n") - _SHORT + 1, len(rows) - _SHORT)
-    return [*rows[:_SHORT], strip_of(cut([left_out(hidden, look)], width))]
+    return [*rows[:_SHORT], strip_of(cut_spans([left_out(hidden, look)], width))]
 
 
 def _diff_of(block: ToolBlock) -> str | None:
@@ -204,9 +206,9 @@ def _passage(
     most = _LONG_ROWS if long else _SHORT_ROWS
     rows = [row for line in shown.head for row in wrap([(line, style)], width, words=long, most=most)]
     if shown.left_out:
-        rows.append(strip_of(cut([left_out(shown.left_out, look)], width)))
+        rows.append(strip_of(cut_spans([left_out(shown.left_out, look)], width)))
     if len(text) > whole:
-        rows.append(strip_of(cut([left_out(len(text) - whole, look, noun="character")], width)))
+        rows.append(strip_of(cut_spans([left_out(len(text) - whole, look, noun="character")], width)))
     return rows
 
 
@@ -237,7 +239,7 @@ def _argument(key: str, value: sc.JsonValue, width: int, look: Look) -> list[Str
     if "\n" not in text and len(text) <= _NAME_CHARS * 10:
         return wrap([(f"{label[0]} ", label[1]), (inert(text), look.dim)], width, words=False, most=_LONG_ROWS)
     beneath = _passage(text, room_within(width), look, look.dim, head=_ARGUMENT_LINES, whole=_ARGUMENT_CHARS)
-    return [strip_of(cut([label], width)), *set_in(beneath, width)]
+    return [strip_of(cut_spans([label], width)), *set_in(beneath, width)]
 
 
 def _as_json(value: sc.JsonValue) -> str:

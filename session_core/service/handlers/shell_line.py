@@ -10,6 +10,7 @@ from session_core.ids import CallId, TurnId, new_id
 from session_core.service.content import wants_turn
 from session_core.service.core import Caller, Handlers, ServiceCore
 from session_core.service.handlers.messages import overtaken
+from session_core.service.lines import begin_work
 from session_core.session.session import Session, Work
 from session_core.session.shell_lines import SHELL, line_ended
 from session_core.tools.base import Tool, turn_at_work
@@ -56,6 +57,7 @@ def _check(line: str) -> None:
 
 async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call: ToolCallPart) -> None:
     turn_at_work.set(work.turn_id)
+    begin_work()
     error: str | None = None
     try:
         with work.scope:

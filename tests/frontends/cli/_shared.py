@@ -52,16 +52,18 @@ class Shared:
         before: Callable[[], Awaitable[object]] | None = None,
         after: Callable[[], Awaitable[object]] | None = None,
         meet: Callable[[sc.SessionState], Awaitable[None]] | None = None,
+        at: str = "SendUserMessage",
     ) -> None:
         """Have `run` go on with the session, to its end.
 
-        Something may happen when it has seen the session (`meet`), `before` its message, or `after` that.
+        Something may happen when it has seen the session (`meet`), `before` its message, or `after` that; or around
+        another command (`at`).
         """
         (summary,) = (await self.service.list_sessions()).sessions
         known = Continued(summary=summary, short="7k2f")
         with self.service.attach("cli") as attached:
             client = Meeting(self.service, attached.client_id)
-            client.before, client.after = before, after
+            client.before, client.after, client.at = before, after, at
             options = RunOptions(prompt=prompt, manners=manners)
             self.code = await converse(client, options, self.streams, signals or NoSignals(), known, meet=meet)
 

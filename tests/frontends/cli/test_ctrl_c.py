@@ -29,6 +29,11 @@ class CtrlC:
         await self._send.send(signal.SIGINT)
         await trio.testing.wait_all_tasks_blocked()
 
+    async def terminate(self) -> None:
+        """Ask the program to end instead."""
+        await self._send.send(signal.SIGTERM)
+        await trio.testing.wait_all_tasks_blocked()
+
 
 async def how_it_went(shared: Shared, provider: scripted.ScriptedProvider) -> tuple[object, ...]:
     """Let the turn of the others come to its end; returns our exit code, how theirs ended, and what is left of ours."""
@@ -63,6 +68,32 @@ async def test_before_we_are_told_of_it(autojump_clock: Clock) -> None:
         went = await how_it_went(shared, provider)
 
     assert LEFT_ALONE == went
+    assert NOT_SENT in shared.err
+
+
+async def test_a_request_to_end_takes_back_what_is_on_its_way(autojump_clock: Clock, interrupts: None) -> None:
+    """SIGTERM while our message is on its way takes it back as Ctrl-C does, and says so."""
+    provider, ctrl_c = scripted.ScriptedProvider(BUSY), CtrlC()
+    async with open_checked_service(config(provider)) as service:
+        shared = await share(service)
+        await shared.run("me too", Manners(), ctrl_c.signals, before=ctrl_c.terminate)
+        went = await how_it_went(shared, provider)
+
+    assert (143, *LEFT_ALONE[1:]) == went
+    assert NOT_SENT in shared.err
+
+
+async def test_a_request_to_end_takes_back_what_waits(autojump_clock: Clock, interrupts: None) -> None:
+    """SIGTERM while our message waits in the queue of a busy session takes it back, so that it is never answered."""
+    provider, ctrl_c = scripted.ScriptedProvider(BUSY), CtrlC()
+    async with open_checked_service(config(provider)) as service, trio.open_nursery() as nursery:
+        shared = await share(service)
+        nursery.start_soon(shared.run, "me too", Manners(), ctrl_c.signals)
+        await trio.testing.wait_all_tasks_blocked()
+        await ctrl_c.terminate()
+        went = await how_it_went(shared, provider)
+
+    assert (143, *LEFT_ALONE[1:]) == went
     assert NOT_SENT in shared.err
 
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -18,6 +19,7 @@ from frontends.server import fitting, frames
 from frontends.server.http.door import open_http_door
 from frontends.server.http.tokens import ensure_token
 from frontends.server.server import Server, ServerSettings
+from frontends.server.shortening import shortened
 from frontends.server.unix_door import serve_unix
 from session_core import limits
 from session_core.ids import MessageId, TurnId
@@ -195,7 +197,7 @@ _ACTIVITIES = st.sampled_from([sc.Activity(name="idle"), sc.Activity(name="strea
 def test_a_list_of_too_many_sessions_loses_those_unused_for_longest(
     sessions: list[tuple[str, int, sc.Activity]], room: int
 ) -> None:
-    """Whoever works stays, those at rest go by when they were last used, and all that are gone are counted."""
+    """Those at rest go first, then those at work, by when they were last used, and all that are gone are counted."""
     summaries = [_summary(number, *each) for number, each in enumerate(sessions)]
     whole = sc.ServiceSnapshot(cursor=_EMPTY.cursor, sessions=tuple(summaries), earlier=2)
     listed = sc.replies.ListSessionsReply(
@@ -212,19 +214,32 @@ def test_a_list_of_too_many_sessions_loses_those_unused_for_longest(
         assert listed == page
     else:
         assert (page.sessions[-1].session_id, listed.total) == (page.next_page, page.total)
-    if sum(len(sc.encode(each)) for each in summaries if not each.activity.at_rest) > room - 1_000:
-        return  # even those at work are too many: something is cut
     got = sc.decode(data, sc.ServiceSnapshot)
     assert got == reply
     assert len(data) <= room
     gone = [each for each in summaries if each not in got.sessions]
     assert attrs.evolve(whole, sessions=got.sessions, earlier=2 + len(gone)) == got
     assert got.sessions == tuple(each for each in summaries if each not in gone)
-    at_rest = [each for each in got.sessions if each.activity.at_rest]
-    assert all(each.activity.at_rest for each in gone)
-    assert max((each.updated_at for each in gone), default=0) <= min((each.updated_at for each in at_rest), default=99)
+    order = [(not each.activity.at_rest, each.updated_at) for each in gone]
+    stayed = [(not each.activity.at_rest, each.updated_at) for each in got.sessions]
+    assert not gone or not stayed or max(order) <= min(stayed)
     if not gone:
         assert sc.encode(whole) == data
+
+
+def test_sessions_at_work_that_are_too_many_are_counted() -> None:
+    """If no line can hold even those at work, the ones go that were not heard of for longest, and that is told."""
+    at_work = [_summary(number, "x", -number, sc.Activity(name="streaming")) for number in range(100)]
+    resting = _summary(100, "x", 1, sc.Activity(name="idle"))
+    whole = sc.ServiceSnapshot(cursor=_EMPTY.cursor, sessions=(*at_work, resting), earlier=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "ITEM_BYTES", 10_000)
+        data = fitting.fitting(whole)
+        reply = sc.from_json(fitting.fitting_reply(whole), sc.ServiceSnapshot)
+    got = sc.decode(data, sc.ServiceSnapshot)
+    many = len(got.sessions)
+    assert 9_000 < len(data) <= 10_000
+    assert got == reply == attrs.evolve(whole, sessions=tuple(at_work[:many]), earlier=2 + 101 - many)
 
 
 def test_a_session_that_was_left_out_is_counted_until_it_is_deleted() -> None:
@@ -306,6 +321,69 @@ def test_pictures_and_long_lists_are_cut_so_that_they_can_be_read() -> None:
     many = asked.arguments["many"]
     assert isinstance(many, tuple)
     assert list(range(10_000 - len(many), 10_000)) == list(many)
+
+
+def _event_with(arguments: Any, output: Any = None) -> sc.SessionEvent:
+    """An event with open JSON in it: the arguments of a tool, and what a turn puts out."""
+    part = sc.ToolCallPart(call_id=sc.CallId("call_1"), name="x", arguments=sc.JsonObject(arguments))
+    message = attrs.evolve(_message(0, ""), role="assistant", parts=(part,))
+    outcome = sc.TurnOutcome(turn_id=TURN, status="completed", output=sc.JsonObject({"": output})[""])
+    event: sc.Event = sc.events.MessageAdded(message=message)
+    if output is not None:
+        event = sc.events.TurnEnded(outcome=outcome)
+    return sc.SessionEvent(seq=1, sseq=1, at=0, session_id=sc.SessionId("ses_1"), event=event)
+
+
+_CHARACTERS = st.sampled_from("a\x01")
+_LENGTHS = st.sampled_from([1, 200, 256, 257, 3_000])
+_WORDS = st.builds(lambda character, chars: character * chars, _CHARACTERS, _LENGTHS)
+_OPEN_JSON = st.recursive(
+    _WORDS | st.integers(0, 9),
+    lambda inner: (
+        st.lists(inner, max_size=8)
+        | st.dictionaries(_WORDS, inner, max_size=4)
+        | st.tuples(inner, st.sampled_from([2, 40, 100])).map(lambda each: [each[0]] * each[1])
+    ),
+    max_leaves=12,
+)
+
+
+@given(arguments=st.dictionaries(_WORDS, _OPEN_JSON, max_size=4), room=st.integers(2_000, 20_000))
+def test_open_json_of_any_shape_fits(arguments: dict[str, Any], room: int) -> None:
+    """Whatever a model has made up as arguments, or as its output, the event that has it fits and can be read."""
+    for event in (_event_with(arguments), _event_with({}, arguments), _event_with({}, [arguments])):
+        data = sc.encode(shortened(event, room))
+        got = sc.decode(data, sc.SessionEvent)
+        assert len(data) <= room
+        assert (event.seq, type(event.event)) == (got.seq, type(got.event))
+        if len(sc.encode(event)) <= room:
+            assert event == got
+
+
+def test_a_name_that_no_line_can_hold_is_shortened() -> None:
+    """A tool call with a name of millions of characters in it comes with its beginning, and says what is missing."""
+    data = fitting.fitting(_event_with({"\x01" * 4_000_000: 1, "short": 2}))
+    assert len(data) <= fitting.ITEM_BYTES
+    event = sc.decode(data, sc.SessionEvent).event
+    assert isinstance(event, sc.events.MessageAdded)
+    (part,) = event.message.parts
+    assert isinstance(part, sc.ToolCallPart)
+    told = "\x01" * 176 + "… (3,999,824 more characters were too long to be sent)"
+    assert {told: 1, "short": 2} == dict(part.arguments)
+
+
+def test_open_json_of_very_many_small_things_says_that_it_is_missing() -> None:
+    """Where neither a text nor a list is long and all together is, that stands there, and what is small stays."""
+    nested: list[Any] = ["x" * 200] * 20
+    for _ in range(2):
+        nested = [nested] * 20
+    event = _event_with({"nested": nested}).event
+    assert isinstance(event, sc.events.MessageAdded)
+    small = sc.ToolCallPart(call_id=sc.CallId("call_2"), name="x", arguments=sc.JsonObject({"small": 1}))
+    both = attrs.evolve(event.message, parts=(*event.message.parts, small))
+    got = sc.from_json(shortened(both, 100_000), sc.Message)
+    found = [part.arguments for part in got.parts if isinstance(part, sc.ToolCallPart)]
+    assert [{"…": "what was here was too long to be sent"}, {"small": 1}] == list(map(dict, found))
 
 
 def test_a_line_is_as_long_as_the_contract_says() -> None:

@@ -14,6 +14,8 @@ import trio
 import session_core as sc
 from frontends.client import open_client
 from frontends.serving.background import start_in_background
+from frontends.serving.reporting import Report, plain
+from frontends.stored import patience
 from tests.frontends._kept import kept, session_core
 from tests.frontends._program import Ended, interrupted_at, program
 from tests.frontends.serving._service import Service, begin, has_been, has_begun, runs, service_of
@@ -35,6 +37,7 @@ def test_how_it_starts(service: Service) -> None:
 
     assert service.started.out.startswith("serving ")
     assert f"(process {service.pid})\nand at http://127.0.0.1:" in service.started.out
+    assert "; to let a browser in: session-core serve --home " in service.started.out
     assert (os.getsid(0), service.pid) != (session, session), "a session of its own, which it does not lead"
     assert session == group
     assert 0 == terminal
@@ -86,9 +89,41 @@ def test_status(service: Service, capfd: Said) -> None:
     told = json.loads(programs.out)
     assert (True, service.pid, 1) == (told["serving"], told["status"]["pid"], told["status"]["running"])
     assert ["busy"] == [each["name"] for each in told["at_work"]]
+    assert 1 == told["status"]["clients"], "without the one that asks, as in the list"
     assert [("my laptop", "web", "observer")] == [
         (each["name"], each["kind"], each["role"]) for each in told["clients"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "running", "expected"), [(900_000, 0, 1_000_000), (900_000, 1, None), (None, 0, None)]
+)
+def test_programs_are_told_the_same_end(idle_ms: int | None, running: int, expected: int | None) -> None:
+    """`status --json` has the time of the end that people are told, where nothing else puts the end off."""
+    status = sc.ServiceStatus(
+        version="1",
+        pid=7,
+        epoch=sc.Epoch("e"),
+        started_at=0,
+        home="/h",
+        sessions=1,
+        running=running,
+        clients=0,
+        idle_ms=idle_ms,
+    )
+    told = plain(Report(status=status, sessions=(), clients=()), now=100_000)
+
+    assert expected == sc.from_json(told["status"], sc.ServiceStatus).ends_at
+
+
+def test_a_home_in_use_by_its_service(service: Service, monkeypatch: pytest.MonkeyPatch, capfd: Said) -> None:
+    """A command that needs the home for itself says how to end the service that has it."""
+    monkeypatch.setattr(patience, "PATIENCE", 0)
+
+    assert 1 == session_core("store", "compact")
+    first, second, _ = capfd.readouterr().err.splitlines()
+    assert first.startswith(f"session-core: this home is in use by process {service.pid} (")
+    assert "  that is the service of this home; to end it: session-core shutdown" == second
 
 
 def test_closing_a_frontend_leaves_the_work_running(service: Service, capfd: Said) -> None:

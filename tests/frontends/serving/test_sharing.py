@@ -14,9 +14,10 @@ from frontends.server.access import Access
 from frontends.server.http.given import MAX_GIVEN, given_file
 from frontends.server.http.tokens import TokenKeeper, ensure_token, give_token, given_tokens, scoped_token
 from frontends.serving.places import service_process
+from frontends.serving.reporting import Report
 from tests.frontends._kept import session_core
 from tests.frontends._program import program
-from tests.frontends.serving._service import Service, has_been
+from tests.frontends.serving._service import Service, being_the_service, has_been
 
 Said = pytest.CaptureFixture[str]
 
@@ -95,6 +96,37 @@ async def test_whoever_came_in_by_it_is_sent_away(service: Service) -> None:
                     ended = await program("token", "revoke", given.id)
     assert ended is not None
     assert (0, True) == (ended.code, "token_ended" in said)
+
+
+@pytest.mark.parametrize("address", [None, "http://127.0.0.1:8000"])
+def test_a_token_for_a_service_without_http(
+    address: str | None, home: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever makes a token while the service has no HTTP is told so, and how to start it with that."""
+    status = sc.ServiceStatus(
+        version="1",
+        pid=7,
+        epoch=sc.Epoch("e"),
+        started_at=0,
+        home=str(home),
+        sessions=0,
+        running=0,
+        clients=0,
+        address=address,
+    )
+
+    async def ask(_: Path) -> Report:
+        await trio.lowlevel.checkpoint()
+        return Report(status=status, sessions=(), clients=())
+
+    monkeypatch.setattr("frontends.serving.sharing.ask", ask)
+    with being_the_service(home):
+        shell("token", "new", "--all")
+
+    remark = (
+        "The service of this home has no HTTP; to let others in: session-core shutdown, then session-core serve --http"
+    )
+    assert (address is None) == (remark in shell.err)
 
 
 def test_where_the_token_is(home: Path, shell: Shell) -> None:

@@ -1,6 +1,6 @@
 """A composer alone on a screen, for tests of what it does with keys, pastes and clicks."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,13 @@ import attrs
 from textual import events
 from textual.app import App, ComposeResult
 from textual.keys import _character_to_key
-from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from frontends.terminal.completion import Completer, Suggestion, fitting
 from frontends.terminal.composer import Composer
+from frontends.terminal.drafts import Said
+from frontends.terminal.images import files_of, images_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -29,19 +31,25 @@ class ComposerApp(App[None]):
         self.composer = composer
         self.told: list[tuple[Any, ...]] = []
         self.keys: list[str] = []
-        self.edits = 0
+        self.said: list[Said] = []
 
     def compose(self) -> ComposeResult:
         yield Static("", id="above")
         yield self.composer
 
     def on_mount(self) -> None:
-        self.composer.show(busy=False, placeholder="Ask [b]anything", enabled=True)
+        self.composer.show(busy=False, placeholder="Ask [b]anything")
         self.composer.focus()
 
     def on_composer_sent(self, sent: Composer.Sent) -> None:
-        names = tuple(file.name for file in sent.files)
-        self.told.append(("steer" if sent.steer else "sent", sent.text, len(sent.images), names))
+        said = sent.said
+        self.said.append(said)
+        names = tuple(file.name for file in files_of(said.attached))
+        self.told.append(("steer" if said.steer else "sent", said.text, len(images_of(said.attached)), names))
+
+    def on_composer_held(self, held: Composer.Held) -> None:
+        self.told.append(("held", held.why))
+        self.composer.restore(held.said)
 
     def on_composer_shell_line(self, typed: Composer.ShellLine) -> None:
         self.told.append(("shell", typed.line))
@@ -49,12 +57,18 @@ class ComposerApp(App[None]):
     def on_composer_slash(self, typed: Composer.Slash) -> None:
         self.told.append(("slash", typed.name, typed.arguments))
 
-    def on_composer_edited(self, _: Message) -> None:
-        self.edits += 1
-
     def on_key(self, event: events.Key) -> None:
         """A key that the composer has left to others."""
         self.keys.append(event.key)
+
+
+def completer_of(suggestions: Callable[[], Sequence[Suggestion]]) -> Completer:
+    """Make a completer of a list that is at hand."""
+
+    async def complete(query: str) -> list[Suggestion]:
+        return fitting(query, suggestions())
+
+    return complete
 
 
 @attrs.define

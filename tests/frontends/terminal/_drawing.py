@@ -9,7 +9,7 @@ from textual.theme import BUILTIN_THEMES
 import session_core as sc
 from frontends.terminal.blocks import Block, ToolBlock
 from frontends.terminal.looks import Look
-from frontends.terminal.rendering.draw import draw
+from frontends.terminal.rendering.draw import Drawer
 
 LOOK = Look.of(BUILTIN_THEMES["textual-dark"], colour=True)
 PLAIN = Look.of(BUILTIN_THEMES["textual-dark"], colour=False)
@@ -60,6 +60,11 @@ foreign = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join)
 def texts(rows: list[Strip]) -> list[str]:
     """Return what rows say."""
     return [row.text for row in rows]
+
+
+def draw(block: Block, width: int, look: Look, *, expanded: bool, now_ms: int = NOW) -> list[Strip]:
+    """Draw a block, without remembering anything of it."""
+    return Drawer().draw(block, width, look, expanded=expanded, now_ms=now_ms)
 
 
 def drawn(block: Block, width: int = 60, look: Look = LOOK, *, expanded: bool = False) -> list[str]:

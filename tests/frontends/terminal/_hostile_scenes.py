@@ -8,6 +8,7 @@ import attrs
 
 import session_core as sc
 from frontends.terminal.completion import Suggestion
+from frontends.terminal.drafts import Said
 from frontends.terminal.picker import Asker, Choice, Confirmation, Picker
 from frontends.terminal.search_screen import SearchScreen
 from frontends.terminal.usage_screen import UsageScreen
@@ -313,7 +314,7 @@ async def _completion(stage: Stage, texts: Texts) -> None:
 
 async def _composer(stage: Stage, texts: Texts) -> None:
     """What was said before, put back to be said differently."""
-    stage.app.composer.restore("\n".join(texts), (), ())
+    stage.app.composer.restore(Said(text="\n".join(texts), target=stage.app.doing.target))
     await stage.settle()
 
 

@@ -5,7 +5,7 @@ For tests of what is on the screen, and for the pictures of the documents.
 
 import threading
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import attrs
 from rich.style import Style
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
 
 import session_core as sc
 from frontends.client import ConnectionState
@@ -27,8 +28,6 @@ NOW_MS = 1_800_000_000_000
 SESSION = sc.SessionId("ses_viewed")
 _LOOKS = 3
 _LOOK_S = 0.004
-_CLOCKS = ("app", "choosing", "requests", "search_screen", "transcript")
-"""Modules of the terminal that look at the clock."""
 
 
 class Recorder(HeadlessDriver):
@@ -180,9 +179,17 @@ def conversation(*said: tuple[Role, Sequence[Part]], **more: Any) -> list[sc.Mes
 @contextmanager
 def stopped_clock() -> Iterator[None]:
     """Have it be one and the same moment for all parts of the terminal."""
-    with ExitStack() as stack:
-        for name in _CLOCKS:
-            stack.enter_context(patch(f"frontends.terminal.{name}.time_ns", lambda: NOW_MS * 1_000_000))
+    with patch("frontends.terminal.clock.time_ns", lambda: NOW_MS * 1_000_000):
+        yield
+
+
+@contextmanager
+def nothing_blinks() -> Iterator[None]:
+    """Have cursors stay as they are, so that two looks at the same thing see the same."""
+    with (
+        patch.object(Input.cursor_blink, "_default", new=False),
+        patch.object(TextArea.cursor_blink, "_default", new=False),
+    ):
         yield
 
 
@@ -192,7 +199,7 @@ async def open_stage(home: Path, *, size: tuple[int, int] = (100, 30), **options
     place = _Nowhere()
     app = TerminalApp(place, TerminalOptions(**{"home": home, "cwd": "/projects/shop", "new": True, **options}))
     app.driver_class = Recorder
-    with stopped_clock():
+    with stopped_clock(), nothing_blinks():
         async with app.run_test(headless=False, size=size, notifications=True) as pilot:
             try:
                 yield Stage(app, pilot)

@@ -19,6 +19,8 @@ from frontends.client import open_client
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 40.0
+HINT = "Type what you want and press Enter."
+"""What there is to see before anything was said."""
 _SEEN_BEFORE = "found=$(stty -g)"
 _TOLD_AFTER = (
     'code=$?; stty -a | grep -q " echo " && echo "keys are echoed"; '
@@ -115,6 +117,10 @@ class Screen:
         """Wait until the screen shows a text no more, and return it."""
         return await self.until(lambda shown: text not in shown, f"the end of {text!r}")
 
+    async def until_ready(self) -> str:
+        """Wait until a new session can be begun, and return the screen."""
+        return await self.until(lambda shown: HINT in shown and "connecting" not in shown, "a beginning")
+
     async def until_ended(self, code: int) -> str:
         """Wait until the program has ended with this code, and has left the terminal as it was; return the screen."""
         shown = await self.until_shown("ended with ")
@@ -122,6 +128,8 @@ class Screen:
         assert "keys are echoed\nmodes as found\n" in shown, shown
         flags = [await self.told(flag) for flag in ("alternate_on", "cursor_flag", "mouse_any_flag")]
         assert ["0", "1", "0"] == flags, "the first screen, with a cursor, and no mouse"
+        await self.paste("pasted afterwards")
+        assert "\npasted afterwards\n" in await self.until_shown("pasted afterwards"), "no marks around what is pasted"
         return shown
 
     async def until(self, holds: Callable[[str], bool], what: str, *, painted: bool = False) -> str:

@@ -55,6 +55,21 @@ def test_a_service_that_is_shut_down(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+def test_enter_alone_looks_for_the_service_again(tmp_path: Path) -> None:
+    """Without a service Enter tries again, as the screen says, although nothing is typed."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("fine")) as terminal:
+            client = terminal.app.desk.client
+            assert client is not None
+            await client.shutdown()
+            await terminal.until_shown("Enter tries again")
+            await terminal.pilot.press("enter")
+            await terminal.until(lambda: terminal.place.opened > 1, "another look for the service")
+
+    on_asyncio(scene)
+
+
 def test_two_terminals_see_the_same(tmp_path: Path) -> None:
     """What is said in one terminal is seen in another, which opens the last used session of the folder by itself."""
 

@@ -2,10 +2,15 @@
 
 from pathlib import Path
 
+import anyio
+import pytest
+
 import session_core as sc
+from frontends.terminal import looking_back, search_screen
 from session_core.testing.scripted import text
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import open_terminal
+from tests.frontends.terminal._listening import listen
 
 
 def test_edit_and_resend_makes_a_branch(tmp_path: Path) -> None:
@@ -41,7 +46,7 @@ def test_leaving_an_edit(tmp_path: Path) -> None:
             await terminal.pilot.press("enter")
             await terminal.until(lambda: terminal.app.composer.text == "first", "the text")
             await terminal.pilot.press("escape")
-            await terminal.until(lambda: terminal.app.doing.editing is None, "the end of editing")
+            await terminal.until(lambda: terminal.app.composer.editing is None, "the end of editing")
             assert terminal.app.composer.is_empty
 
     on_asyncio(scene)
@@ -87,10 +92,56 @@ def test_searching(tmp_path: Path) -> None:
             await terminal.pilot.press("f3")
             await terminal.until_shown("Search in all sessions")
             await terminal.type("quick")
+            await terminal.until(lambda: getattr(terminal.app.screen, "_searched", "") == "quick", "the search")
             await terminal.until_shown("1 message found")
             await terminal.pilot.press("enter")
             await terminal.until(lambda: terminal.app.screen is terminal.app.screen_stack[0], "the end of the search")
             await terminal.until(lambda: terminal.state().name == "first", "the other session")
             await terminal.until_shown("the quick fox")
+
+    on_asyncio(scene)
+
+
+def test_what_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Going back, writing a file, summing up and searching say that they go on while they take long."""
+    monkeypatch.setattr(looking_back, "LONG_S", 0.01)
+    monkeypatch.setattr(search_screen, "LONG_S", 0.01)
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("alpha")) as terminal:
+            await terminal.say("first")
+            await terminal.until_shown("idle")
+            listening = listen(terminal)
+            on = anyio.Event()
+
+            async def slowly(*_: object, **__: object) -> None:
+                await on.wait()
+                raise sc.NotFound("not today")
+
+            for name in ("take_back_undo", "compact_context", "search_messages"):
+                listening.answers[name] = slowly
+            for typed, shown in (("/redo", "taking the undo back…"), ("/compact", "summing up…")):
+                await terminal.type(typed, "escape", "enter")
+                await terminal.until_shown(shown)
+            await terminal.pilot.press("f3")
+            await terminal.type("quick")
+            await terminal.until_shown("searching…")
+            on.set()
+            await terminal.until_gone("searching…")
+
+    on_asyncio(scene)
+
+
+def test_nothing_can_be_changed(tmp_path: Path) -> None:
+    """When the store takes no more, the empty input says so and why; commands can still be typed."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("alpha")) as terminal:
+            assert terminal.app.desk.fleet is not None
+            terminal.app.desk.fleet.read_only = "the disk is full"
+            terminal.app.redraw()
+            await terminal.until_shown("nothing can be changed any more: the disk is full")
+            await terminal.type("/help", "escape", "enter")
+            await terminal.until(lambda: terminal.app.screen is not terminal.app.screen_stack[0], "the help")
 
     on_asyncio(scene)

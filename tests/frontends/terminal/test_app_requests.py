@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import session_core as sc
+from frontends.terminal.target import Target
 from session_core.testing.scripted import ScriptedTool, text, tool_call
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import attach_terminal, open_terminal
+from tests.frontends.terminal._requests import APPROVAL, COMMAND
+from tests.frontends.terminal._staged import open_stage, session
 
 
 def test_yes_runs_the_tool_and_no_does_not(tmp_path: Path) -> None:
@@ -15,7 +18,7 @@ def test_yes_runs_the_tool_and_no_does_not(tmp_path: Path) -> None:
         tool = ScriptedTool("change", effects=("write",), run="changed it")
         answers = (tool_call("change", {"path": "a"}), text("one"), tool_call("change", {"path": "b"}), text("two"))
         async with open_terminal(tmp_path, *answers, tools=(tool,)) as terminal:
-            terminal.app.request_panel.patience_s = 0
+            terminal.app.request_panel.patience_s = terminal.app.quiet_s = 0
             await terminal.say("go")
             await terminal.until_shown("asks you")
             await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
@@ -59,15 +62,41 @@ def test_whoever_writes_is_not_disturbed(tmp_path: Path) -> None:
     on_asyncio(scene)
 
 
+def test_whoever_has_just_typed_is_not_disturbed(tmp_path: Path) -> None:
+    """A new question gets the focus when nobody has typed for a moment and nothing is written, and not before."""
+
+    async def scene() -> None:
+        async with open_stage(tmp_path) as stage:
+            stage.app.quiet_s = 3_600
+            await stage.pilot.press("x", "backspace")
+            await stage.show(session(approvals=(COMMAND,)))
+            assert stage.app.composer.has_focus_within
+            assert "F8 to answer" in stage.text
+            stage.app.quiet_s = 0
+            stage.app._go_to_question()
+            await stage.settle()
+            assert stage.app.request_panel.has_focus_within
+            await stage.show(session())
+            stage.app.composer.focus()
+            await stage.pilot.press("x")
+            await stage.show(session(approvals=(APPROVAL,)))
+            assert stage.app.composer.has_focus_within
+            await stage.pilot.press("backspace")
+            stage.app._go_to_question()
+            assert stage.app.composer.has_focus_within
+
+    on_asyncio(scene)
+
+
 def test_the_first_answer_wins(tmp_path: Path) -> None:
     """What is answered in one terminal is asked no longer in the other."""
 
     async def scene() -> None:
         tool = ScriptedTool("change", effects=("write",), run="changed it")
         async with open_terminal(tmp_path, tool_call("change"), text("one"), tools=(tool,)) as here:
-            here.app.request_panel.patience_s = 0
+            here.app.request_panel.patience_s = here.app.quiet_s = 0
             await here.say("go")
-            await here.until(lambda: here.app.request_panel.asks, "the question")
+            await here.until(lambda: here.app.request_panel.has_focus_within, "the question")
             async with attach_terminal(here.server, here.provider) as there:
                 await there.until(lambda: there.app.request_panel.asks, "the question")
                 await here.type("y", "enter")
@@ -83,7 +112,7 @@ def test_a_question_of_an_extension(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("one")) as terminal:
-            terminal.app.request_panel.patience_s = 0
+            terminal.app.request_panel.patience_s = terminal.app.quiet_s = 0
             await terminal.say("hello")
             await terminal.until_shown("one")
             replies: list[sc.replies.DialogReply] = []
@@ -97,6 +126,7 @@ def test_a_question_of_an_extension(tmp_path: Path) -> None:
 
             terminal.server.spawn(ask)
             await terminal.until_shown("Which one?")
+            await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
             await terminal.type("gre", "enter")
             await terminal.until(lambda: replies, "the answer")
             assert replies[0].value == "green"
@@ -112,7 +142,7 @@ def test_a_key_of_an_extension(tmp_path: Path) -> None:
         async with open_terminal(tmp_path, text("one")) as terminal:
             ran: list[str] = []
 
-            async def run_command(name: str, arguments: str) -> None:
+            async def run_command(name: str, arguments: str, target: Target) -> None:
                 ran.append(f"{name} {arguments}".strip())
 
             fleet = terminal.app.desk.fleet

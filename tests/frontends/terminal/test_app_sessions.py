@@ -101,3 +101,26 @@ def test_what_is_written_waits_in_its_session(tmp_path: Path) -> None:
             assert terminal.app.composer.is_empty
 
     on_asyncio(scene)
+
+
+def test_what_was_written_for_a_deleted_session_is_not_kept_for_it(tmp_path: Path) -> None:
+    """A draft goes with its session; one for the session on the screen that is deleted may begin another one."""
+
+    async def scene() -> None:
+        async with open_terminal(tmp_path, text("alpha"), text("beta")) as terminal:
+            await begin(terminal, "first", "alpha")
+            first = terminal.app.doing.session_id
+            await terminal.type("for the first")
+            await begin(terminal, "second", "beta")
+            second = terminal.app.doing.session_id
+            terminal.server.run(terminal.server.service.delete_session, first)
+            await terminal.until(lambda: first not in terminal.app._drafts, "the end of the draft")
+            await terminal.type("and now")
+            terminal.server.run(terminal.server.service.delete_session, second)
+            await terminal.until_shown("This session was deleted.")
+            await terminal.pilot.press("alt+n")
+            await terminal.until_shown("a new session in")
+            assert terminal.app.composer.text == "and now"
+            assert terminal.app._drafts == {}
+
+    on_asyncio(scene)

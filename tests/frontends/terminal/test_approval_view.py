@@ -45,7 +45,7 @@ def test_who_asks_is_said_by_name() -> None:
     """A helper is called by the name it is known by, or by the end of its id; names are harmless."""
     asked = attrs.evolve(APPROVAL, session_id=HELPER)
 
-    assert approval_question(asked, {HELPER: "the\ntester\x07"}).title == "the tester<U+0007> asks. Allow write?"
+    assert approval_question(asked, {HELPER: "the\ntester\x07"}).title == '"the tester<U+0007>" asks. Allow write?'
     assert approval_question(asked, {}).title == "helper 89abcdef asks. Allow write?"
 
 

@@ -331,11 +331,12 @@ def test_a_turn_that_did_not_end_well_says_so_until_the_next_one(status: Any, er
     assert len(talk.of()) == 1
 
 
-def test_a_stop_is_told_once() -> None:
-    """Where the answer itself says that it was stopped, no remark repeats it."""
+@pytest.mark.parametrize("how", ["stopped", "interrupted"])
+def test_an_end_is_told_once(how: Any) -> None:
+    """Where the answer itself says that it was stopped, or that the service ended, no remark repeats it."""
     talk = Conversation()
-    talk.add("assistant", text("half"), sc.InterruptedPart(reason="stopped"))
-    talk.state.last_outcome = sc.TurnOutcome(turn_id=sc.TurnId("t"), status="stopped")
+    talk.add("assistant", text("half"), sc.InterruptedPart(reason=how))
+    talk.state.last_outcome = sc.TurnOutcome(turn_id=sc.TurnId("t"), status=how)
     assert [type(each) for each in talk.of()] == [AnswerBlock, RemarkBlock]
 
 

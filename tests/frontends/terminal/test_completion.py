@@ -9,7 +9,6 @@ from frontends.terminal.completion import (
     Question,
     Suggestion,
     as_message,
-    completer_of,
     fitting,
     mentioned,
     question_at,
@@ -17,7 +16,6 @@ from frontends.terminal.completion import (
     score,
     taken,
 )
-from tests.frontends.terminal._asyncio import on_asyncio
 
 
 @pytest.mark.parametrize(
@@ -133,16 +131,3 @@ def test_scores_of_any_text(query: str, text: str) -> None:
 def test_suggestions_are_one_harmless_line() -> None:
     """Names of files come from strangers."""
     assert "a<U+202E>b c" == Suggestion(value="a\u202eb\x1b[2J\nc").shown
-
-
-def test_a_list_at_hand() -> None:
-    """A list completes by what it holds at that moment, and without a query in its own order."""
-    known = [Suggestion(value="b"), Suggestion(value="a")]
-
-    async def play() -> None:
-        complete = completer_of(lambda: known)
-        assert known == await complete("")
-        known.append(Suggestion(value="c"))
-        assert known[2:] == await complete("c")
-
-    on_asyncio(play)

@@ -3,19 +3,24 @@
 from pathlib import Path
 
 import anyio
+import attrs
 import pytest
 from textual.widgets import TextArea
 
 import session_core as sc
 from frontends.terminal import images
-from frontends.terminal.completion import Completer, Suggestion, completer_of
+from frontends.terminal.completion import Completer, Suggestion
+from frontends.terminal.drafts import Said
 from frontends.terminal.editing import Editor
+from frontends.terminal.images import Attachment
+from frontends.terminal.options import Editing
 from frontends.terminal.popup import Chips, Popup
 from tests.frontends.terminal._asyncio import on_asyncio
-from tests.frontends.terminal._composing import PNG, composing
+from tests.frontends.terminal._composing import PNG, completer_of, composing
 
 BIG = "\n".join(f"line {n}" for n in range(1, 13))
 LABEL = "[pasted 12 lines #1]"
+OLD = Editing(message_id=sc.MessageId("m1"))
 COMMANDS = completer_of(
     lambda: [
         Suggestion(value="help", detail="what the keys do"),
@@ -36,7 +41,6 @@ def test_sending() -> None:
 
             assert [("sent", "hello", 0, ()), ("steer", "wor\nld", 0, ())] == hands.app.told
             assert "\n" == hands.written
-            assert hands.app.edits > 0
 
     on_asyncio(play)
 
@@ -85,22 +89,33 @@ def test_it_grows_and_stays_within_a_third() -> None:
 
 
 def test_what_is_shown_around_it() -> None:
-    """A busy session says what Enter does, and who may only look cannot write, yet keeps the draft."""
+    """A busy session says what Enter does, unless what is written replaces something."""
 
     async def play() -> None:
         async with composing() as hands:
             await hands.type("draft")
-            hands.composer.show(busy=True, placeholder="", enabled=True)
+            hands.composer.show(busy=True, placeholder="")
             await hands.settle()
             assert "─Enter queues, Alt+S steers" + "─" * 33 == hands.screen[0]
-            hands.composer.show(busy=False, placeholder="", enabled=False)
-            await hands.press("enter x ctrl+k ctrl+w ctrl+y ctrl+underscore ctrl+j ctrl+v ctrl+r up backspace delete")
-            await hands.paste("more")
-            assert ("draft", []) == (hands.written, hands.app.told)
-            assert "─view only" + "─" * 50 == hands.screen[0]
-            hands.composer.show(busy=False, placeholder="", enabled=True)
-            await hands.press("end ! enter")
-            assert [("sent", "draft!", 0, ())] == hands.app.told
+            hands.composer.edit_message(OLD, [sc.TextPart(text="old")])
+            await hands.settle()
+            assert "─said differently" + "─" * 43 == hands.screen[0]
+
+    on_asyncio(play)
+
+
+def test_what_a_busy_session_says_of_other_things() -> None:
+    """While a turn runs, a shell line says that it must wait, and a command says nothing of queues."""
+
+    async def play() -> None:
+        async with composing() as hands:
+            hands.composer.show(busy=True, placeholder="")
+            hands.composer.text = "!ls"
+            await hands.settle()
+            assert "─shell line - runs only when the turn has ended" + "─" * 13 == hands.screen[0]
+            hands.composer.text = "/model"
+            await hands.settle()
+            assert "─" * 60 == hands.screen[0]
 
     on_asyncio(play)
 
@@ -192,15 +207,16 @@ def test_a_send_that_fails() -> None:
 
     async def play() -> None:
         async with composing() as hands:
-            picture = sc.ImagePart(media_type="image/png", data="aaaa")
+            picture = Attachment(name="p", part=sc.ImagePart(media_type="image/png", data="aaaa"))
+            file = Attachment(name="f", part=sc.FilePart(name="f", text="t"))
             await hands.type("see ")
             await hands.paste(BIG)
             await hands.press("enter")
-            hands.composer.restore(f"see {BIG}", (picture,), ())
+            hands.composer.restore(attrs.evolve(hands.app.said[-1], attached=(picture,)))
             assert f"see {LABEL}" == hands.written
             await hands.press("enter")
             await hands.type("next")
-            hands.composer.restore(f"see {BIG}", (picture,), (sc.FilePart(name="f", text="t"),))
+            hands.composer.restore(attrs.evolve(hands.app.said[-1], attached=(picture, file)))
             assert f"see {LABEL}\n\nnext" == hands.written
             await hands.press("enter")
 
@@ -221,12 +237,15 @@ def test_a_message_that_looks_like_a_command_comes_back() -> None:
         async with composing() as hands:
             await hands.type("!!rm x")
             await hands.press("enter")
-            hands.composer.restore("!rm x", (), ())
+            hands.composer.restore(hands.app.said[-1])
             await hands.press("enter")
-            hands.composer.edit_message("/help me")
+            hands.composer.edit_message(OLD, [sc.TextPart(text="/help me")])
+            await hands.press("enter")
+            hands.composer.restore(Said(text="!rm y", target=hands.composer.where()))
             await hands.press("enter")
 
-            assert [("sent", text, 0, ()) for text in ("!rm x", "!rm x", "/help me")] == hands.app.told
+            said = ("!rm x", "!rm x", "/help me", "!rm y")
+            assert [("sent", text, 0, ()) for text in said] == hands.app.told
 
     on_asyncio(play)
 
@@ -236,18 +255,61 @@ def test_saying_a_message_differently() -> None:
 
     async def play() -> None:
         async with composing() as hands:
+            composer = hands.composer
+            picture = sc.ImagePart(media_type="image/png", data="aaaa")
             await hands.type("draft")
-            hands.composer.edit_message("first")
-            hands.composer.edit_message("old", (sc.ImagePart(media_type="image/png", data="aaaa"),))
+            composer.edit_message(Editing(message_id=sc.MessageId("m0")), [sc.TextPart(text="first")])
+            composer.edit_message(OLD, [sc.TextPart(text="old"), picture, sc.FilePart(name="f", text="t")])
             await hands.press("! enter")
-            assert (("sent", "old!", 1, ()), "draft") == (hands.app.told[-1], hands.written)
-            hands.composer.edit_message("old")
-            hands.composer.clear()
-            assert "draft" == hands.written
+            assert (("sent", "old!", 1, ("f",)), "draft") == (hands.app.told[-1], hands.written)
+            assert (OLD, None) == (hands.app.said[-1].editing, composer.editing)
+            composer.edit_message(OLD, [sc.TextPart(text="old")])
+            composer.clear()
+            assert ("draft", None) == (hands.written, composer.editing)
             await hands.press("up enter")
             assert (("sent", "old!", 0, ()), "draft") == (hands.app.told[-1], hands.written)
-            hands.composer.clear()
-            assert hands.composer.is_empty
+            assert hands.app.said[-1].editing is None
+            composer.clear()
+            assert composer.is_empty
+
+    on_asyncio(play)
+
+
+def test_commands_leave_an_edit_alone() -> None:
+    """A command or a shell line that is typed while something is edited ends neither the edit nor the draft."""
+
+    async def play() -> None:
+        async with composing() as hands:
+            await hands.type("draft")
+            for typed in ("/usage", "!ls"):
+                hands.composer.edit_message(OLD, [sc.TextPart(text="old")])
+                hands.composer.text = typed
+                await hands.press("enter")
+                assert (OLD, "") == (hands.composer.editing, hands.written)
+                await hands.type("new")
+                await hands.press("enter")
+                assert (OLD, None, "draft") == (hands.app.said[-1].editing, hands.composer.editing, hands.written)
+
+    on_asyncio(play)
+
+
+def test_an_edit_and_a_message_come_back_apart() -> None:
+    """A message that comes back does not get into what is being edited, and an edit that comes back is one again."""
+
+    async def play() -> None:
+        async with composing() as hands:
+            composer = hands.composer
+            await hands.type("message")
+            await hands.press("enter d r a f t")
+            composer.edit_message(OLD, [sc.TextPart(text="old")])
+            composer.restore(hands.app.said[-1])
+            assert (OLD, "old") == (composer.editing, hands.written)
+            await hands.press("enter")
+            assert (None, "message\n\ndraft") == (composer.editing, hands.written)
+            composer.restore(hands.app.said[-1])
+            assert (OLD, "old") == (composer.editing, hands.written)
+            composer.clear()
+            assert (None, "message\n\ndraft") == (composer.editing, hands.written)
 
     on_asyncio(play)
 
@@ -258,7 +320,7 @@ def test_a_huge_message_comes_back_as_a_label() -> None:
     async def play() -> None:
         async with composing() as hands:
             huge = "!word " * 10_000 + "end"
-            hands.composer.edit_message(huge)
+            hands.composer.edit_message(OLD, [sc.TextPart(text=huge)])
             assert "[pasted 60,004 characters #1]" == hands.written
             await hands.press("enter")
 

@@ -1,17 +1,22 @@
 """What a terminal knows."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import session_core as sc
+from frontends.client import RemoteFeed
 from frontends.contract.socket_place import socket_of
-from frontends.terminal.desk import Desk, Topic
+from frontends.terminal.desk import LAG_MS, Desk, Lag, Topic
 from session_core.testing.scripted import Pause, ScriptedProvider, text
 from tests.frontends.client._real import RealServer, real_server
 from tests.frontends.terminal._asyncio import on_asyncio
+from tests.frontends.terminal.test_older import Feed, Scene
 
 
 class Told:
@@ -147,3 +152,102 @@ def test_a_service_that_is_shut_down_ends_it(tmp_path: Path) -> None:
 
     with real_server(tmp_path) as server:
         on_asyncio(main)
+
+
+def test_a_fault_while_folding_leaves_a_desk_that_can_be_used(tmp_path: Path) -> None:
+    """After a fault of our own another session can be viewed, and a new connection shows what is viewed."""
+
+    async def main() -> None:
+        faults = [RuntimeError("a fault")]
+        told = Told()
+
+        def happened(_: sc.SessionEvent) -> None:
+            if faults:
+                raise faults.pop()
+
+        desk = Desk(told, happened)
+
+        async def work() -> None:
+            await told.until(lambda: desk.fleet is not None)
+            assert desk.client is not None
+            created.append((await desk.client.create_session(cwd="/")).session_id)
+            desk.view(created[0])
+            await told.until(lambda: desk.viewed and desk.viewed.state)
+            with suppress(sc.ServiceClosed):  # the fault may end the client before there is a reply
+                await desk.client.rename_session(created[0], "another name")
+
+        created: list[sc.SessionId] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+            with pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="a fault"), flatten_subgroups=True):
+                await desk.run(socket_of(server.home))
+        desk.view(None)
+        desk.view(created[0])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(desk.run, socket_of(server.home))
+            await told.until(lambda: desk.viewed and desk.viewed.state)
+            tasks.cancel_scope.cancel()
+
+    with real_server(tmp_path) as server:
+        on_asyncio(main)
+
+
+def test_what_is_viewed_is_followed_at_the_next_service_too(tmp_path: Path) -> None:
+    """When the service ends and another takes its place, the session on the screen is followed there."""
+
+    async def main() -> None:
+        told = Told()
+        desk = Desk(told)
+        store = sc.MemoryStore()
+
+        async def end_it() -> None:
+            await told.until(lambda: desk.fleet is not None)
+            assert desk.client is not None
+            desk.view((await desk.client.create_session(cwd="/")).session_id)
+            await told.until(lambda: desk.viewed and desk.viewed.state)
+            await desk.client.shutdown()
+
+        with real_server(tmp_path, sc.ServiceConfig(store=store, tools=())) as server:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(end_it)
+                with pytest.raises(sc.Disconnected, match="shut down"):
+                    await desk.run(socket_of(server.home))
+        assert desk.viewed is not None
+        viewed = desk.viewed
+        with real_server(tmp_path, sc.ServiceConfig(store=store, tools=())) as server:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(desk.run, socket_of(server.home))
+                client = await desk.connected()
+                await client.rename_session(viewed.session_id, "another name")
+                await told.until(lambda: viewed.state and viewed.state.name == "another name")
+                tasks.cancel_scope.cancel()
+
+    on_asyncio(main)
+
+
+async def test_that_something_was_skipped_is_told_for_a_while() -> None:
+    """A new beginning says how many events it has skipped, and that is forgotten after some seconds."""
+    scene = Scene()
+    scene.say(1)
+    scene.resync()
+    lag = scene.viewed.lag
+    assert lag is not None
+    assert lag == Lag(at=lag.at, missed=3)
+    assert scene.viewed.lag_at(lag.at + LAG_MS - 1) is lag
+    assert scene.viewed.lag_at(lag.at + LAG_MS) is None
+
+
+async def test_that_the_service_had_to_wait_is_told() -> None:
+    """When more came than may wait for being shown, people are told that what they see was behind."""
+
+    class Flooded(Feed):
+        async def receive_batch(self) -> list[sc.FeedItem]:
+            await anyio.lowlevel.checkpoint()
+            self.cuts += 1
+            return []
+
+    scene = Scene()
+    assert await scene.desk._read(cast(RemoteFeed, Flooded()), scene.viewed)
+    lag = scene.viewed.lag
+    assert lag is not None
+    assert lag == Lag(at=lag.at, waited=True)

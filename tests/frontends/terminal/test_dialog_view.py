@@ -3,9 +3,9 @@
 import pytest
 
 from frontends.cli.dialogs import Reply
-from frontends.terminal.dialog_view import asked_elsewhere, dialog_meaning, dialog_question, fitting
+from frontends.terminal.dialog_view import asked_elsewhere, choices_with, dialog_meaning, dialog_question
 from frontends.terminal.foreign import Passage
-from frontends.terminal.questions import Choice, time_left
+from frontends.terminal.questions import AnswerChoice, time_left
 from tests.frontends.terminal._requests import Kind, dialog
 
 
@@ -15,7 +15,11 @@ def test_title_message_and_choices_are_harmless() -> None:
 
     assert question.title == "notes asks: a b<U+0007>"
     assert question.passages == (Passage(text="more"),)
-    assert question.choices == (Choice(label="one<U+202E>"), Choice(label="(empty)"), Choice(label="x y"))
+    assert question.choices == (
+        AnswerChoice(label="one<U+202E>"),
+        AnswerChoice(label="(empty)"),
+        AnswerChoice(label="x y"),
+    )
     assert question.filters
 
 
@@ -53,11 +57,11 @@ def test_a_suggestion_is_there_to_be_edited_or_taken_whole() -> None:
 
 def test_typed_words_narrow_choices_down() -> None:
     """All typed words must be in a choice, in any order and case."""
-    choices = [Choice(label=each) for each in ("Red fish", "Blue fish", "red bird")]
+    choices = [AnswerChoice(label=each) for each in ("Red fish", "Blue fish", "red bird")]
 
-    assert fitting(choices, "") == [0, 1, 2]
-    assert fitting(choices, "FISH red") == [0]
-    assert fitting(choices, "zebra") == []
+    assert choices_with(choices, "") == [0, 1, 2]
+    assert choices_with(choices, "FISH red") == [0]
+    assert choices_with(choices, "zebra") == []
 
 
 def test_somebody_else_is_asked() -> None:

@@ -29,7 +29,7 @@ def test_long_lines_go_on_in_rows_that_say_so() -> None:
         Row(text=""),
         Row(text="m"),
     ]
-    assert [drawn_row(row, PLAIN).plain for row in rows] == ["said:", "│ abcdefgh", "┆ ij", "│ kl", "│ ", "│ m"]
+    assert [drawn_row(row, PLAIN).plain for row in rows] == ["  said:", "│ abcdefgh", "┆ ij", "│ kl", "│ ", "│ m"]
     assert [drawn_row(row, ASCII).plain for row in rows[1:3]] == ["| abcdefgh", ": ij"]
 
 

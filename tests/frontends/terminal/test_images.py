@@ -88,13 +88,30 @@ def test_reading_mentions(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * (images.MAX_MENTIONED_BYTES + 1))
     (tmp_path / "folder").mkdir()
 
-    found = read_mentions(["a.txt", "b.png", "c.png", "bytes", "zero", "large", "folder", "gone", "x\0"], tmp_path)
-    assert [
+    found = read_mentions(
+        ["a.txt", "b.png", "c.png", "bytes", "zero", "large", "folder", "gone", "x\0"], tmp_path
+    ).inside
+    assert (
         Attachment(name="a.txt", part=sc.FilePart(name="a.txt", text="hello ü")),
         picture(name="b.png"),
-    ] == found
+    ) == found
     assert ((found[1].part,), (found[0].part,)) == (images_of(found), files_of(found))
     assert [each.part for each in attachments(images_of(found), files_of(found))] == [found[1].part, found[0].part]
+
+
+def test_mentions_outside_of_the_folder(tmp_path: Path) -> None:
+    """What lies outside of the folder is told apart, whatever leads there: a way up, a whole path or a link."""
+    folder, secret = tmp_path / "work", tmp_path / "secret"
+    folder.mkdir()
+    secret.write_text("key")
+    (folder / "mine").write_text("mine")
+    (folder / "link").symlink_to(secret)
+    (folder / "inner").symlink_to(folder / "mine")
+    ways = ["../secret", str(secret), "link"]
+
+    found = read_mentions([*ways, "mine", str(folder / "mine"), "inner"], folder)
+    assert ways == [each.name for each in found.outside]
+    assert ["mine", str(folder / "mine"), "inner"] == [each.name for each in found.inside]
 
 
 def test_attachments_are_bounded() -> None:

@@ -15,8 +15,8 @@ from textual.widgets import Static
 
 from frontends.console import sanitise as sanitise_module
 from frontends.terminal import inert as module
-from frontends.terminal.inert import InertFilter, inert, inert_line, plain, visible
-from frontends.terminal.rendering.lines import cells
+from frontends.terminal.cells import width_of
+from frontends.terminal.inert import InertFilter, copyable, inert, inert_line, plain, visible
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._drawing import foreign
 
@@ -58,7 +58,7 @@ def test_whatever_comes_in_comes_out_harmless_and_measurable(text: str) -> None:
     assert all(each == "\n" or unicodedata.category(each) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for each in clean)
     assert inert(clean) == clean
     for line in clean.split("\n"):
-        assert cells(line) == cell_len(line)
+        assert width_of(line) == cell_len(line)
 
 
 def test_what_is_judged_leaves_nothing_out() -> None:
@@ -113,3 +113,10 @@ def test_the_last_wall_stands_in_an_app() -> None:
             assert "a" in rows[0].text
 
     on_asyncio(scene)
+
+
+def test_what_is_copied_steers_nothing() -> None:
+    """Newlines and tabs stay, escape sequences and control characters go, and what cannot be encoded is replaced."""
+    assert copyable("a\tb\r\nc\x1b[201~;rm -rf ~\r\x07") == "a\tb\nc;rm -rf ~"
+    assert copyable("\ud800 \u202e") == "\ufffd <U+202E>"
+    assert copyable("日本 e\u0301") == "日本 e\u0301"

@@ -3,7 +3,7 @@
 from rich.style import Style
 from rich.text import Text
 
-from frontends.terminal.panel import Lines, cut_to, strip_of, wrapped
+from frontends.terminal.panel import Lines, cut_to, filled_strip, wrapped
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._panels import ASCII, PLAIN, PanelApp
 
@@ -12,7 +12,7 @@ def test_a_line_has_its_style_and_its_width() -> None:
     """A line keeps the style of the whole text, with parts of another one or without, and fills its row."""
     red, ground = Style(color="red"), Style(bgcolor="blue")
     for line in (Text("ab", red), Text("a", red).append("b", red)):
-        strip = strip_of(line, 4, ground)
+        strip = filled_strip(line, 4, ground)
         assert (strip.text, strip.cell_length) == ("ab  ", 4)
         assert [segment.style for segment in strip if segment.text.strip()] == [red + ground] * len(list(strip)[:-1])
         assert [segment.style for segment in strip][-1] == ground

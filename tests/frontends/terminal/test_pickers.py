@@ -3,11 +3,15 @@
 from typing import Literal
 
 import attrs
+from textual.theme import BUILTIN_THEMES
 
 import session_core as sc
 from frontends.terminal import pickers
 from frontends.terminal.themes import ABOUT, THEMES
+from frontends.terminal.tier_words import TIERS
 from tests.frontends.terminal.test_family import summary
+
+LATER = "; this counts from the next start of the service on"
 
 
 def fleet(*sessions: sc.SessionSummary) -> sc.FleetState:
@@ -31,24 +35,38 @@ def message(name: str, role: Literal["user", "assistant"], text: str, parent: st
 def test_tiers_and_thinking_are_complete() -> None:
     """Every tier and every way of thinking can be chosen, and the one in use is marked."""
     assert [each.label for each in pickers.tier_choices("full") if each.current] == ["full"]
-    assert {each.value for each in pickers.tier_choices(None)} == set(pickers.TIERS)
+    assert {each.value for each in pickers.tier_choices(None)} == set(TIERS)
     assert [each.value for each in pickers.thinking_choices("low") if each.current] == ["low"]
 
 
 def test_models_that_cannot_be_used_come_last_and_say_why() -> None:
     """A model without its key is listed with the reason, after those that can be used, and cannot be chosen."""
     models = [
-        sc.ListedModel(name="a/far", provider="a", usable=False, why_not="no key"),
+        sc.ListedModel(name="a/far", provider="a", usable=False, why_not=f"set A_KEY{LATER}"),
         sc.ListedModel(name="b/near", provider="b", usable=True, context_tokens=200_000, can_think=True),
     ]
     near, far = pickers.model_choices(models, "b/near")
-    assert (near.value, near.detail, near.current, near.enabled) == ("b/near", "b, 200k context, thinks", True, True)
-    assert (far.value, far.detail, far.enabled) == ("a/far", "no key", False)
+    assert (near.value, near.detail, near.current, near.enabled) == ("b/near", "200k context  thinks", True, True)
+    assert (far.value, far.detail, far.enabled) == ("a/far", "set A_KEY, restart the service", False)
+
+
+def test_what_models_can_do_stands_in_columns() -> None:
+    """A large context is told in millions; who has a model is told where its name does not."""
+    models = [
+        sc.ListedModel(name="a/one", provider="a", usable=True, context_tokens=1_000_000, can_see=True),
+        sc.ListedModel(name="two", provider="b", usable=True, context_tokens=1_050_000, can_think=True, can_see=True),
+        sc.ListedModel(name="b/three", provider="b", usable=True),
+    ]
+    assert [each.detail for each in pickers.model_choices(models, "")] == [
+        "1M context            sees pictures",
+        "1.1M context  thinks  sees pictures  b",
+        "",
+    ]
 
 
 def test_our_themes_come_first() -> None:
     """The themes that we say something about are offered first."""
-    names = ["zebra", *reversed([each.name for each in THEMES]), "textual-ansi", "abc"]
+    names = ["zebra", *reversed([each.name for each in THEMES]), "ansi-light", "ansi-dark", "abc"]
     offered = pickers.theme_choices(names, "abc")
     assert [each.value for each in offered] == [*ABOUT, "abc", "zebra"]
     assert [each.value for each in offered if each.current] == ["abc"]
@@ -97,6 +115,18 @@ def test_what_was_said_and_branches() -> None:
         ("other", "just now, 4 messages", True),
         ("second", "just now, 3 messages", False),
     ]
+
+
+def test_themes_that_we_speak_of_are_there() -> None:
+    """Every theme that we say something about can be used."""
+    assert set(ABOUT) <= {each.name for each in THEMES} | set(BUILTIN_THEMES)
+
+
+def test_a_shell_line_is_offered_as_it_was_typed() -> None:
+    """What a person has run in the shell is listed by its command."""
+    ran = message("1", "user", "I have run this command myself (error):\n\n$ make test\n\nno such target")
+    state = sc.SessionState(session_id=sc.SessionId("s"), head=sc.MessageId("1"), messages=sc.Vector([ran]))
+    assert [each.label for each in pickers.said_choices(state, 0)] == ["! make test"]
 
 
 def test_what_can_be_done_about_an_extension() -> None:

@@ -14,9 +14,9 @@ def plan(*statuses: PlanStatus) -> tuple[sc.PlanItem, ...]:
 
 def test_one_line_tells_how_far_it_is() -> None:
     """Closed, the plan is how many are done and the step that is worked on, or else the next one."""
-    assert plan_line(plan("done", "in_progress", "pending"), PLAIN).plain == "☑ plan 1/3 · step 2"
-    assert plan_line(plan("done", "pending", "pending"), ASCII).plain == "[x] plan 1/3 - step 2"
-    assert plan_line(plan("done", "done"), PLAIN).plain == "☑ plan 2/2 · all done"
+    assert plan_line(plan("done", "in_progress", "pending"), PLAIN).plain == "plan 1/3 · step 2"
+    assert plan_line(plan("done", "pending", "pending"), ASCII).plain == "plan 1/3 - step 2"
+    assert plan_line(plan("done", "done"), PLAIN).plain == "plan 2/2 · all done"
     assert current_step(plan("pending", "in_progress")) == 1
 
 
@@ -48,7 +48,7 @@ def test_it_opens_and_closes_and_keeps_the_current_step_in_sight() -> None:
             assert panel.size.height == 7
             panel.toggle()
             await pilot.pause()
-            assert "☑ plan 50/100 · step 51" in app.picture
+            assert "─ plan 50/100 · step 51 ─" in app.picture
             panel.show(())
             assert not panel.display
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from textual.app import App, ComposeResult
 
-from frontends.console.cells import width_of
+from frontends.terminal.cells import width_of
 from frontends.terminal.completion import Suggestion
 from frontends.terminal.popup import Chips, Popup
 from tests.frontends.terminal._asyncio import on_asyncio
@@ -132,3 +132,10 @@ def test_clicks() -> None:
             assert ["item 3", 0, 1, 2] == app.told
 
     on_asyncio(play)
+
+
+def test_cells_are_counted_as_the_screen_counts_them() -> None:
+    """Letters that take no cell of their own take none here: what fits on the screen is not cut, all else is."""
+    fits, too_long = "\u0a95\u0abf" * 10, "\u0a95\u0abf" * 20
+    assert [[f" [{fits} x]", f" [{too_long[:28]}…"]] == drawn((18, 24), lambda app: app.chips.show((fits, too_long)))
+    assert [[f" > {fits}"]] == drawn((18, 24), lambda app: app.popup.show([Suggestion(value=fits)]))

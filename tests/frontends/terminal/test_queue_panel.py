@@ -66,7 +66,7 @@ def test_few_are_shown_until_somebody_looks() -> None:
     async def scene(app: PanelApp, panel: QueuePanel, pilot: Pilot[None]) -> None:
         shown = [line.strip() for line in app.lines if line.strip()]
         assert shown == [
-            "5 messages wait · F7 to change",
+            "─ 5 messages wait · F7 to change " + "─" * 45,
             "1 when the turn ends · message 1",
             "2 when the turn ends · message 2",
             "3 when the turn ends · message 3",
@@ -76,7 +76,7 @@ def test_few_are_shown_until_somebody_looks() -> None:
         await pilot.pause()
         assert "> 1 when the turn ends · message 1" in app.picture
         assert "5 when the turn ends · message 5" in app.picture
-        assert "5 wait · e edit · d remove · s send now · Alt+Up/Down move · Esc back" in app.picture
+        assert "5 messages wait · e edit · d remove · s send now · K J move · Esc back ─" in app.picture
 
     with_panel(scene, 5)
 
@@ -88,7 +88,7 @@ def test_keys_tell_what_is_wanted() -> None:
         panel.focus()
         await pilot.press("e", "down", "enter", "d", "down", "down", "s")
         assert told(app) == [("Edit", "q1"), ("Edit", "q2"), ("Remove", "q2"), ("SendNow", "q3")]
-        assert "3 wait" in app.picture
+        assert "3 messages wait" in app.picture
 
     with_panel(scene)
 
@@ -129,3 +129,20 @@ def test_the_mark_stays_with_its_message_or_its_place() -> None:
         assert not panel.display
 
     with_panel(scene)
+
+
+def test_a_click_marks_what_is_under_the_mouse() -> None:
+    """The message that was clicked is marked, also by the click that gives the panel the focus and more rows."""
+
+    async def scene(app: PanelApp, panel: QueuePanel, pilot: Pilot[None]) -> None:
+        panel.focus()
+        await pilot.press("down", "down", "down", "down", "down", "down")
+        app.query_one("#composer").focus()
+        await pilot.pause()
+        await pilot.click(QueuePanel, offset=(5, 3))
+        await pilot.press("e")
+        await pilot.click(QueuePanel, offset=(5, 9))
+        await pilot.press("e")
+        assert told(app) == [("Edit", "q3"), ("Edit", "q9")]
+
+    with_panel(scene, 15)

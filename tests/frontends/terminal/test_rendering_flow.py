@@ -10,11 +10,11 @@ from textual.strip import Strip
 from frontends.terminal.blocks import AnswerBlock
 from frontends.terminal.rendering import flow as module
 from frontends.terminal.rendering.code import highlighted
-from frontends.terminal.rendering.draw import Drawer, draw
+from frontends.terminal.rendering.draw import Drawer
 from frontends.terminal.rendering.flow import Flow
 from frontends.terminal.rendering.markdown import markdown
 from frontends.terminal.rendering.passages import Passages
-from tests.frontends.terminal._drawing import LOOK, NOW, PLAIN, foreign, texts
+from tests.frontends.terminal._drawing import LOOK, NOW, PLAIN, draw, foreign, texts
 
 
 def at_once(text: str, width: int = 40) -> list[str]:

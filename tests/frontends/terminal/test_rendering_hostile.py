@@ -20,9 +20,8 @@ from frontends.terminal.blocks import (
 )
 from frontends.terminal.inert import _UNDRAWABLE
 from frontends.terminal.looks import Look
-from frontends.terminal.rendering.draw import draw
 from tests.frontends._hostile import _PAYLOADS
-from tests.frontends.terminal._drawing import LOOK, NOW, PLAIN, foreign, live
+from tests.frontends.terminal._drawing import LOOK, NOW, PLAIN, draw, foreign, live
 
 ID, CALL = sc.MessageId("m"), sc.CallId("c")
 TOOLS = ("shell", "read", "grep", "edit", "task", "plan", "cell", "job_output", "mcp__x")

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from frontends.terminal.inert import inert
-from frontends.terminal.rendering.lines import bounded, cut, excerpt, strip_of, wrap
+from frontends.terminal.rendering.lines import bounded, cut_spans, excerpt, strip_of, wrap
 from tests.frontends.terminal._drawing import LOOK, foreign, texts
 
 RED, BLUE = Style(color="red"), Style(color="blue")
@@ -52,10 +52,10 @@ def test_no_letter_is_lost_and_no_row_too_wide(parts: list[str], width: int, wor
 
 def test_a_line_is_cut_where_it_ends() -> None:
     """What fits is untouched; what does not ends with a sign, within the width."""
-    assert cut([("abc", RED)], 3) == [("abc", RED)]
-    assert cut([("ab", RED), ("cdef", BLUE)], 4) == [("ab", RED), ("c", BLUE), ("…", BLUE)]
-    assert cut([("汉字", RED)], 3) == [("汉", RED), ("…", RED)]
-    assert cut([("abc", RED)], 0) == []
+    assert cut_spans([("abc", RED)], 3) == [("abc", RED)]
+    assert cut_spans([("ab", RED), ("cdef", BLUE)], 4) == [("ab", RED), ("c", BLUE), ("…", BLUE)]
+    assert cut_spans([("汉字", RED)], 3) == [("汉", RED), ("…", RED)]
+    assert cut_spans([("abc", RED)], 0) == []
 
 
 def test_an_excerpt_says_how_much_it_leaves_out() -> None:

@@ -141,3 +141,8 @@ def test_what_is_too_deep_or_too_long_is_shown_as_it_was_written(text: str) -> N
     drawn = markdown(text, 80, LOOK)
     assert max(row.cell_length for row in drawn) <= 80
     assert "".join("".join(texts(drawn)).split()) == "".join(text.split())
+
+
+def test_numbers_stand_below_one_another() -> None:
+    """A column that is to end at its right edge does, with its head, and with nothing behind the last one."""
+    assert rows("|a|count|\n|-|-:|\n|x|1|\n|y|1000|") == ["a │ count", "──┼──────", "x │     1", "y │  1000"]

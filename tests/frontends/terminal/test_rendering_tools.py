@@ -6,8 +6,8 @@ import pytest
 
 import session_core as sc
 from frontends.terminal.blocks import ToolBlock
-from frontends.terminal.rendering.draw import changes_with_time, draw
-from tests.frontends.terminal._drawing import LOOK, NOW, call, drawn, live, result
+from frontends.terminal.rendering.draw import changes_with_time
+from tests.frontends.terminal._drawing import LOOK, NOW, call, draw, drawn, live, result
 
 DIFF = """--- a/app.py
 +++ b/app.py
@@ -120,6 +120,13 @@ def test_a_command_that_failed_says_how() -> None:
     assert drawn(block, expanded=True)[1:4] == ["  $ make", "    test", "  out 0"]
     late = result("shell", "x\n[ended after 5 seconds]", exit_code=-9, timed_out=True)
     assert header(call("shell", {"command": "x"}, late)) == "✗ shell x · ended at its time limit"
+
+
+def test_long_lines_of_output_are_cut_in_short() -> None:
+    """A line that is too long takes one row until the output is shown whole, so that ends of lines make no rows."""
+    block = call("shell", {"command": "pytest"}, result("shell", "x" * 30 + " [ 14%]", exit_code=0))
+    assert drawn(block, 34)[1:] == ["  " + "x" * 30 + " …"]
+    assert drawn(block, 34, expanded=True)[2:] == ["  " + "x" * 30 + " [", "   14%]"]
 
 
 def test_a_quiet_command_takes_one_row() -> None:

@@ -9,7 +9,7 @@ from textual.color import Color
 
 import session_core as sc
 from frontends.terminal import request_lines
-from frontends.terminal.approval_view import approval_question
+from frontends.terminal.approval_view import approval_meaning, approval_question
 from frontends.terminal.asked import Asked
 from frontends.terminal.dialog_view import dialog_question
 from frontends.terminal.foreign import drawn_row, rows_of
@@ -81,7 +81,7 @@ def test_a_dialog_is_harmless(said: list[str], choices: list[str]) -> None:
     )
     question = dialog_question(dialog)
     meaning = Asked(dialog, question, 0).meaning("")
-    hints = request_lines.hints(meaning, PLAIN, focused=True, several=True, scrolls=True, is_dialog=True)
+    hints = request_lines.hints(meaning, 60, PLAIN, focused=True, several=True, scrolls=True, is_dialog=True)
     check([*around(question, 60), *hints, *request_lines.others([dialog], 60, PLAIN)], 60)
 
 
@@ -101,6 +101,14 @@ def test_how_far_one_has_scrolled() -> None:
     assert request_lines.scrolled((1, 0, 40), 10, PLAIN).plain == "─" * 10
     assert request_lines.scrolled((1, 5, 6), 44, PLAIN).plain == "── 1 to 5 of 6 lines, 1 line below ─────────"
     assert request_lines.scrolled((2, 6, 6), 10, ASCII).plain == "-- 2 to 6 of 6 lines, the end "
+
+
+def test_a_narrow_hint_is_told_whole() -> None:
+    """What Enter would do goes on below where it does not fit, and the keys stand under it."""
+    meaning = approval_meaning("perhaps not", None)
+    lines = request_lines.hints(meaning, 40, PLAIN, focused=True, several=False, scrolls=False, is_dialog=False)
+    assert " ".join(line.plain for line in lines) == f"{meaning.told} Esc later"
+    assert max(line.cell_len for line in lines) <= 40
 
 
 def test_a_narrow_head_keeps_the_whole_question() -> None:

@@ -48,3 +48,16 @@ def test_an_answer_counts_until_it_is_lost() -> None:
     assert waiting.next(COMMAND) is None
     waiting.reopen(COMMAND.request_id)
     assert waiting.next(None) == COMMAND
+
+
+def test_an_answer_on_its_way_is_remembered_while_another_session_is_shown() -> None:
+    """Switching to another session and back within the round trip asks nothing twice."""
+    waiting = Waiting()
+    waiting.take((APPROVAL,), (), ME, {})
+    waiting.answered(APPROVAL, 1_000)
+    waiting.take((), (), ME, {})
+    waiting.take((APPROVAL,), (), ME, {})
+
+    assert waiting.next(None) is None
+    assert waiting.reopen_lost(1_000 + ANSWER_MS)
+    assert waiting.next(None) == APPROVAL

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 import session_core as sc
 from frontends.client import ConnectionState
-from frontends.console.cells import width_of
-from frontends.terminal.options import Draft
+from frontends.terminal.cells import width_of
+from frontends.terminal.desk import Lag
+from frontends.terminal.options import NewSession
 from frontends.terminal.status_line import (
     Item,
     connection_items,
-    fitting,
+    kept_within,
     other_items,
     session_items,
     setting_items,
@@ -30,7 +31,7 @@ def test_a_connection_is_told_by_word() -> None:
     """Every state of the connection reads differently, without colours too."""
     lost = ConnectionState(phase="lost", reason="x", attempt=3)
     assert texts(connection_items(None, None)) == ["◐ connecting"]
-    assert texts(connection_items(ConnectionState(phase="connected"), None)) == ["●"]
+    assert texts(connection_items(ConnectionState(phase="connected"), None)) == ["◆"]
     assert texts(connection_items(lost, None)) == ["✗ connection lost, attempt 3"]
     assert texts(connection_items(ConnectionState(phase="ended"), None)) == ["✗ the service has ended"]
     assert texts(connection_items(lost, "it cannot start")) == ["✗ no service"]
@@ -56,7 +57,7 @@ def test_settings_of_a_session_and_of_one_to_come() -> None:
     usage = sc.Usage(input_tokens=10, cost_micros=1_230_000, estimated=True)
     state = sc.SessionState(session_id=SESSION, settings=settings, usage=usage)
     assert texts(setting_items(state, None)) == ["big thinks high", "asks never", "~$1.23"]
-    assert texts(setting_items(None, Draft(cwd="/", model="small", tier="read_only"))) == ["small", "reads only"]
+    assert texts(setting_items(None, NewSession(cwd="/", model="small", tier="read_only"))) == ["small", "reads only"]
 
 
 def test_what_goes_on_elsewhere() -> None:
@@ -71,9 +72,16 @@ def test_what_goes_on_elsewhere() -> None:
     ]
     fleet.sessions = {each.session_id: each for each in sessions}
     state = sc.SessionState(session_id=SESSION)
-    told = texts(other_items(state, fleet, 0, following=True))
+    told = texts(other_items(state, fleet, None, following=True))
     assert told == ["? 1 other asks you", "1 other at work"]
-    assert texts(other_items(state, None, 7, following=False)) == ["resynced after 7 missed", "↓ more below"]
+    assert texts(other_items(state, None, None, following=False)) == ["↓ more below"]
+
+
+def test_a_picture_that_was_behind_says_so() -> None:
+    """How many events were skipped is told, that some were if nobody knows how many, and that the service waits."""
+    told = [Lag(at=0, missed=7_000), Lag(at=0, missed=None), Lag(at=0, waited=True)]
+    said = [texts(other_items(None, None, each, following=True)) for each in told]
+    assert said == [["resynced after 7,000 missed"], ["resynced"], ["behind, catching up"]]
 
 
 @given(
@@ -82,7 +90,7 @@ def test_what_goes_on_elsewhere() -> None:
 def test_the_least_important_goes_first(parts: list[tuple[str, int]], width: int) -> None:
     """What is left fits or is one item alone, and nothing that was left out ranks before what was kept."""
     items = [Item(text=text, rank=rank) for text, rank in parts]
-    kept = fitting(items, width)
+    kept = kept_within(items, width)
     assert len(kept) == 1 or sum(width_of(each.text) for each in kept) + 2 * (len(kept) - 1) <= width
     lost = list(items)
     for each in kept:

@@ -5,7 +5,7 @@ from typing import Any
 from textual.strip import Strip
 
 import session_core as sc
-from frontends.terminal.widgets import WidgetKey, WidgetPanel, status_texts, widget_keys
+from frontends.terminal.widgets import WidgetKey, WidgetPanel, widget_keys
 from session_core.sep.sdk import render
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._panels import PanelApp
@@ -28,13 +28,6 @@ def test_keys_are_found_in_widgets_within_each_other() -> None:
     ]
 
 
-def test_statuses_are_harmless_lines() -> None:
-    """A status is one line without anything that steers the terminal; an empty one is none."""
-    shown = (display("a\x07", status="x\n\x1b[1my"), display("b", status=" "), display("c"))
-
-    assert status_texts(shown) == [("a", "x y")]
-
-
 def test_what_is_shown_and_which_keys_are_sent() -> None:
     """Titles, statuses and widgets are drawn; with the focus, keys of the marked widget are sent as it calls them."""
 
@@ -53,14 +46,14 @@ def test_what_is_shown_and_which_keys_are_sent() -> None:
                 )
             )
             await pilot.pause()
-            assert [line.strip() for line in app.lines if line.strip()] == [
-                "• clock",
+            assert [line.strip(" ─") for line in app.lines if line.strip()] == [
+                "clock",
                 "12",
                 "2 keys, F9 to use them",
-                "• game · [b]Game",
+                "game · [b]Game",
                 "@",
                 "1 key, F9 to use them",
-                "• quiet · fine",
+                "quiet · fine",
             ]
             panel.focus()
             await pilot.press("space", "+", "left", "x")

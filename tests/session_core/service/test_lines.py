@@ -1,6 +1,7 @@
 """Lines before the mailbox: whatever a command waits for before it is sent, those of its session stay in order."""
 
 from contextvars import Context
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from session_core.agent.hooks import Blocked, HookName
-from session_core.errors import Overloaded
+from session_core.errors import Overloaded, ServiceClosed
 from session_core.ids import ClientId, SessionId
 from session_core.service.extensions_seam import extension_client
 from session_core.service.service import SessionService
@@ -155,25 +156,98 @@ async def test_a_hook_holds_up_its_own_session_and_neither_stop_nor_others() -> 
 
 
 async def test_who_sends_and_then_reads_sees_what_it_sent() -> None:
-    """What a client reads right after a message of its own, it reads after that message, however long hooks think."""
+    """What a client reads right after a command of its own that stands in line, it reads after that command."""
     hooks, model = Slow(), ScriptedProvider(BUSY)
     async with open_checked_service(scripted(model, hooks=hooks)) as service:
         session_id = await new_session(service)
         await busy(service, session_id, model)
-        go_on, seen = hooks.hold("held"), list[int]()
+        go_on, seen, other = hooks.hold("held"), list[str](), ClientId("other")
 
         async def read() -> None:
-            seen.append(len((await service.load_session(session_id)).queue))
+            seen.append((await service.execute(c.LoadSession(session_id=session_id), client_id=other)).name)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(service.send_user_message, session_id, "held")
+            await wait_all_tasks_blocked()
+            rename = c.RenameSession(session_id=session_id, name="mine")
+            nursery.start_soon(partial(service.execute, rename, client_id=other))
             await wait_all_tasks_blocked()
             nursery.start_soon(read)
             await wait_all_tasks_blocked()
             assert [] == seen
             go_on.set()
-        assert [1] == seen
+        assert ["mine"] == seen
         model.release("busy")
+
+
+async def test_who_is_asked_can_see_the_question() -> None:
+    """A client whose message makes a hook ask people can read the session meanwhile, and answer."""
+    hooks, model = Slow(), ScriptedProvider(BUSY)
+    async with open_checked_service(scripted(model, hooks=hooks)) as service:
+        session_id = await new_session(service)
+        await busy(service, session_id, model)
+        go_on = hooks.hold("held")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(service.send_user_message, session_id, "held")
+            await wait_all_tasks_blocked()
+            with trio.fail_after(20):
+                await service.load_session(session_id)
+            go_on.set()
+        assert ["held"] == changes(service, session_id)
+        model.release("busy")
+
+
+class Crossing(Slow):
+    """Asked about one session it speaks in another, and asked about that one it renames the first."""
+
+    service: SessionService
+    sessions: tuple[SessionId, SessionId]
+
+    async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
+        one, two = self.sessions
+        if value["text"] == "cross":
+            await self.service.send_user_message(two, "crossed")
+        elif session_id == two:
+            await self.service.rename_session(one, "from the other side")
+        return value
+
+
+async def test_hooks_within_hooks() -> None:
+    """A hook whose own message makes another hook act in the first session waits for nobody."""
+    hooks, model = Crossing(), ScriptedProvider(BUSY, text("x"))
+    async with open_checked_service(scripted(model, hooks=hooks)) as service:
+        hooks.service = service
+        hooks.sessions = one, _two = await new_session(service), await new_session(service)
+        await busy(service, one, model)
+        with trio.fail_after(20):
+            await service.send_user_message(one, "cross")
+        assert ["from the other side", "cross"] == changes(service, one)
+        model.release("busy")
+
+
+async def test_those_in_line_are_told_when_the_service_closes() -> None:
+    """Whoever stands in line when the service closes gets an error at once, and no hook is asked about it."""
+    hooks, model = Slow(), ScriptedProvider(BUSY)
+    told: list[str] = []
+    async with trio.open_nursery() as nursery:
+        async with open_checked_service(scripted(model, hooks=hooks)) as service:
+            session_id = await new_session(service)
+            await busy(service, session_id, model)
+            go_on = hooks.hold("held")
+
+            async def say(said: str) -> None:
+                with pytest.raises(ServiceClosed):
+                    await service.send_user_message(session_id, said)
+                told.append(said)
+
+            for said in ("held", "next"):
+                nursery.start_soon(say, said)
+                await wait_all_tasks_blocked()
+            model.release("busy")
+        await wait_all_tasks_blocked()
+        assert ["next"] == told
+        go_on.set()
+    assert ["go", "held"] == hooks.asked
 
 
 async def test_a_refused_message_lets_the_next_one_on() -> None:

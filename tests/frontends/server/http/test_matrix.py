@@ -149,6 +149,50 @@ async def test_a_token_of_one_session_reaches_no_other(tmp_path: Path) -> None:
         assert before == await world.service.load_service()
 
 
+async def test_a_token_of_one_session_does_not_delete_it(tmp_path: Path) -> None:
+    """Who may act in a session by a token of its own may archive it, but not delete it; the token of the home may."""
+    async with open_door(tmp_path) as world:
+        ours = (await world.service.create_session(name="A")).session_id
+        access = Access(role="controller", sessions=frozenset({ours}))
+        token = scoped_token(tmp_path, access, expires_at=sc.now_ms() + 60_000)
+        deleted = "/v1/commands/delete_session"
+        async with world.client(token) as client:
+            refused = await client.post(deleted, json={"session_id": ours})
+            archived = await client.post("/v1/commands/archive_session", json={"session_id": ours})
+        kept = [each.session_id for each in (await world.service.load_service()).sessions]
+        async with world.client() as client:
+            allowed = await client.post(deleted, json={"session_id": ours})
+
+    assert (403, "not_allowed", "type") == (refused.status_code, refused.json()["code"], refused.json()["field"])
+    assert (200, [ours], 200) == (archived.status_code, kept, allowed.status_code)
+
+
+async def test_what_is_refused_is_named(tmp_path: Path) -> None:
+    """Who may see some sessions only is told what was refused, and which field is the reason."""
+    async with open_door(tmp_path) as world:
+        ours = (await world.service.create_session(name="A")).session_id
+        token = scoped_token(tmp_path, Access(sessions=frozenset({ours})), expires_at=sc.now_ms() + 60_000)
+        async with world.client(token) as client:
+            answers = [
+                await client.post("/v1/commands/create_session", json={}),
+                await client.get("/v1/status"),
+                await client.get("/metrics"),
+                await client.get("/v1/sessions"),
+                await client.post("/v1/commands/list_models", json={}),
+                await client.post("/v1/commands/reload_extension", json={"name": "x"}),
+            ]
+
+    told = [(each.json()["message"].removeprefix("this client may not "), each.json()["field"]) for each in answers]
+    assert [
+        ("create sessions", "type"),
+        ("see the whole service", None),
+        ("see the whole service", None),
+        ("see the list of all sessions", "type"),
+        ("ask this about all sessions: name one of its own", "session_id"),
+        ("do what is not about one of its sessions", "type"),
+    ] == told
+
+
 async def test_an_observer_reads_and_changes_nothing(tmp_path: Path) -> None:
     """By an observer's token everything can be read, and nothing be changed."""
     async with open_door(tmp_path) as world:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 import trio
+import trio.testing
 
 pytest.importorskip("opentelemetry.sdk.trace", reason="the extra `telemetry` is not installed")
 
@@ -20,6 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext
 
 import session_core as sc
+from frontends.server.telemetry import exporting
 from frontends.server.telemetry.exporting import PatientExporter, open_telemetry
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Pause, ScriptedProvider, ScriptedTool, text, tool_call
@@ -78,6 +80,26 @@ async def test_the_last_spans_are_sent_while_others_say_goodbye() -> None:
             ending.set()
             await until(lambda: len(exporter.get_finished_spans()) == 2)
         assert ["chat m", "turn"] == sorted(span.name for span in exporter.get_finished_spans())
+
+
+@pytest.mark.parametrize("early", [False, True])
+async def test_an_end_that_hangs_keeps_nobody(
+    *, early: bool, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whatever goes wrong while the last spans are sent, the service ends after a moment."""
+
+    async def hang(_: object) -> None:
+        await trio.sleep(3_600)
+
+    monkeypatch.setattr(exporting._Sending, "_end", hang)
+    ending = trio.Event()
+    async with open_checked_service(scripted(text("hello"))) as service:
+        async with open_telemetry(service, exporter=InMemorySpanExporter(), ending=ending):
+            if early:
+                ending.set()
+                await trio.testing.wait_all_tasks_blocked()
+            began = trio.current_time()
+        assert 2 * exporting.CLOSING_S == pytest.approx(trio.current_time() - began)
 
 
 class Broken(SpanExporter):

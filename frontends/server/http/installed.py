@@ -1,0 +1,13 @@
+"""Whether the packages that the HTTP door needs are there. Nothing of them is imported here."""
+
+from importlib.util import find_spec
+from typing import Final
+
+_PARTS: Final = ("hypercorn", "starlette", "wsproto")
+INSTALL: Final = "pip install 'session-core[server]'"
+MISSING: Final = f"HTTP needs more packages: {INSTALL}"
+
+
+def is_installed() -> bool:
+    """Tell whether they are."""
+    return all(find_spec(part) is not None for part in _PARTS)

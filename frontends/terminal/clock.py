@@ -1,0 +1,8 @@
+"""The time, as the service tells it: whole milliseconds."""
+
+from time import time_ns
+
+
+def now_ms() -> int:
+    """Return the time."""
+    return time_ns() // 1_000_000

@@ -1,0 +1,285 @@
+"""The terminal as people have it: a real window and a real service; opening it, its sizes, and closing it."""
+
+import fcntl
+import os
+import re
+import signal
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+import trio
+
+from frontends.contract.socket_place import prepare_run_folder
+from frontends.serving.places import service_process
+from tests.frontends._program import program
+from tests.frontends.serving._service import Service, end_services, kill, service_of
+from tests.frontends.terminal._tmux import HINT, PATIENCE_S, Screen, at_work, let_rest, needs_tmux, open_screen
+
+pytestmark = needs_tmux
+
+LONG = "count to 900 slowly"
+AGAIN = "Ctrl+C again closes the terminal"
+COLOUR = re.compile(r"\x1b\[(?:[\d;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Service]:
+    """A service that these tests share; each works in a folder of its own."""
+    with service_of(tmp_path_factory.mktemp("terminal") / "home") as running:
+        yield running
+
+
+@pytest.fixture
+def service(shared: Service) -> Generator[Service]:
+    """The shared service, at rest."""
+    yield shared
+    trio.run(let_rest, shared.home)
+
+
+@pytest.fixture
+def own_home(home: Path) -> Generator[Path]:
+    """A home of this test alone; whatever serves it ends with the test."""
+    yield home
+    end_services(home)
+
+
+@pytest.fixture
+def screen(tmp_path: Path) -> Generator[Screen]:
+    """A window in a folder of this test alone."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with open_screen(folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+def other(screen: Screen) -> Generator[Screen]:
+    """Another window in the same folder."""
+    with open_screen(screen.folder) as opened:
+        yield opened
+
+
+# --- opening it -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_picture_before_the_service_and_back_after_its_death(own_home: Path, screen: Screen) -> None:
+    """There is a hint before the service is there; a service that is killed is started again, with its sessions."""
+    starting = prepare_run_folder(own_home) / "starting"
+    with starting.open("w") as right_to_start:
+        fcntl.flock(right_to_start, fcntl.LOCK_EX)
+        await screen.open(own_home, size=(80, 24))
+        await screen.until_shown(HINT, "connecting")
+        await screen.type("hello")  # whoever is quick loses nothing
+        await screen.until_shown("> hello")
+        assert service_process(own_home) is None
+    await screen.until_gone("connecting")
+    await screen.press("Enter")
+    await screen.until_shown("interrupt me at any moment.", "idle")
+    while "interrupt me at any moment." not in (await program("show", "hello")).out:  # noqa: ASYNC110
+        await trio.sleep(0.05)  # what nobody waits for is kept a moment later, and nobody is told
+    await kill(own_home)
+    await screen.until(_is_away, "a sign that the service is gone")
+    await screen.until(lambda shown: not _is_away(shown), "the service")
+    await screen.until_shown("interrupt me at any moment.", "idle")
+    await screen.type("count to 3", "Enter")
+    await screen.until_shown("1 2 3 Done.")
+
+
+def _is_away(shown: str) -> bool:
+    """The status line tells of no connection."""
+    return any(word in shown.splitlines()[-1] for word in ("connecting", "connection lost", "no service"))
+
+
+@pytest.mark.parametrize("arguments", [[], ["terminal"], ["terminal", "--embedded", "hello"]])
+async def test_no_terminal(arguments: list[str], home: Path) -> None:
+    """Without a terminal it says so in one line and ends with 2, and neither a home nor a service is made."""
+    ended = await program(*arguments)
+    assert (2, "") == (ended.code, ended.out)
+    assert ended.err.startswith("session-core: this needs a terminal; to work without one: session-core run")
+    assert 1 == len(ended.err.splitlines())
+    assert not await trio.Path(home).exists()
+
+
+async def test_a_terminal_that_cannot_be_drawn_on(own_home: Path, screen: Screen) -> None:
+    """On a dumb terminal it says so in one line and ends with 2."""
+    await screen.open(own_home, TERM="dumb")
+    shown = await screen.until_ended(2)
+    assert shown.startswith("session-core: this terminal cannot be drawn on (TERM is empty or dumb)")
+    assert not await trio.Path(own_home).exists()
+
+
+async def test_without_colours(service: Service, screen: Screen, other: Screen) -> None:
+    """With NO_COLOR no colour is painted, not even a grey."""
+    await screen.open(service.home, "terminal", "--new", size=(80, 24))
+    await screen.until_ready()
+    await other.open(service.home, "terminal", "--new", size=(80, 24), NO_COLOR="1")
+    await other.until_ready()
+    for each in (screen, other):
+        await each.type("hello", "Enter")
+    for each in (screen, other):
+        await each.until_shown("at any moment.", "idle")
+    assert COLOUR.search(await screen.painted()), "else nobody would see the difference"
+    assert not COLOUR.search(await other.painted())
+
+
+# --- its sizes --------------------------------------------------------------------------------------------------------
+
+
+async def test_80_by_24(service: Service, screen: Screen) -> None:
+    """In 80 by 24 cells the composer and the status line are whole, before a session, in it, and while it asks."""
+    await screen.open(service.home, "terminal", "--new", "--permissions", "ask-all", size=(80, 24))
+    shown = await screen.until_ready()
+    _is_whole(shown, "ask for something", "new session", "asks always")
+    await screen.type("hello", "Enter")
+    shown = await screen.until_shown("at any moment.", "idle", "tokens")
+    _is_whole(shown, "ask for something", "idle", "demo", "asks always", "tokens")
+    await screen.type("list the files", "Enter")
+    shown = await screen.until_shown("Allow list_files?", "Esc later")
+    _is_whole(shown, "queue a message; Esc stops the turn", "asks you", "demo", "asks always")
+
+
+def _is_whole(shown: str, typed: str, *status: str) -> None:
+    """Check what the last two lines of the window say, and that they are there to their ends."""
+    composer, last = shown.splitlines()[22:]
+    assert composer.startswith(f"> {typed}")
+    assert sorted(status, key=last.index) == list(status)
+    assert "…" not in composer + last
+
+
+@pytest.mark.parametrize("size", [(40, 10), (20, 5)])
+async def test_resizing(size: tuple[int, int], service: Service, screen: Screen) -> None:
+    """In a smaller window the end of the answer and what is typed stay in sight; in the first one all is as it was."""
+    columns, rows = size
+    await screen.open(service.home, "terminal", "--new", size=(90, 16))
+    await screen.until_ready()
+    await screen.type("hello", "Enter")
+    await screen.until_shown("at any moment.", "idle")
+    await screen.type("draft")
+    before = await screen.until_shown("> draft")
+    await screen.resize(columns, rows)
+    await screen.until(
+        lambda text: _below(text) == ["─" * columns, "> draft"] and "moment." in text.splitlines()[-5],
+        "the end of the answer above what is typed",
+    )
+    await screen.resize(90, 16)
+    await screen.until(lambda text: text == before, f"the first picture:\n{before}")
+
+
+def _below(shown: str) -> list[str]:
+    """What is below the conversation, without the status line: the rule and what is typed."""
+    return [line.rstrip() for line in shown.splitlines()[-3:-1]]
+
+
+async def test_the_list_makes_way(service: Service, screen: Screen) -> None:
+    """Where there is no room for it, the list of sessions makes way for the conversation; with the room it is back."""
+    await screen.open(service.home, "terminal", "--new", size=(110, 30))
+    await screen.until_ready()
+    await screen.type("count to 3", "Enter")
+    await screen.until_shown("1 2 3 Done.", "idle", "just now")
+    await screen.type("draft")
+    await screen.until(_has_list, "the list beside the composer")
+    await screen.resize(60, 20)
+    shown = await screen.until(lambda text: _below(text) == ["─" * 60, "> draft"], "the composer alone")
+    assert "just now" not in shown
+    await screen.resize(110, 30)
+    await screen.until(_has_list, "the list beside the composer, again")
+
+
+def _has_list(shown: str) -> bool:
+    return "count to 3" in shown.splitlines()[1] and shown.splitlines()[-2].rstrip().endswith("│> draft")
+
+
+async def test_what_is_told_for_a_while(service: Service, screen: Screen) -> None:
+    """What is told for a while leaves the picture as it was before."""
+    await screen.open(service.home, "terminal", "count to 3", size=(80, 24))
+    before = await screen.until_shown("1 2 3 Done.", "idle", "tokens")
+    await screen.press("C-c")
+    await screen.until_shown(AGAIN)
+    await screen.until(lambda text: text == before, f"the first picture:\n{before}")
+
+
+# --- closing it -------------------------------------------------------------------------------------------------------
+
+
+async def test_closing_it_and_coming_back(service: Service, screen: Screen, other: Screen) -> None:
+    """Ctrl+C twice closes the terminal and says what goes on and how to come back; then the work is there, live."""
+    await screen.open(service.home, "terminal", LONG, size=(100, 30))
+    await screen.until_shown("1 2 3")
+    await screen.press("C-c", "C-c")
+    shown = await screen.until_ended(0)
+    back = f'"{LONG}" goes on in the background; to come back: session-core, to stop it: session-core stop ID'
+    assert back == "".join(shown.splitlines()[:2])
+    assert [LONG] == await at_work(service.home)
+    await other.open(service.home, size=(100, 30))
+    shown = await other.until_shown(f"> {LONG}", "1 2 3", "answering")
+    await other.until(lambda text: "answering" in text and _counted(text) > _counted(shown), "more numbers")
+
+
+def _counted(shown: str) -> int:
+    """How many numbers of the counting are on the screen."""
+    return max((len(each.split()) for each in re.findall(r"\b1 2 3(?: \d+)*", shown)), default=0)
+
+
+async def test_ctrl_c_ends_no_work(service: Service, screen: Screen) -> None:
+    """Ctrl+C clears what was typed, then says what it would do; pressed once at a time it closes and stops nothing."""
+    await screen.open(service.home, "terminal", LONG, size=(80, 24))
+    await screen.until_shown("1 2 3")
+    await screen.type("draft")
+    await screen.until_shown("> draft")
+    await screen.press("C-c")
+    shown = await screen.until_gone("> draft")
+    assert AGAIN not in shown, "clearing was all that was meant"
+    await screen.press("C-c")
+    await screen.until_shown(AGAIN, "the work goes on")
+    await screen.until_gone(AGAIN)
+    await screen.press("C-c")
+    shown = await screen.until_shown(AGAIN)
+    assert "answering" in shown.splitlines()[-1]
+    assert [LONG] == await at_work(service.home)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_signals(number: signal.Signals, service: Service, screen: Screen) -> None:
+    """A terminal that is asked to end gives the window back as it was, and leaves the service and its work alone."""
+    serving = service.pid
+    await screen.open(service.home, "terminal", LONG, size=(80, 24))
+    await screen.until_shown("1 2 3")
+    os.kill(await screen.pid(), number)
+    await screen.until_ended(128 + number)
+    assert serving == service.pid
+    assert [LONG] == await at_work(service.home)
+
+
+async def test_a_window_that_is_closed(service: Service, screen: Screen) -> None:
+    """Closing the window itself ends the program in it, and nothing else."""
+    serving = service.pid
+    await screen.open(service.home, "terminal", LONG, size=(80, 24))
+    await screen.until_shown("1 2 3")
+    process = os.pidfd_open(await screen.pid())
+    try:
+        await screen.close()
+        with trio.fail_after(PATIENCE_S):
+            await trio.lowlevel.wait_readable(process)
+    finally:
+        os.close(process)
+    assert serving == service.pid
+    assert [LONG] == await at_work(service.home)
+
+
+async def test_embedded(own_home: Path, screen: Screen, other: Screen, tmp_path: Path) -> None:
+    """With --embedded no service is in the background: the work ends with the terminal, and what was said is kept."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    await screen.open(own_home, "terminal", "--embedded", LONG, size=(80, 24), TMPDIR=str(temporary))
+    await screen.until_shown("1 2 3")
+    assert service_process(own_home) is None
+    await screen.press("C-c")
+    await screen.until_shown("ends the work")
+    await screen.press("C-d", "C-d")
+    shown = await screen.until_ended(0)
+    assert "background" not in shown
+    assert [] == list(temporary.iterdir())
+    await other.open(own_home, "terminal", "--embedded", size=(80, 24), TMPDIR=str(temporary))
+    await other.until_shown(f"> {LONG}", "1 2 3", "the service ended here", "interrupted")
+    assert service_process(own_home) is None
