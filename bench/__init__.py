@@ -19,6 +19,9 @@
   `extension_ways` holds the ways to ask, `peers` the other programs
 - `server_load`, `server_trouble`: many clients of the server, idle, streaming and stalled; `server_process`,
   `server_bare` and `peers` are what is measured, `server_driver` and `server_clients` drive it
+- `terminal_start`, `terminal_streaming`, `terminal_long`: the terminal: its first picture, while sessions stream, and
+  very long sessions; `terminal_window` is the pseudo terminal that it runs in, `terminal_service` the service behind
+  it, `terminal_bare` the least that Textual can show
 - `store_material`, `workshop`: homes and turns, and a service whose sessions work on command
 - `stops`: how many ticks a stop takes to arrive
 - `extras`: times worth knowing that have no target

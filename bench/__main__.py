@@ -27,6 +27,9 @@ from bench.spawn import measure_spawn
 from bench.stops import measure_stop
 from bench.store_growth import measure_memory, measure_steps
 from bench.store_reading import measure_listing, measure_reopen
+from bench.terminal_long import measure_terminal_memory, measure_terminal_opening
+from bench.terminal_start import measure_terminal_start
+from bench.terminal_streaming import measure_terminal_background, measure_terminal_pictures
 from bench.values import measure_encode, measure_snapshot
 
 CASES: Mapping[str, Callable[[], Result]] = {
@@ -59,6 +62,11 @@ CASES: Mapping[str, Callable[[], Result]] = {
     "fan_out": measure_fan_out,
     "stalled_neighbour": measure_stalled_neighbour,
     "shutdown": measure_shutdown,
+    "terminal_start": measure_terminal_start,
+    "terminal_background": measure_terminal_background,
+    "terminal_pictures": measure_terminal_pictures,
+    "terminal_memory": measure_terminal_memory,
+    "terminal_opening": measure_terminal_opening,
 }
 ATTEMPTS = 3
 """A case that misses its target is run again, because noise only ever makes things look slower."""

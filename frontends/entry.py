@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _terminal(chosen: argparse.Namespace) -> int:
     if chosen.prompt is not None and chosen.session is not None:
         raise UsageError("a first message begins a new session; leave out --session, or say it there")
+    begins = chosen.model is not None or chosen.permissions is not None
+    if begins and chosen.session is not None:
+        raise UsageError("--model and --permissions are for new sessions; in this one, use /model and /permissions")
     from frontends.terminal.command import open_terminal
     from frontends.terminal.options import TerminalOptions
 
@@ -43,7 +46,7 @@ def _terminal(chosen: argparse.Namespace) -> int:
             home=_home(chosen),
             cwd=str(_workspace(chosen)),
             session=chosen.session,
-            new=chosen.new or chosen.prompt is not None,
+            new=chosen.new or begins or chosen.prompt is not None,
             prompt=chosen.prompt,
             model=chosen.model,
             permissions=chosen.permissions,

@@ -230,7 +230,14 @@ class TerminalApp(Wishes, LookingBack):
         welcome = main.query_one(Welcome)
         welcome.display = not blocks
         default = self.doing.default_model
-        welcome.show(viewed, self.failure, here=self.options.cwd, draft=self.doing.draft, default_model=default)
+        welcome.show(
+            viewed,
+            self.failure,
+            here=self.options.cwd,
+            draft=self.doing.draft,
+            default_model=default,
+            embedded=self.options.embedded,
+        )
         transcript = main.query_one(Transcript)
         transcript.display = bool(blocks)
         if viewed is not None:

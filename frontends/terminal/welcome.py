@@ -21,7 +21,14 @@ class Welcome(Static):
         self._lines: list[str] = []
 
     def show(
-        self, viewed: Viewed | None, failure: str | None, *, here: str, draft: NewSession, default_model: str = ""
+        self,
+        viewed: Viewed | None,
+        failure: str | None,
+        *,
+        here: str,
+        draft: NewSession,
+        default_model: str = "",
+        embedded: bool = False,
     ) -> None:
         """Say what is the case; `default_model` answers where none was chosen, as far as that is known yet."""
         if failure is not None:
@@ -41,7 +48,14 @@ class Welcome(Static):
             begun = viewed.state.settings if viewed is not None and viewed.state is not None else None
             folder = inert_line(place((begun.cwd if begun is not None else draft.cwd) or here))
             chosen = begun.model if begun is not None else draft.model
-            lines = ["session-core", f"a new session in {folder}", *who_answers(chosen, default_model), "", *_HINTS]
+            lines = [
+                "session-core",
+                f"a new session in {folder}",
+                *who_answers(chosen, default_model),
+                "",
+                *_HINTS,
+                _CLOSING[embedded],
+            ]
         if lines != self._lines:
             self._lines = lines
             self.update(Text("\n".join(lines)))  # Textual puts them into the middle as one piece
@@ -63,5 +77,5 @@ _REAL_ONE = "For a real model, see: session-core models --all"
 _HINTS = (
     "Type what you want and press Enter.",
     "/ for commands   @ for files   ! for the shell   F1 for help",
-    "Closing this leaves the work running.",
 )
+_CLOSING = ("Closing this leaves the work running.", "Closing this ends the work.")

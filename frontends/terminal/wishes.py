@@ -44,11 +44,8 @@ class Wishes(Parting):
 
     @on(Composer.Sent)
     def said(self, event: Composer.Sent) -> None:
-        """Send what was typed."""
-        if self.failure is not None:
-            self.give_back(event.said)
-            self.action_reconnect()
-            return
+        """Send what was typed, also to a service that has to be started again first."""
+        self.action_reconnect()
         self._show_newest(event.said.target)
         self.carry_out(self.doing.say(event.said), back=event.said)
 

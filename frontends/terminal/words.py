@@ -29,13 +29,13 @@ def add_terminal(commands: Commands, tiers: tuple[str, ...]) -> None:
     which.add_argument("--session", metavar="ID", help="view this session")
     which.add_argument("--new", action="store_true", help="begin a new session with the first message")
     terminal.add_argument("--cwd", metavar="DIR", help="the directory that new sessions work in (default: this one)")
-    terminal.add_argument("--model", metavar="NAME", help="the model of new sessions (see: session-core models)")
+    terminal.add_argument("--model", metavar="NAME", help="a new session with this model (see: session-core models)")
     terminal.add_argument(
         "--permissions",
         type=lambda typed: typed.replace("-", "_"),
         choices=tiers,
         metavar="TIER",
-        help="what needs a yes in new sessions: ask-all, ask-writes (default), auto-edit, full (nothing), or read-only",
+        help="a new session that asks so: ask-all, ask-writes (the default), auto-edit, full (never), or read-only",
     )
     terminal.add_argument("--theme", metavar="NAME", help="the colours (see /theme)")
     terminal.add_argument("--embedded", action="store_true", help="have the service in this process")

@@ -62,6 +62,7 @@ async def test_the_prompt_from_stdin() -> None:
     ("arguments", "sentence"),
     [
         ((), "this needs a terminal; to work without one: session-core run"),
+        (("terminal", "--session", "x", "--model", "m"), "--model and --permissions are for new sessions"),
         (("walk",), "argument command: invalid choice: 'walk'"),
         (("run",), "stdin was empty, and there is no other prompt (see: session-core run --help)"),
         (("run", "--bogus", "hi"), "unrecognized arguments: --bogus (see: session-core run --help)"),

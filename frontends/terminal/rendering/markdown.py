@@ -6,14 +6,14 @@ Rules:
 3. Nesting and lengths are bounded; what is beyond is shown as it was written.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from rich.style import Style
 from textual.strip import Strip
 
@@ -22,6 +22,10 @@ from frontends.terminal.looks import Look
 from frontends.terminal.rendering.code import fenced
 from frontends.terminal.rendering.lines import BLANK, Span, Spans, cut_spans, spans_width, strip_of, wrap
 from frontends.terminal.rendering.tables import table
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 MOST_CHARS: Final = 20_000
 """A passage that is longer is shown as it was written: parsing would take too long."""
@@ -40,6 +44,8 @@ _TASK: Final = re.compile(r"\[([ xX])\] ")
 
 @cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # not for the first picture, which has none of it
+
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
     # A definition of a link would vanish, and passages are parsed apart, so that it helps none of the others.
     return parser.enable(["table", "strikethrough"]).disable("reference")

@@ -1,0 +1,117 @@
+"""How long it takes from `session-core` to something to see, beside the least that Textual itself can show.
+
+Each round begins where a new user begins: an empty home, and no service. The terminal starts one in the background
+while its first picture is drawn, so that whatever that costs is part of what is measured.
+"""
+
+import math
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import trio
+
+from bench.measure import Result
+from bench.server_driver import PATIENCE_S, check_there_is, idle
+from bench.store_material import scratch_directory
+from bench.terminal_window import SESSION_CORE, Window, opened
+from frontends.serving.finding import find
+from frontends.serving.places import service_process
+from frontends.serving.talking import open_talk
+
+ROUNDS = 7
+FIRST_PICTURE = 2.5
+"""Textual and Python are two fifths of a start; our screen, and what it has to know of the service, are the rest."""
+
+COMPOSER = "─" * 40
+HINT = "Type what you want and press Enter."
+LISTED = "no sessions yet"
+BARE_TEXT = "This is all that there is to see."
+_BARE = f"from bench.terminal_bare import main; main({BARE_TEXT!r})"
+_PYTHON = f"print({BARE_TEXT!r}, flush=True); input()"
+_STARTING_S = 5.0
+
+
+def measure_terminal_start() -> Result:
+    """The terminal is there about as soon as Textual allows."""
+    check_there_is("textual")
+    return _terminal_start(ROUNDS)
+
+
+@attrs.define
+class _Least:
+    """The least seconds until something was drawn, by the clock and of CPU."""
+
+    wall: float = math.inf
+    cpu: float = math.inf
+
+    def note(self, window: Window, when: float) -> None:
+        """Note that a window has shown something just now."""
+        self.wall = min(self.wall, when - window.began)
+        self.cpu = min(self.cpu, window.cpu_s)
+
+
+def _terminal_start(rounds: int) -> Result:
+    python, bare, composer, hint, listed = (_Least() for _ in range(5))
+    with scratch_directory() as place:
+        for number in range(rounds):
+            home = place / f"home-{number}"
+            for program, least in ((_PYTHON, python), (_BARE, bare)):
+                with opened(home, "-c", program) as window:
+                    least.note(window, window.until_shown(BARE_TEXT))
+            with terminal_and_service(home) as window:
+                for least, when in zip((composer, hint), window.until_all_shown(COMPOSER, HINT), strict=True):
+                    least.note(window, when)
+                listed.note(window, window.until_shown(LISTED))
+    return Result(
+        name="terminal_start",
+        title="session-core in a window until it shows how to begin / a bare Textual app with a text and an input",
+        ratio=hint.wall / bare.wall,
+        target=FIRST_PICTURE,
+        comparison="at most",
+        details={
+            "session-core, a place to type, ms": composer.wall * 1e3,
+            "session-core, how to begin, ms": hint.wall * 1e3,
+            "session-core, CPU until then, ms": hint.cpu * 1e3,
+            "session-core, list of the service that it had to start, ms": listed.wall * 1e3,
+            "a bare Textual app, ms": bare.wall * 1e3,
+            "a bare Textual app, CPU until then, ms": bare.cpu * 1e3,
+            "Python alone, ms": python.wall * 1e3,
+            "CPU of session-core / of a bare Textual app": hint.cpu / bare.cpu,
+        },
+    )
+
+
+@contextmanager
+def terminal_and_service(home: Path) -> Generator[Window]:
+    """Open a terminal that has to start its service; neither is there after the block."""
+    with opened(home, "-c", SESSION_CORE) as window:
+        try:
+            yield window
+        finally:
+            window.end()  # or it would start another one
+            end_service(home)
+
+
+def end_service(home: Path) -> None:
+    """End the service that a terminal has started for a home, and see it gone."""
+    give_up_at = time.monotonic() + _STARTING_S  # a terminal that had to leave early leaves one that still starts
+    while (holder := service_process(home)) is None and time.monotonic() < give_up_at:
+        idle(0.02)
+    if holder is not None:
+        trio.run(_end_service, home, holder.pid)
+
+
+async def _end_service(home: Path, pid: int) -> None:
+    process = os.pidfd_open(pid)
+    try:
+        with trio.fail_after(PATIENCE_S):
+            await find(home)  # it can be asked as soon as it lets somebody in
+            async with open_talk(home, name="bench") as talk:
+                await talk.shut_down(force=True)
+            await trio.lowlevel.wait_readable(process)
+    finally:
+        os.close(process)
