@@ -13,8 +13,8 @@ import trio
 from frontends.contract.socket_place import prepare_run_folder
 from frontends.serving.places import service_process
 from tests.frontends._program import program
-from tests.frontends.serving._service import Service, end_services, kill, service_of
-from tests.frontends.terminal._tmux import HINT, PATIENCE_S, Screen, at_work, let_rest, needs_tmux, open_screen
+from tests.frontends.serving._service import Service, end_services, kill
+from tests.frontends.terminal._tmux import HINT, PATIENCE_S, Screen, at_work, needs_tmux
 
 pytestmark = needs_tmux
 
@@ -23,41 +23,11 @@ AGAIN = "Ctrl+C again closes the terminal"
 COLOUR = re.compile(r"\x1b\[(?:[\d;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Service]:
-    """A service that these tests share; each works in a folder of its own."""
-    with service_of(tmp_path_factory.mktemp("terminal") / "home") as running:
-        yield running
-
-
-@pytest.fixture
-def service(shared: Service) -> Generator[Service]:
-    """The shared service, at rest."""
-    yield shared
-    trio.run(let_rest, shared.home)
-
-
 @pytest.fixture
 def own_home(home: Path) -> Generator[Path]:
     """A home of this test alone; whatever serves it ends with the test."""
     yield home
     end_services(home)
-
-
-@pytest.fixture
-def screen(tmp_path: Path) -> Generator[Screen]:
-    """A window in a folder of this test alone."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    with open_screen(folder) as opened:
-        yield opened
-
-
-@pytest.fixture
-def other(screen: Screen) -> Generator[Screen]:
-    """Another window in the same folder."""
-    with open_screen(screen.folder) as opened:
-        yield opened
 
 
 # --- opening it -------------------------------------------------------------------------------------------------------

@@ -1,52 +1,19 @@
 """The terminal as people have it: a real window and a real service; talking, being asked, stopping, two windows."""
 
 import re
-from collections.abc import Generator
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 import trio
 
 import session_core as sc
 from frontends.client import open_client
 from tests.frontends._program import program
-from tests.frontends.serving._service import Service, begin, service_of
-from tests.frontends.terminal._tmux import HINT, Screen, at_work, let_rest, needs_tmux, open_screen
+from tests.frontends.serving._service import Service, begin
+from tests.frontends.terminal._tmux import HINT, Screen, at_work, needs_tmux
 from tests.session_core.tools._calls import needs_bubblewrap
 
 pytestmark = needs_tmux
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Service]:
-    """A service that these tests share; each works in a folder of its own."""
-    with service_of(tmp_path_factory.mktemp("terminal") / "home") as running:
-        yield running
-
-
-@pytest.fixture
-def service(shared: Service) -> Generator[Service]:
-    """The shared service, at rest."""
-    yield shared
-    trio.run(let_rest, shared.home)
-
-
-@pytest.fixture
-def screen(tmp_path: Path) -> Generator[Screen]:
-    """A window in a folder of this test alone."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "notes.txt").write_text("one two three\n")
-    with open_screen(folder) as opened:
-        yield opened
-
-
-@pytest.fixture
-def other(screen: Screen) -> Generator[Screen]:
-    """Another window in the same folder."""
-    with open_screen(screen.folder) as opened:
-        yield opened
 
 
 # --- talking ----------------------------------------------------------------------------------------------------------
