@@ -10,7 +10,7 @@ from frontends.cli.asking import helper_name
 from frontends.cli.consent import Answer, answer_of
 from frontends.cli.wording import NAME_CHARS
 from frontends.terminal.foreign import Passage
-from frontends.terminal.questions import FACT_CHARS, AnswerChoice, Meaning, Question, in_a_line
+from frontends.terminal.questions import AnswerChoice, Meaning, Question, in_a_line, is_cut_in_a_line
 
 _DECISIONS: tuple[sc.Decision, ...] = ("allow_once", "allow_session", "allow_always", "deny")
 _TOLD: dict[sc.Decision, str] = {
@@ -98,7 +98,7 @@ def _too_long_for_a_line(approval: sc.Approval, command: str | None) -> list[Pas
         ("asked for because:", approval.reason),
         ("a yes for this session covers:", approval.grant if command is None else ""),
     ]
-    return [Passage(text=text, label=label) for label, text in long if len(text) > FACT_CHARS]
+    return [Passage(text=text, label=label) for label, text in long if is_cut_in_a_line(text)]
 
 
 def _covered(approval: sc.Approval, name: str, command: str | None) -> str:

@@ -8,7 +8,7 @@ import session_core as sc
 from frontends.cli.dialogs import Reply, asker
 from frontends.terminal.foreign import Passage
 from frontends.terminal.inert import visible
-from frontends.terminal.questions import FACT_CHARS, AnswerChoice, Meaning, Question, in_a_line
+from frontends.terminal.questions import AnswerChoice, Meaning, Question, in_a_line, is_cut_in_a_line
 
 MAX_ANSWER_CHARS = 20_000
 """More than extensions may suggest; what is longer does not belong into a line."""
@@ -20,7 +20,7 @@ _CONFIRM = (AnswerChoice(key="y", label="yes"), AnswerChoice(key="n", label="no"
 def dialog_question(dialog: sc.Dialog) -> Question:
     """Put a dialog into words."""
     passages = [Passage(text=dialog.message)] if dialog.message else []
-    if len(dialog.title) > FACT_CHARS:
+    if is_cut_in_a_line(dialog.title):
         passages.insert(0, Passage(text=dialog.title))
     prefilled = _fits_a_line(dialog.default)
     if dialog.kind == "input" and not prefilled:

@@ -20,6 +20,8 @@ from textual.filter import LineFilter
 from frontends.console.sanitise import sanitise
 
 TAB: Final = 4
+_UNSEEN: Final = 4
+"""So many times what is shown of a line is looked at: most of a hostile one is not seen."""
 
 _DANGEROUS: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
@@ -60,8 +62,8 @@ def _thinned(found: re.Match[str]) -> str:
 
 
 def inert_line(text: str, limit: int = 4_000) -> str:
-    """Return the beginning of a text as one line that may be drawn."""
-    return " ".join(inert(text[:limit]).split())
+    """Return the beginning of a text as one line that may be drawn; what cannot be seen takes no room of it."""
+    return " ".join(inert(text[: _UNSEEN * limit]).split())[:limit]
 
 
 def copyable(text: str) -> str:

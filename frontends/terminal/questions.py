@@ -22,6 +22,11 @@ def in_a_line(text: str, limit: int = FACT_CHARS) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
+def is_cut_in_a_line(text: str) -> bool:
+    """Tell whether a line of ours has no room for all of a text, as it can be seen, so that it is to be shown whole."""
+    return len(text) > FACT_CHARS or len(visible(text)) > FACT_CHARS
+
+
 @attrs.frozen(kw_only=True)
 class AnswerChoice:
     """One of the answers to choose from; `key` is typed for it, if one is."""

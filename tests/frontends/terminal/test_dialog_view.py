@@ -84,3 +84,11 @@ def test_somebody_else_is_asked() -> None:
 def test_the_time_that_is_left(left_ms: int, told: str) -> None:
     """How long a question stays open is said in the unit that matters."""
     assert time_left(5_000_000 + left_ms, 5_000_000) == told
+
+
+def test_a_title_that_is_long_only_when_it_is_seen() -> None:
+    """A short title whose invisible parts take many characters to show is shown whole, not only cut in a line."""
+    title = "z" + "\u0301" * 60
+    question = dialog_question(dialog("confirm", title=title))
+    assert question.title.endswith("…")
+    assert [title] == [passage.text for passage in question.passages]
