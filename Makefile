@@ -38,14 +38,14 @@ PROGRAMS = if command -v bwrap >/dev/null && command -v rg >/dev/null && command
     else echo "Please install the packages $(PACKAGES): tests that need them are skipped."; fi
 
 .DEFAULT_GOAL := help
-.PHONY: run test quick-tests test-all bench lint types format schema clean help checks ruff lint-async lint-async-all mypy pyright
+.PHONY: run test quick-tests test-all test-places bench lint types format schema clean help checks ruff lint-async lint-async-all mypy pyright
 
 run: $(VENV)/.runtime  ## open the terminal, offline if no model is set up; where there is no terminal, a guided tour
 	@if [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && [ "$${TERM:-dumb}" != dumb ]; then $(BIN)/session-core; \
 	 else $(BIN)/session-core demo; fi
 
 test: $(VENV)/.dev  ## lint, types and all quick tests: what must pass before a change goes in
-	@$(MAKE) --no-print-directory --jobs 3 quick-tests ruff mypy pyright
+	@$(MAKE) --no-print-directory --jobs 2 quick-tests ruff mypy
 
 quick-tests: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
@@ -79,6 +79,10 @@ mypy: $(VENV)/.dev
 pyright: $(VENV)/.dev
 	$(BIN)/pyright --level error
 
+# It copies the checkout and installs everything anew in each place, so it takes a good while.
+test-places: $(VENV)/.dev  ## both commands as an ordinary user, as in a plain container, and in other places
+	$(BIN)/python -m tests.places
+
 # All checks that run nothing, side by side.
 checks: $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target ruff mypy pyright lint-async
@@ -97,7 +101,7 @@ clean:  ## remove everything that can be made again
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name what; do \
-	    printf '  make %-9s %s\n' "$$name" "$$what"; done
+	    printf '  make %-11s %s\n' "$$name" "$$what"; done
 
 # .runtime: the program can run. .dev: its checks can run too. Both are made again when the versions change.
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python

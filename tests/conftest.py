@@ -9,6 +9,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests._needs import NO_SANDBOX, not_tested
+
 _COMMON = settings(
     deadline=None,
     print_blob=True,
@@ -45,6 +47,20 @@ def home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[Non
 
 
 @pytest.fixture
+def sandbox_here() -> None:
+    """Skip the test where programs cannot be confined."""
+    if NO_SANDBOX is not None:
+        pytest.skip(NO_SANDBOX)
+
+
+@pytest.fixture
 def quiet_log(caplog: pytest.LogCaptureFixture) -> None:
     """Keep what the product logs out of the report: texts that cannot be encoded would break the report itself."""
     caplog.set_level(logging.CRITICAL + 1, logger="session_core")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly at the end what could not be tested on this machine, and why."""
+    skipped = (report for report in terminalreporter.stats.get("skipped", ()) if isinstance(report.longrepr, tuple))
+    if line := not_tested(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped):
+        terminalreporter.write_sep("=", line, yellow=True, bold=True)

@@ -71,16 +71,18 @@ async def examine(chosen_home: str | None, cwd: Path, streams: Streams) -> Async
                 yield each
         if lacking := await lacking_at(home, cwd):
             yield warning("keys", lacking)
-    for each in await system_checks.check_sandbox():
+    for each in _safely("user", lambda: system_checks.check_user(environ)):
         yield each
-    for each in _safely("terminal", lambda: system_checks.check_terminal(streams, environ)):
+    for each in await system_checks.check_sandbox(environ):
         yield each
-    for each in _safely("python", system_checks.check_python):
-        yield each
-    for each in _safely("telemetry", lambda: system_checks.check_telemetry(environ)):
-        yield each
-    for each in _safely("git", lambda: system_checks.check_git(environ)):
-        yield each
+    for area, made in (
+        ("terminal", lambda: system_checks.check_terminal(streams, environ)),
+        ("python", system_checks.check_python),
+        ("telemetry", lambda: system_checks.check_telemetry(environ)),
+        ("git", lambda: system_checks.check_git(environ)),
+    ):
+        for each in _safely(area, made):
+            yield each
 
 
 def _safely(area: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:

@@ -1,11 +1,14 @@
-"""The machine: the sandbox, the terminal, Python with its packages, and git."""
+"""The machine: who runs this and where, the sandbox, the terminal, Python with its packages, and git."""
 
 import os
 import platform
+import pwd
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata
+from pathlib import Path
 
 import session_core as sc
 from frontends.console.streams import Streams
@@ -22,11 +25,72 @@ USEFUL = {
 NARROW = 60
 
 
-async def check_sandbox() -> list[Finding]:
+CAP_SYS_ADMIN = 21
+SETTINGS = {
+    "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces=15000"),
+    "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone=1"),
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
+        "1",
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+}
+"""Where the kernel says that users may make no namespaces, and what root can do about it."""
+
+
+def check_user(environ: Mapping[str, str], root: Path = Path("/")) -> Iterator[Finding]:
+    """Say who runs this, and whether it is in a container."""
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        name = f"user {os.geteuid()}, who has no name here"
+    where = container(environ, root)
+    yield ok("user", f"{name}, in a container ({where})" if where else name)
+
+
+def container(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
+    """Return what kind of container this is, as far as it can be told; None if it looks like a whole machine."""
+    marks = {"run/.containerenv": "Podman", ".dockerenv": "Docker", "run/systemd/container": "systemd"}
+    if kind := next((kind for name, kind in marks.items() if (root / name).exists()), None):
+        return kind
+    if "KUBERNETES_SERVICE_HOST" in environ:
+        return "Kubernetes"
+    if environ.get("container"):
+        return environ["container"]
+    if os.geteuid() == 0 and not _may_administer(root):
+        return "root has few rights"
+    return None
+
+
+def _may_administer(root: Path) -> bool:
+    try:
+        status = (root / "proc/self/status").read_text(encoding="utf-8")
+    except OSError:
+        return True  # this is not Linux
+    rights = next((line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")), "0")
+    return bool(int(rights, 16) >> CAP_SYS_ADMIN & 1)
+
+
+def sandbox_remedy(environ: Mapping[str, str], root: Path = Path("/")) -> str:
+    """Say what helps where bubblewrap is installed and does not work."""
+    if container(environ, root):
+        return (
+            "start the container so that programs in it may make user namespaces, "
+            "or let it be your sandbox: SESSION_CORE_SANDBOX=full_access"
+        )
+    for path, (value, command) in SETTINGS.items():
+        with suppress(OSError):
+            if (root / path.lstrip("/")).read_text(encoding="utf-8").strip() == value:
+                return f"as root: {command}"
+    return "allow users of this machine to make user namespaces"
+
+
+async def check_sandbox(environ: Mapping[str, str]) -> list[Finding]:
     """Try out whether commands can be confined."""
     found = await sc.find_bubblewrap()
     if isinstance(found, sc.NoBubblewrap):
-        hint = "install bubblewrap, and allow user namespaces; until then every command needs a yes"
+        missing = "not installed" in found.reason
+        remedy = "install the package bubblewrap" if missing else sandbox_remedy(environ)
+        hint = f"{remedy}; until then every command asks first"
         return [warning("sandbox", f"commands cannot be confined: {found.reason}", hint)]
     findings = [ok("sandbox", f"{found.path} works, in namespaces of its own")]
     if not found.stops_namespaces:

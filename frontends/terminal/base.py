@@ -36,6 +36,7 @@ from frontends.terminal.place import Place
 from frontends.terminal.remembered import Remembered, load, save
 from frontends.terminal.requests import RequestPanel
 from frontends.terminal.settling import PATIENCE_S
+from frontends.terminal.status_line import StatusLine
 from frontends.terminal.transcript import Transcript
 
 log = logging.getLogger(__name__)
@@ -102,8 +103,8 @@ class TerminalBase(App[None]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the screen is there; it is not yet, or not any more, while the app comes and goes."""
-        return bool(self.screen_stack) and bool(self.screen_stack[0].query(Transcript))
+        """Whether all of the screen is there; it is not yet, or only in parts, while the app comes and goes."""
+        return self.is_running and bool(self.screen_stack) and bool(self.screen_stack[0].query(StatusLine))
 
     def redraw(self) -> None:
         """Have everything drawn anew."""

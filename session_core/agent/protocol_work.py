@@ -2,7 +2,8 @@
 
 Rules:
 1. A cell is a live call, durable before it runs. Calls of tools within it go through the same gate and hooks as those
-   of a model. Its end is one step: the result, and the message that tells the model.
+   of a model. Its end is one step: the result, and the message that tells the model. Where cells should be confined and
+   cannot be, a person is asked about each of them first, like about a command.
 2. A frame is opened with the message that hands over to it, in one step, so a crash finds either both or neither.
 3. What an executor has is written with the end of the turn, in one step with it, and only if there is anything new.
    When the store did not take it, the executor offers it again; what cannot be written down at all is gone. A turn that
@@ -34,12 +35,15 @@ from session_core.session.cells import CELL, cell_ended, inner_calls
 from session_core.session.desk import TurnDesk
 from session_core.session.executor_points import saved
 from session_core.session.state import SessionState
-from session_core.tools.base import Tool
+from session_core.tools.background import NOTING_S
+from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput
+from session_core.tools.confined import UNCONFINED, no_sandbox
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
+from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from session_core.vocabulary.protocols import ExecutorState, Frame
 from session_core.vocabulary.sessions import PermissionTier
+from session_core.vocabulary.tools import Effect, ToolSpec
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +93,7 @@ class ProtocolWork:
         call = ToolCallPart(
             call_id=CallId(new_id("call")), name=CELL, arguments=JsonObject({"code": clean_text(action.code)})
         )
-        desk.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
-        await desk.until_durable()
+        runner = ToolRunner(desk, tools, self._setting)
         settings = desk.state.settings
         rules = await self._setting.rules_in(settings.cwd)
         execution = Execution(
@@ -99,20 +102,42 @@ class ProtocolWork:
             cwd=settings.cwd,
             sandbox=settings.sandbox,
             tools=tuple(tool.spec for tool in tools.values()),
-            call_tool=_Caller(ToolRunner(desk, tools, self._setting)).call,
+            call_tool=_Caller(runner).call,
             report=Reporter(desk, call.call_id),
             hidden=self._setting.hidden,
             may_read=_may_read(settings.permission_tier, rules),
         )
         cell = Cell(language=action.language, code=action.code, number=self._cells)
-        result = await protocol.execute(cell, execution)
+        refused = None
+        if (reason := await protocol.why_unconfined(execution)) is not None:
+            refused = await runner.refusal_of(_UnconfinedCell(reason, settings.cwd), call)
+            execution = attrs.evolve(execution, unconfined=refused is None)
+        desk.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
+        await desk.until_durable()
+        if refused is not None:
+            result = CellResult(error=refused.text)
+        else:
+            result = await self._execute(cell, execution, call.call_id)
         self._answer_inner_calls()
         told = _told(result, lost)
-        part = result_of(call, "success" if result.error is None else "error", told)
+        ended: ToolStatus = "success" if result.error is None else "error"
+        part = result_of(call, ended if refused is None else refused.status, told)
         desk.record(ev.ToolCallFinished(result=attrs.evolve(part, images=result.images)))
         live = next(each for each in desk.state.tools if each.call_id == call.call_id)
         desk.record(cell_ended(desk.state, live, desk.turn_id, desk.now()))
         return result
+
+    async def _execute(self, cell: Cell, execution: Execution, call_id: CallId) -> CellResult:
+        """Run a cell, one that nothing confines so that what it changes can be undone, however it ends."""
+        if execution.sandbox.mode != "full_access" and not execution.unconfined:
+            return await self._protocol.execute(cell, execution)
+        host = self._setting.make_host(self._desk, call_id)
+        await host.before_command()
+        try:
+            return await self._protocol.execute(cell, execution)
+        finally:
+            with trio.move_on_after(NOTING_S, shield=True):
+                await host.after_call()
 
     def _answer_inner_calls(self) -> None:
         """Give a result to every call that the cell has not waited for, which was cancelled with it."""
@@ -261,6 +286,31 @@ class _Caller:
             return await self._runner.run_inner(
                 ToolCallPart(call_id=CallId(new_id("call")), name=name, arguments=arguments)
             )
+
+
+class _UnconfinedCell:
+    """A cell without a sandbox, as people are asked about it: a program that can do whatever they can do."""
+
+    spec = ToolSpec(name=CELL, description="Run Python.", parameters=JsonObject({"type": "object"}))
+    effects: frozenset[Effect] = frozenset({"execute"})
+
+    def __init__(self, reason: str, folder: str) -> None:
+        self._reason = reason
+        self._folder = folder
+
+    async def preview(self, arguments: JsonObject, _context: ToolContext) -> CallPreview:
+        """Show the code and what it runs in."""
+        code = str(arguments["code"])
+        first, *more = code.strip().splitlines() or [""]
+        return CallPreview(
+            summary=f"run Python: {first[:200]}{' ...' if more or len(first) > 200 else ''}",
+            shown=f"{code.rstrip()}\n\nfolder: {self._folder}\n{UNCONFINED}",
+            always_ask=no_sandbox("cell", self._reason),
+        )
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Refuse: the executor runs cells."""
+        raise ToolFailed("cells are run by an executor")
 
 
 def _may_read(tier: PermissionTier, rules: Iterable[PermissionRule]) -> bool:

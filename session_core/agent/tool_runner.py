@@ -30,6 +30,7 @@ from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import CallId, MessageId, new_id
 from session_core.session.desk import AskedCall, TurnDesk
 from session_core.tools.arguments import check_arguments
+from session_core.tools.background import NOTING_S
 from session_core.tools.base import (
     CallPreview,
     NoHost,
@@ -163,6 +164,19 @@ class ToolRunner:
         live = next(each for each in self._desk.state.tools if each.call_id == call.call_id)
         assert live.result is not None
         return live.result
+
+    async def refusal_of(self, tool: Tool, call: ToolCallPart) -> ToolResultPart | None:
+        """Judge a call that somebody else is going to run, and ask people where that is due.
+
+        Returns the result that it gets if it must not run; None if it may.
+
+        Cancellation: nobody has agreed to anything.
+        """
+        try:
+            prepared = await self._judge(tool, call)
+        except ToolFailed as failure:
+            prepared = _Refused("error", str(failure) or "The tool failed.")
+        return result_of(call, prepared.status, prepared.text) if isinstance(prepared, _Refused) else None
 
     # --- preparing ----------------------------------------------------------------------------------------------------
 
@@ -323,8 +337,5 @@ async def _run_kept(ready: _Ready, context: ToolContext) -> ToolOutput:
     try:
         return await ready.tool.run(ready.call.arguments, context)
     finally:
-        with trio.move_on_after(_NOTING_S, shield=True):
+        with trio.move_on_after(NOTING_S, shield=True):
             await context.host.after_call()
-
-
-_NOTING_S = 5.0

@@ -16,6 +16,8 @@ _PLACES: Final = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 """Never the user's PATH: a project may have put itself there."""
 _PATIENCE_SECONDS: Final = 10
 _FILTER_DESCRIPTOR: Final = "9"
+_REFUSED: Final = ("to create new namespace", "Creating new namespace failed", "setting up uid map", "RTM_NEWADDR")
+"""What it says in containers, and where the kernel's settings or AppArmor keep users from making namespaces."""
 
 # Shells differ in the letter for the number of processes.
 _LIMITING: Final = (
@@ -140,6 +142,14 @@ def _look_for(places: str) -> str | None:
     return os.path.realpath(path) if path is not None else None
 
 
+def _in_short(said: str) -> str:
+    """Return the reason in what bubblewrap says: its last line, without advice and addresses."""
+    line = said.strip().rpartition("\n")[2].removeprefix("bwrap: ").partition(". See <")[0].strip()
+    if any(words in line for words in _REFUSED):
+        return "the system lets it make no namespaces"
+    return line[:200]
+
+
 async def _problem_of(candidate: Bubblewrap) -> str:
     argv = sandbox_argv(["/bin/sh", "-c", "exit 42"], SandboxPlan(cwd="/"), candidate)
     with trio.move_on_after(_PATIENCE_SECONDS):
@@ -151,6 +161,5 @@ async def _problem_of(candidate: Bubblewrap) -> str:
             raise _NoAnswer(error.strerror or "it cannot be started") from error
         if done.returncode == 42:
             return ""
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        return said[-1][:200] if said else f"it ended with {done.returncode}"
+        return _in_short(done.stderr.decode("utf-8", "replace")) or f"it ended with {done.returncode}"
     raise _NoAnswer(f"it did not finish within {_PATIENCE_SECONDS} seconds")

@@ -6,10 +6,10 @@ processes, or type into the terminal. A refused call fails with an error; the pr
 
 import errno
 import fcntl
-import functools
 import os
 import platform
 import struct
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -99,21 +99,35 @@ def write_filter(home: Path) -> str | None:
 def filter_in_memory() -> str | None:
     """Have the filter for this machine in memory, where no home is kept, and return a path by which children open it.
 
-    Nothing if there is no filter for this machine. The file is sealed: nobody can change it any more.
+    Nothing if there is no filter for this machine.
     """
-    return _in_memory(os.getpid())
-
-
-@functools.cache
-def _in_memory(process: int) -> str | None:
     program = filter_program(platform.machine())
-    return None if program is None else sealed_in_memory("seccomp", program, process)
+    return None if program is None else sealed_in_memory("commands", program)
 
 
-def sealed_in_memory(name: str, program: bytes, process: int) -> str:
-    """Have a filter in a file in memory that nobody can change, and return a path by which children open it."""
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(descriptor, program)
-    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-    return f"/proc/{process}/fd/{descriptor}"
+def sealed_in_memory(name: str, program: bytes) -> str:
+    """Have a filter in a file in memory that nobody can change, and return a path by which children open it.
+
+    The path names a descriptor of whoever opens it, so children have to be started with `filters_in_memory()`. Our own
+    descriptors, by /proc/PID, are closed to them where this process may not be looked into.
+    """
+    with _lock:
+        if name not in _in_memory:
+            with os.fdopen(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "wb", buffering=0) as file:
+                file.write(program)
+                seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+                fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+                # Above what the shell uses that opens the filter.
+                _in_memory[name] = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 10)
+    return f"/proc/self/fd/{_in_memory[name]}"
+
+
+def filters_in_memory() -> tuple[int, ...]:
+    """Return the descriptors that a child must inherit to open a filter in memory."""
+    return tuple(_in_memory.values())
+
+
+_in_memory: dict[str, int] = {}
+"""One descriptor for each filter, for as long as this process lives."""
+_lock: Final = threading.Lock()
+"""Sandboxes are planned in threads."""

@@ -25,6 +25,7 @@ from session_core.mcp.config import StdioServer
 from session_core.mcp.diagnostics import Diagnostics
 from session_core.mcp.transport import MAX_MESSAGE_BYTES, Ending, Link, McpFailed
 from session_core.mcp.variables import plain_environment
+from session_core.tools.process import why_not_started
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -66,29 +67,20 @@ async def open_stdio(config: StdioServer, diagnostics: Diagnostics, on_end: Endi
 
 
 async def _start(config: StdioServer) -> trio.Process:
+    # The plain ones undo what only a sandbox needs, such as another TMPDIR.
+    env = {**clean_environment(os.environ), **plain_environment(os.environ), **config.env}
     try:
         return await trio.lowlevel.open_process(
             [config.command, *config.args],
             cwd=config.cwd,
-            # The plain ones undo what only a sandbox needs, such as another TMPDIR.
-            env={**clean_environment(os.environ), **plain_environment(os.environ), **config.env},
+            env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise McpFailed(await _why_not_started(config, error)) from error
-
-
-async def _why_not_started(config: StdioServer, error: OSError | ValueError) -> str:
-    if not isinstance(error, OSError):
-        return f"cannot run {config.command!r}: {error}"
-    if not await trio.Path(config.cwd).is_dir():
-        return f"cannot run {config.command!r}: the folder {config.cwd!r} does not exist"
-    if isinstance(error, FileNotFoundError):
-        return f"cannot run {config.command!r}: there is no such program"
-    return f"cannot run {config.command!r}: {error.strerror}"
+        raise McpFailed(await why_not_started(config.command, config.cwd, error, env=env)) from error
 
 
 async def _read_until_the_end(

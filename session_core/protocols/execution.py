@@ -66,6 +66,7 @@ class Execution:
         hidden: Places that no cell may read.
         may_read: Whether files of the session's folder may be read without anybody being asked; if not, a cell does
             not see them, and reads by tools.
+        unconfined: Whether a person has agreed that this cell runs without a sandbox, because none can be made here.
     """
 
     session_id: SessionId
@@ -77,6 +78,7 @@ class Execution:
     report: Callable[[str], None]
     hidden: tuple[str, ...] = ()
     may_read: bool = True
+    unconfined: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -110,6 +112,13 @@ class CodeExecutor(ABC):
 
         Cancellation: the cell is ended, and the executor stays usable with what was there before it.
         """
+
+    async def why_unconfined(self, execution: Execution) -> str | None:
+        """Say why a cell could not be confined as the session's policy asks; None if it can, or need not be.
+
+        If it cannot, a person is asked before each cell, and `Execution.unconfined` says that they have agreed.
+        """
+        return None
 
     @property
     @abstractmethod

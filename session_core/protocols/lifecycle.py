@@ -250,6 +250,14 @@ class SessionProtocol:
         """What runs code, if the protocol has that."""
         return self.bundle.executor
 
+    async def why_unconfined(self, execution: Execution) -> str | None:
+        """Say why cells cannot be confined here although they should be; None if there is no reason to ask a person."""
+        executor = self._executor("execute")
+        reason = await self._call("execute", lambda _lease: executor.why_unconfined(execution))
+        if reason is not None and not isinstance(reason, str):
+            raise self._broken("execute", f"its why_unconfined gave back {type(reason).__name__} instead of a text")
+        return reason
+
     async def execute(self, cell: Cell, execution: Execution) -> CellResult:
         """Run a cell; how long it may take is the executor's own affair."""
         executor = self._executor("execute")

@@ -29,7 +29,7 @@ from session_core.sep.extension_log import ProcessLog
 from session_core.sep.launch import Launch, LaunchRefused, is_lasting
 from session_core.sep.listening import Noise
 from session_core.tools.namespace import Namespace
-from session_core.tools.process import ChildProcess, end_group
+from session_core.tools.process import ChildProcess, end_group, why_not_started
 
 MARK: Final = "SESSION_CORE_EXTENSION"
 """The variable by which we know all processes of an extension, wherever they have gone."""
@@ -254,7 +254,7 @@ def _into_sandbox(
     variables = _in_memory(launch.inside, theirs)
     place = argv.index(launch.bubblewrap) + 1
     argv[place:place] = ["--info-fd", str(namespace.told), "--args", str(variables)]
-    return argv, namespace, (namespace.told, variables)
+    return argv, namespace, (*namespace.inherited, variables)
 
 
 def _in_memory(variables: Mapping[str, str], opened: ExitStack) -> int:
@@ -276,19 +276,8 @@ def _in_memory(variables: Mapping[str, str], opened: ExitStack) -> int:
 
 
 async def _not_started(launch: Launch, error: OSError | ValueError) -> LaunchRefused:
-    return LaunchRefused(await _why_not_started(launch, error), final=is_lasting(error))
-
-
-async def _why_not_started(launch: Launch, error: OSError | ValueError) -> str:
-    program = launch.argv[0]
-    if not isinstance(error, OSError):
-        return f"cannot run {program!r}: {error}"
-    # The error names the folder or the program, depending on the platform; so look at the folder itself.
-    if not await trio.Path(launch.cwd).is_dir():
-        return f"cannot run {program!r}: the folder {launch.cwd!r} does not exist"
-    if isinstance(error, FileNotFoundError):
-        return f"cannot run {program!r}: there is no such program, or the one that its first line names is missing"
-    return f"cannot run {program!r}: {error.strerror}"
+    why = await why_not_started(launch.argv[0], launch.cwd, error, env=launch.env)
+    return LaunchRefused(why, final=is_lasting(error))
 
 
 async def _read_stderr(stderr: trio.lowlevel.FdStream, log: ProcessLog) -> None:

@@ -15,6 +15,8 @@ from typing import Final
 
 import trio
 
+from session_core.confine.seccomp import filters_in_memory
+
 _PROC: Final = Path("/proc")
 _MOST_TOLD: Final = 4_096
 """What bubblewrap tells is a line of JSON."""
@@ -37,6 +39,11 @@ class Namespace:
         self._told_closed = False
         self._first: int | None = None
         self._handle: int | None = None
+
+    @property
+    def inherited(self) -> tuple[int, ...]:
+        """The descriptors that bubblewrap is started with: where it tells, and filters that it may have to open."""
+        return (self.told, *filters_in_memory())
 
     def started(self) -> None:
         """Bubblewrap has its own copy of `told` now, or never will."""

@@ -31,6 +31,8 @@ from session_core.tools.namespace import Namespace, descendants
 _GRACE: Final = KILL_GRACE_MS / 1000
 _LOOK_AGAIN: Final = 0.02
 """No system call waits for a whole group, so its end is found by looking this often."""
+_NO_PROGRAM: Final = "there is no such program"
+_NO_INTERPRETER: Final = "the program that its first line names is missing"
 _PROC: Final = Path("/proc")
 """Where Linux tells about processes; elsewhere it is missing."""
 
@@ -206,7 +208,7 @@ async def _start(
     if namespace is not None:
         place = argv.index(str(bubblewrap)) + 1
         argv[place:place] = ["--info-fd", str(namespace.told)]
-        kept_open.append(namespace.told)
+        kept_open += namespace.inherited
     pipes = _pipes(2 if apart else 1)
     token = trio.lowlevel.current_trio_token()
     started = trio.Event()
@@ -265,7 +267,7 @@ async def _start(
         namespace.close()
     if not isinstance(failure, OSError | ValueError):
         raise failure
-    raise ToolFailed(await _why_not_started(argv[0], cwd, failure)) from failure
+    raise ToolFailed(await why_not_started(argv[0], cwd, failure, env=env)) from failure
 
 
 def _pipes(count: int) -> list[tuple[int, int]]:
@@ -279,15 +281,33 @@ def _pipes(count: int) -> list[tuple[int, int]]:
     return made
 
 
-async def _why_not_started(program: str, cwd: str, error: OSError | ValueError) -> str:
+async def why_not_started(
+    program: str, cwd: str, error: OSError | ValueError, *, env: Mapping[str, str] | None = None
+) -> str:
+    """Say why a program could not be started in a folder, with these variables or with ours.
+
+    Cancellation: nothing is left over.
+    """
+    return await trio.to_thread.run_sync(_why_not_started, program, cwd, error, env, abandon_on_cancel=True)
+
+
+def _why_not_started(program: str, cwd: str, error: OSError | ValueError, env: Mapping[str, str] | None) -> str:
+    told = f"cannot run {program!r}"
     if not isinstance(error, OSError):
-        return f"cannot run {program!r}: {error}"
+        return f"{told}: {error}"
     # The error names the folder or the program, depending on the platform; so look at the folder itself.
-    if isinstance(error, FileNotFoundError | NotADirectoryError) and not await trio.Path(cwd).is_dir():
-        return f"cannot run {program!r}: the folder {cwd!r} does not exist"
-    if isinstance(error, FileNotFoundError):
-        return f"cannot run {program!r}: there is no such program"
-    return f"cannot run {program!r} in {cwd!r}: {error.strerror}"
+    if isinstance(error, FileNotFoundError | NotADirectoryError) and not Path(cwd).is_dir():
+        return f"{told}: the folder {cwd!r} does not exist"
+    # One folder of the PATH that may not be searched, and the system says "permission denied" of any missing program.
+    if isinstance(error, FileNotFoundError | PermissionError):
+        # Not Path.is_file, which raises what it meets in a folder that may not be searched.
+        on_path = (os.path.isfile(os.path.join(each, program)) for each in os.get_exec_path(env))  # noqa: PTH113, PTH118
+        if os.sep not in program and not any(on_path):
+            return f"{told}: {_NO_PROGRAM}"
+        if isinstance(error, FileNotFoundError):
+            is_there = os.sep not in program or Path(cwd, program).exists()
+            return f"{told}: {_NO_INTERPRETER if is_there else _NO_PROGRAM}"
+    return f"{told} in {cwd!r}: {error.strerror}"
 
 
 class _Output:

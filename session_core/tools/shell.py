@@ -13,7 +13,16 @@ from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.background import BackgroundJobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
-from session_core.tools.confined import QUIET, Confinement, ShellSetup, Wider, confine, launched
+from session_core.tools.confined import (
+    QUIET,
+    UNCONFINED,
+    Confinement,
+    ShellSetup,
+    Wider,
+    confine,
+    launched,
+    no_sandbox,
+)
 from session_core.tools.process import ProcessOutcome, run_in_group
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
@@ -30,7 +39,6 @@ MAX_OUTPUT_FILE_CHARS: Final = 10_000_000
 """Output beyond this is thrown away."""
 
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"execute"})
-_NO_SANDBOX: Final = "no sandbox here: {reason}, so every command asks"
 
 
 class Shell:
@@ -98,7 +106,7 @@ class Shell:
             shown=_shown(command, confinement, context, timeout_ms, background=background),
             command=command,
             grant=f"run in {confinement.folder}: {command}",
-            always_ask=confinement.wider.reason if unconfined is None else _NO_SANDBOX.format(reason=unconfined),
+            always_ask=confinement.wider.reason if unconfined is None else no_sandbox("command", unconfined),
         )
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
@@ -210,7 +218,7 @@ def _shown(
     command: str, confinement: Confinement, context: ToolContext, timeout_ms: int | None, *, background: bool
 ) -> str:
     if confinement.plan is None:
-        sandbox = "sandbox: none, it can do all that you can do"
+        sandbox = UNCONFINED
         network = "network: on"
     else:
         writable = ", ".join(confinement.plan.writable) or "nothing"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.architecture._source import ROOT, python_files
 
-MAX_LINES = 400
+MAX_LINES = 600
 DOOR = ROOT / "session_core" / "__init__.py"  # one table, written three times for import, type checkers and readers
 
 
@@ -14,7 +14,7 @@ def too_long(paths: list[Path]) -> list[str]:
 
 
 def test_modules_stay_small() -> None:
-    """No module of session_core or frontends has more than 400 lines, the door apart."""
+    """No module of session_core or frontends has more than 600 lines, the door apart."""
     measured = [path for path in python_files("session_core", "frontends") if path != DOOR]
     assert [] == too_long(measured)
     assert python_files("session_core", root=ROOT), "there is no code to measure"
@@ -25,4 +25,4 @@ def test_a_long_module_is_found(tmp_path: Path) -> None:
     (tmp_path / "fits.py").write_text("x = 1\n" * MAX_LINES, encoding="utf-8")
     (tmp_path / "long.py").write_text("x = 1\n" * (MAX_LINES + 1), encoding="utf-8")
 
-    assert [f"{tmp_path / 'long.py'}: 401 lines"] == too_long(python_files(".", root=tmp_path))
+    assert [f"{tmp_path / 'long.py'}: 601 lines"] == too_long(python_files(".", root=tmp_path))

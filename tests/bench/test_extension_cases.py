@@ -11,8 +11,7 @@ from bench import __main__ as program
 from bench import extension_ways, extensions, peer_host, spawn, store_material
 from bench.measure import NotMeasured, Result, needing
 from session_core.sep.extension import Extension
-
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="the extension needs node")
+from tests._needs import needs_node
 
 
 @pytest.fixture(autouse=True)

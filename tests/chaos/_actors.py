@@ -10,7 +10,7 @@ import trio
 import session_core as sc
 from frontends.client import open_client
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 
 
 def _quickly(attempt: int) -> float:

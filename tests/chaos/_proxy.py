@@ -6,6 +6,8 @@ from random import Random
 import attrs
 import trio
 
+from frontends.contract.socket_place import name_of_socket
+
 
 @attrs.define(eq=False)
 class FaultyProxy:
@@ -27,13 +29,15 @@ class FaultyProxy:
     ) -> None:
         """Forward until cancelled."""
         with trio.socket.socket(trio.socket.AF_UNIX) as listening:
-            await listening.bind(str(outer))
+            with name_of_socket(outer) as name:
+                await listening.bind(name)
             listening.listen(64)
             await trio.serve_listeners(self._forward, [trio.SocketListener(listening)], task_status=task_status)
 
     async def _forward(self, client: trio.SocketStream) -> None:
         try:
-            server = await trio.open_unix_socket(str(self.inner))
+            with name_of_socket(self.inner) as name:
+                server = await trio.open_unix_socket(name)
         except OSError:
             return
         for end in (client, server):  # what waits in sockets hides how slow a reader is

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
@@ -21,7 +21,8 @@ from tests.chaos._proxy import FaultyProxy
 
 ROOT = Path(__file__).parents[2]
 SESSIONS, WATCHERS = 3, 20
-_SETTLE_S = 90.0
+_SETTLE_S = 300.0
+_PATIENCE_S = 300.0
 
 
 async def _start(home: Path) -> trio.Process:
@@ -49,9 +50,13 @@ class _Victim:
     process: trio.Process
     kills: int = 0
 
-    async def suffer(self, random: Random, seconds: float) -> None:
+    async def suffer(self, random: Random, seconds: float, enough: Callable[[], bool]) -> None:
+        """Be killed for so many seconds, and on a slow machine until it was enough, if it ever is."""
         end = trio.current_time() + seconds
-        while (pause := random.uniform(4, 8)) < end - trio.current_time():
+        while True:
+            pause, left = random.uniform(4, 8), end - trio.current_time()
+            if left <= pause and (enough() or left <= -_PATIENCE_S):
+                return
             await trio.sleep(pause)
             await _kill(self.process)
             self.kills += 1
@@ -91,12 +96,27 @@ async def _converged(watcher: Watcher, client: SessionClient) -> None:
         await trio.sleep(0.1)
 
 
+def lacking(victim: _Victim, proxy: FaultyProxy, writers: list[Writer], watchers: list[Watcher]) -> list[str]:
+    """What has not happened yet, or not often enough."""
+    reasons = sum((watcher.reasons for watcher in watchers), Counter[str]())
+    happened = {
+        "kills": victim.kills >= 2,
+        "cuts": proxy.cuts > 5,
+        "stalls": proxy.stalls > 5,
+        "messages": sum(len(writer.acknowledged) for writer in writers) > 3 * victim.kills,
+        "programs": sum(watcher.programs for watcher in watchers) > 2 * WATCHERS,
+        "replays": sum(watcher.replayed for watcher in watchers) > 0,
+        **{reason: reasons[reason] > 0 for reason in ("initial", "lagged", "foreign_epoch")},
+    }
+    return [what for what, has in happened.items() if not has]
+
+
 async def _chaos(folder: Path, seed: int, seconds: float) -> None:
     random, home, door = Random(seed), folder / "home", folder / "door"
     victim = _Victim(home, await _start(home))
     proxy = FaultyProxy(socket_of(home), Random(random.random()))
     try:
-        async with open_client(home=home, wait_s=20, patience_s=60) as direct, trio.open_nursery() as nursery:
+        async with open_client(home=home, wait_s=60, patience_s=_PATIENCE_S) as direct, trio.open_nursery() as nursery:
             await nursery.start(proxy.serve, door)
             sessions = [(await direct.create_session(name=f"session {n}")).session_id for n in range(SESSIONS)]
             writers = [Writer(door, session_id) for session_id in sessions]
@@ -110,7 +130,7 @@ async def _chaos(folder: Path, seed: int, seconds: float) -> None:
                     writing.start_soon(writer.run)
                 for watcher in watchers:
                     nursery.start_soon(watcher.run)
-                await victim.suffer(random, seconds)
+                await victim.suffer(random, seconds, lambda: not lacking(victim, proxy, writers, watchers))
                 for calm in (*(writer.calm for writer in writers), *(watcher.calm for watcher in watchers)):
                     calm.set()
                 proxy.healed.set()
@@ -124,15 +144,7 @@ async def _chaos(folder: Path, seed: int, seconds: float) -> None:
             nursery.cancel_scope.cancel(reason="all is well")
     finally:
         await _kill(victim.process)
-    # The world was bad enough to prove something.
-    assert victim.kills >= 2
-    assert proxy.cuts > 5
-    assert proxy.stalls > 5
-    assert sum(len(writer.acknowledged) for writer in writers) > 3 * victim.kills
-    assert sum(watcher.programs for watcher in watchers) > 2 * WATCHERS
-    assert sum(watcher.replayed for watcher in watchers) > 0
-    reasons = sum((watcher.reasons for watcher in watchers), Counter[str]())
-    assert {"initial", "lagged", "foreign_epoch"} <= {reason for reason, count in reasons.items() if count}, reasons
+    assert [] == lacking(victim, proxy, writers, watchers), "the world was bad enough to prove something"
 
 
 async def test_every_client_is_right_in_the_end(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ EXPECTED = {
 
 async def output_of(*arguments: str, cwd: Path) -> str:
     """What a Python program prints; it must end well and complain about nothing."""
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         done = await trio.run_process(
             [sys.executable, "-W", "error", *arguments], capture_stdout=True, capture_stderr=True, cwd=cwd
         )

@@ -19,17 +19,18 @@ from session_core.vocabulary import commands as c
 from session_core.vocabulary.commands import Command
 from session_core.vocabulary.events import StorageStopped
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
+from tests._needs import needs
 from tests.durability._clients import Promises, Sent
 from tests.durability._evidence import check_kept, effects
 from tests.durability._faulty_disk import FaultKind, FaultyDisk, available
 from tests.durability._kept import check_at_rest, check_consistent, check_home, on_disk
 
 pytestmark = [
-    pytest.mark.skipif(available() is not None, reason=str(available())),
+    needs(available()),
     pytest.mark.usefixtures("quiet_log"),
 ]
 
-LONG_ENOUGH_S = 20
+LONG_ENOUGH_S = 60
 """A run takes a few hundredths of a second: who is not done by then hangs."""
 
 

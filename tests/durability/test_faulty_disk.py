@@ -9,10 +9,11 @@ from random import Random
 
 import pytest
 
+from tests._needs import needs
 from tests.durability import _vfs
 from tests.durability._faulty_disk import FaultKind, FaultyDisk, Survives, available
 
-pytestmark = pytest.mark.skipif(available() is not None, reason=str(available()))
+pytestmark = needs(available())
 
 KINDS: tuple[FaultKind, ...] = ("EIO", "ENOSPC", "short_write")
 ROWS = 6

@@ -27,10 +27,11 @@ from tests.durability._kept import (
     read_home,
 )
 from tests.durability._killing import START_UP_S, Moment, kill_at, promises_in
+from tests.durability._victim import PACE_S
 
 ORDINARY, THOROUGH = 6, 500
 HALF_A_SECOND = 0.5
-PATIENCE_S = 60
+PATIENCE_S = 180
 """Opening and checking takes a second at most: who is not done by then hangs."""
 
 
@@ -129,7 +130,7 @@ async def until_woken(service: SessionService, found: Kept) -> None:
     soon = now_ms() + LATER_MS // 2
     for session_id in found:
         async with service.follow(session_id) as feed:
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 while any(each.due_at < soon for each in (await service.load_session(session_id)).wakeups):
                     await feed.receive_batch()
     await until_at_rest(service)
@@ -192,7 +193,7 @@ async def test_little_of_an_unfinished_answer_is_lost(seed: int, tmp_path: Path)
     home = tmp_path / "home"
     moment = Moment(after="published", count=random.randrange(1, 250), delay_s=0)
     report = await kill_at(moment, "stream", str(home), str(seed), str(tmp_path / "effects"))
-    published = [(line["published"], line["at"]) for line in report if "published" in line]
+    published = [line["published"] for line in report if "published" in line]
 
     async with open_session_service(config_after(home)) as service:
         (summary,) = (await service.load_service()).sessions
@@ -202,6 +203,5 @@ async def test_little_of_an_unfinished_answer_is_lost(seed: int, tmp_path: Path)
     kept = said[0] if said else ""
     counted = "".join(f"{number} " for number in range(len(published) + 1_000))
     assert counted.startswith(kept)
-    _, last_at = published[-1]
-    lost = [at for length, at in published if length > len(kept)]
-    assert not lost or last_at - lost[0] <= HALF_A_SECOND
+    lost = counted[len(kept) : published[-1]].split()
+    assert len(lost) * PACE_S <= HALF_A_SECOND, "a slow machine says fewer words in that time, and never more"

@@ -18,13 +18,14 @@ from session_core.storage.base import StoredReply
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.scripted import Answer, ScriptedProvider, ScriptedTool, Step, text, tool_calls
 from session_core.vocabulary.events import PASSING, SessionEvent
+from tests._needs import needs
 from tests.durability._clients import ACTIONS, Promises, RandomClient, Shared
 from tests.durability._evidence import check_kept
 from tests.durability._faulty_disk import FaultyDisk, available
 from tests.durability._kept import check_at_rest, check_consistent, check_home, on_disk, read_all
 
 pytestmark = [
-    pytest.mark.skipif(available() is not None, reason=str(available())),
+    needs(available()),
     pytest.mark.usefixtures("quiet_log"),
 ]
 

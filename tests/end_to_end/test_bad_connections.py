@@ -3,13 +3,15 @@
 from pathlib import Path
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from session_core import limits
 from session_core.ids import MessageId
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import ToolCallPart
 from tests.end_to_end._streams import ANTHROPIC, CHAT, DIALECTS, Dialect
-from tests.end_to_end._world import World, open_world
+from tests.end_to_end._world import SILENT_S, World, open_world
 from tests.session_core.providers._replay_server import CUT, FOREVER, STALL, Reply, json_reply
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
@@ -67,11 +69,23 @@ async def test_a_connection_cut_at_any_event(dialect: Dialect, tmp_path: Path, q
 
 @each_dialect
 async def test_a_server_that_falls_silent(
-    dialect: Dialect, tmp_path: Path, quick_retries: None, little_patience: None
+    dialect: Dialect, tmp_path: Path, quick_retries: None, some_patience: None, mock_clock: MockClock
 ) -> None:
     """Silence in the midst of an answer is bounded and the call tried again; the connection is let go."""
+    mock_clock.rate = 1
     whole = dialect.answer("Here I am, and I was here before.")
-    async with open_world(tmp_path, dialect, Reply(body=(*whole[:4], STALL)), Reply(body=whole)) as world:
+    async with (
+        open_world(tmp_path, dialect, Reply(body=(*whole[:4], STALL)), Reply(body=whole)) as world,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def let_time_pass() -> None:
+            await world.server.wait_until_stalled()
+            while not world.events(ev.PartDelta):  # noqa: ASYNC110 - until the client has what was sent
+                await trio.sleep(0.01)
+            mock_clock.jump(SILENT_S)
+
+        nursery.start_soon(let_time_pass)
         outcome = await world.say("hello")
         assert ("completed", "Here I am, and I was here before.") == (outcome.status, outcome.final_text)
         assert ["Here I am, and I was here before."] == list(_texts_as_streamed(world).values())
@@ -79,6 +93,9 @@ async def test_a_server_that_falls_silent(
         assert isinstance(failure, ev.ModelCallFailed)
         assert "network" == failure.kind
         assert "was silent for" in failure.message
+        with trio.fail_after(60):
+            while world.server.open_connections > 1:  # noqa: ASYNC110 - until the server has noticed
+                await trio.sleep(0.01)
         assert 1 == world.server.open_connections
 
 
@@ -144,7 +161,7 @@ async def test_an_answer_without_end(dialect: Dialect, tmp_path: Path) -> None:
         assert sum(map(len, _texts_as_streamed(world).values())) <= limits.MAX_ANSWER_CHARS
 
 
-async def test_signs_of_life_without_end(tmp_path: Path, little_patience: None) -> None:
+async def test_signs_of_life_without_end(tmp_path: Path, short_answers: None) -> None:
     """Nor do pings for ever keep a turn waiting."""
     async with open_world(
         tmp_path, ANTHROPIC, Reply(body=(b'event: ping\ndata: {"type": "ping"}\n\n', FOREVER))

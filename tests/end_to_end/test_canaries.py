@@ -11,6 +11,7 @@ from session_core.config.load import load_config
 from session_core.config.showing import shown_settings
 from session_core.vocabulary.messages import ToolResultPart
 from session_core.wire.codec import encode, encode_event
+from tests._needs import NO_SANDBOX
 from tests.end_to_end._streams import DIALECTS, Dialect
 from tests.end_to_end._world import HEADER, KEY, World, exported, open_world
 from tests.session_core.providers._replay_server import CUT, STALL, Reply, json_reply
@@ -71,9 +72,8 @@ async def _in_memory(world: World) -> list[str]:
 
 
 @each_dialect
-async def test_failures_tell_no_secrets(
-    dialect: Dialect, tmp_path: Path, caplog: pytest.LogCaptureFixture, quick_retries: None, little_patience: None
-) -> None:
+@pytest.mark.usefixtures("quick_retries", "little_patience", "short_answers")
+async def test_failures_tell_no_secrets(dialect: Dialect, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """After every kind of failure neither key nor header is in an event, a file, a log, a picture or an export."""
     caplog.set_level(logging.NOTSET)
     failures = _failures(dialect)
@@ -103,7 +103,7 @@ async def test_a_curious_model_finds_no_secrets(tmp_path: Path) -> None:
     )
     dialect = DIALECTS[0]
     calls = [
-        ("shell", {"command": search}),
+        *([("shell", {"command": search})] if NO_SANDBOX is None else []),  # elsewhere it would be asked about
         ("read", {"path": str(settings)}),
         ("read", {"path": "../home/config.toml"}),
         ("read", {"path": "link"}),
@@ -117,8 +117,9 @@ async def test_a_curious_model_finds_no_secrets(tmp_path: Path) -> None:
         leaks = await _in_memory(world)
         asked = world.server.requests[1].body.decode()
     assert "completed" == outcome.status
-    shell, *files = [part for part in results.parts if isinstance(part, ToolResultPart)]
-    assert "PATH=" in shell.text, "the shell has run"
-    assert {"error"} == {part.status for part in files}
-    assert base64.b64encode(settings.read_bytes()[:30]).decode()[:20] not in shell.text
+    parts = [part for part in results.parts if isinstance(part, ToolResultPart)]
+    assert {"error"} == {part.status for part in parts[-4:]}, "no file tool may read it"
+    for shell in parts[:-4]:
+        assert "PATH=" in shell.text, "the shell has run"
+        assert base64.b64encode(settings.read_bytes()[:30]).decode()[:20] not in shell.text
     assert [] == leaks + _in_files(tmp_path) + _found("the next question", asked)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from session_core.confine.bubblewrap import NoBubblewrap, find_bubblewrap
 from session_core.storage.sqlite import SqliteStore
 from session_core.upkeep.verify import verify_store
 from session_core.vocabulary.messages import ToolResultPart
+from tests._needs import needs_sandbox
 from tests.end_to_end._streams import ANTHROPIC, CHAT, Dialect
 from tests.frontends._program import PROGRAM, ROOT, Ended
 from tests.session_core.providers._replay_server import ReplayServer, Reply, open_replay_server
@@ -61,7 +61,7 @@ class Desk:
 
     async def program(self, *arguments: str) -> Ended:
         """Run the program in the project, as a user would."""
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             done = await trio.run_process(
                 [*PROGRAM, *arguments],
                 stdin=b"",
@@ -78,11 +78,10 @@ class Desk:
         return [path for path in self.home.parent.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
 
 
+@needs_sandbox
 @pytest.mark.parametrize("provider", MODELS)
 async def test_the_program_fixes_a_project(provider: str, tmp_path: Path) -> None:
     """It reads, edits, runs the checks in the sandbox and answers; the file is fixed, and can be brought back."""
-    if isinstance(await find_bubblewrap(), NoBubblewrap):
-        pytest.skip("there is no sandbox on this machine")
     dialect, model = MODELS[provider]
     async with open_replay_server(*_steps(dialect)) as server:
         desk = Desk(tmp_path, provider, server.base_url)

@@ -11,6 +11,7 @@ from session_core.testing.scripted import Pause, ScriptedTool, text, tool_call
 from session_core.tools.shell import Shell
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import thaw_json
+from tests._needs import needs_sandbox
 from tests.examples._extensions import (
     FOLDER,
     NAMES,
@@ -23,7 +24,6 @@ from tests.examples._extensions import (
     source_of,
 )
 from tests.session_core.sep._service import open_world
-from tests.session_core.tools._calls import needs_bubblewrap
 
 RISKY = {"command": "rm -rf build"}
 
@@ -124,7 +124,7 @@ async def test_plan_mode(tmp_path: Path) -> None:
     assert not shown_by(snapshot, "plan-mode").status
 
 
-@needs_bubblewrap
+@needs_sandbox
 async def test_git_status(tmp_path: Path) -> None:
     """After a turn the status line tells the branch and what has changed; in a folder without git it tells nothing."""
     home = home_with(tmp_path, ["git-status"])

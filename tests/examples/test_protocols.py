@@ -118,7 +118,7 @@ def test_it_is_found_by_its_entry_point(review: ModuleType) -> None:
 async def test_it_runs_as_it_stands() -> None:
     """The example prints what it is there to show, and has under 100 lines."""
     script = PLACE / "review.py"
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         done = await trio.run_process([sys.executable, "-W", "error", str(script)], capture_stdout=True)
     assert b"1 reviews, 2 steps: It is 42.\n0 reviews, 1 steps: It is 41.\n" == done.stdout
     assert len(script.read_text(encoding="utf-8").splitlines()) < 100

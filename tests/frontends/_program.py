@@ -23,6 +23,10 @@ class Ended:
     err: str
 
 
+PATIENCE_S = 120
+"""A program starts within a second or two: whoever is not done by then hangs."""
+LATELY = r"(?:just now|\d+ min ago)"
+"""How long ago something was that a test has done itself, in which a program or several were started."""
 HOME = "SESSION_CORE_HOME"
 _HOME_OUTSIDE = os.environ.get(HOME)  # this module is loaded before any test has its own
 LEFT_OUT = {"NO_COLOR", "SESSION_CORE_DEBUG", "COLUMNS"}
@@ -37,7 +41,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 async def program(*arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ended:
     """Run it to its end."""
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE_S):
         done = await trio.run_process(
             [*PROGRAM, *arguments],
             stdin=stdin,
@@ -59,7 +63,7 @@ async def interrupted_at(text: str, *arguments: str, number: signal.Signals = si
         async for chunk in stream:
             err += chunk
 
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE_S):
         process = await trio.lowlevel.open_process(
             [*PROGRAM, *arguments],
             stdin=subprocess.DEVNULL,

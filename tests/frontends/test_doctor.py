@@ -53,7 +53,19 @@ def test_a_new_home(home: Path, capfd: Said) -> None:
     code, areas = examined(capfd)
 
     assert 0 == code
-    everything = ("home", "disk", "store", "server", "config", "models", "extensions", "mcp", "sandbox", "terminal")
+    everything = (
+        "home",
+        "disk",
+        "store",
+        "server",
+        "config",
+        "models",
+        "extensions",
+        "mcp",
+        "user",
+        "sandbox",
+        "terminal",
+    )
     assert [*everything, "python", "telemetry", "git"] == list(areas)
     assert not home.exists()
 
@@ -125,7 +137,7 @@ def test_a_home_that_is_none(home: Path, capfd: Said) -> None:
 
     code, areas = examined(capfd)
     assert 1 == code
-    assert ["home", "sandbox", "terminal", "python", "telemetry", "git"] == list(areas)
+    assert ["home", "user", "sandbox", "terminal", "python", "telemetry", "git"] == list(areas)
 
 
 def test_a_damaged_store(home: Path, capfd: Said) -> None:
@@ -243,7 +255,40 @@ async def test_the_sandbox(
         return found
 
     monkeypatch.setattr(sc, "find_bubblewrap", find)
-    assert expected == (await system_checks.check_sandbox())[0].state
+    assert expected == (await system_checks.check_sandbox({}))[0].state
+
+
+@pytest.mark.parametrize(
+    ("files", "environ", "kind", "remedy"),
+    [
+        ({}, {}, None, "allow users of this machine to make user namespaces"),
+        ({".dockerenv": ""}, {}, "Docker", "start the container so that programs in it may make user namespaces"),
+        ({"run/.containerenv": ""}, {}, "Podman", "start the container"),
+        ({}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "Kubernetes", "start the container"),
+        ({}, {"container": "lxc"}, "lxc", "start the container"),
+        ({"proc/sys/user/max_user_namespaces": "0\n"}, {}, None, "as root: sysctl user.max_user_namespaces=15000"),
+        (
+            {"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"},
+            {},
+            None,
+            "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    ],
+)
+def test_containers_and_what_helps(
+    tmp_path: Path, files: dict[str, str], environ: dict[str, str], kind: str | None, remedy: str
+) -> None:
+    """A container is named by its kind, and where bubblewrap is refused the remedy is that of the place."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/status").write_text("CapEff:\t000001ffffffffff\n")
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+
+    assert kind == system_checks.container(environ, tmp_path)
+    assert system_checks.sandbox_remedy(environ, tmp_path).startswith(remedy)
+    [user] = system_checks.check_user(environ, tmp_path)
+    assert user.what.endswith(f"in a container ({kind})") == (kind is not None)
 
 
 def test_a_terminal_without_symbols() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -276,7 +277,7 @@ def test_a_folder_that_nobody_looks_into(home: Path, alone: Path, tmp_path: Path
     folder = make_extension(tmp_path / "a place", "gate")
 
     assert 0 == session_core("ext", "trust", str(folder), "--yes")
-    link = f"ln -sfn '{folder}' {home / 'extensions' / 'gate'}"
+    link = f"ln -sfn '{folder}' {shlex.quote(str(home / 'extensions' / 'gate'))}"
     assert f"to have it found: {link}\n" in capfd.readouterr().err
     (home / "extensions").mkdir()
     (home / "extensions" / "gate").symlink_to(folder)

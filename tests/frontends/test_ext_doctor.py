@@ -183,9 +183,10 @@ async def test_leaving_early_leaves_nothing_behind(home: Path, tmp_path: Path) -
     """A signal while an extension hangs in its greeting ends it too, and the exit code says so."""
     pipe = tmp_path / "pid"
     os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     program = f"import os, time\nopen({str(pipe)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
     await trio.to_thread.run_sync(agreed, home, program)
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         process = await trio.lowlevel.open_process(
             [*PROGRAM, "ext", "doctor", "echo"],
             stdin=subprocess.DEVNULL,
@@ -194,7 +195,9 @@ async def test_leaving_early_leaves_nothing_behind(home: Path, tmp_path: Path) -
             cwd=ROOT,
             env=environment(),
         )
-        pid = int(await trio.to_thread.run_sync(pipe.read_text))
+        await trio.lowlevel.wait_readable(reading)
+        pid = int(os.read(reading, 100))
+        os.close(reading)
         process.send_signal(signal.SIGTERM)
         assert 128 + signal.SIGTERM == await process.wait()
     assert not await trio.Path(f"/proc/{pid}").exists()

@@ -81,7 +81,7 @@ def test_what_to_type_next(home: Path, work: Path, capfd: Said) -> None:
     assert 0 == session_core("ext", "new", "words")
     told = capfd.readouterr()
     python = shlex.quote(sys.executable)
-    link = f'mkdir -p {home}/extensions && ln -sfn "$PWD" {home}/extensions/words'
+    found, link = (shlex.quote(f"{home}/extensions{each}") for each in ("", "/words"))
     assert [
         f"✓ words was made in {work}/words, from the template tool:",
         "  words.py  test_words.py  extension.toml  README.md  pytest.ini  .gitignore",
@@ -89,7 +89,7 @@ def test_what_to_type_next(home: Path, work: Path, capfd: Said) -> None:
         "  cd words",
         f"  {python} -m pytest",
         "  session-core ext check .",
-        f"  {link}",
+        f'  mkdir -p {found} && ln -sfn "$PWD" {link}',
         "  session-core ext trust words",
     ] == told.out.splitlines()
     assert "" == told.err
@@ -108,7 +108,7 @@ def test_one_that_is_made_where_it_is_looked_for(home: Path, capfd: Said) -> Non
     assert 0 == session_core("ext", "new", "words", "--into", str(home / "extensions" / "deep"))
     told = capfd.readouterr()
     assert "ln -s" not in told.out
-    assert f"  cd {home}/extensions/deep\n" in told.out
+    assert f"  cd {shlex.quote(f'{home}/extensions/deep')}\n" in told.out
     assert "there is another extension called words, in " in told.err
 
 

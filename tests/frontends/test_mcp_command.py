@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -76,10 +77,10 @@ async def test_no_server_outlives_a_start_that_is_ended(
     """Whoever ends the program while servers are being started ends the servers too, and no turn has begun."""
     pipe = tmp_path / "started"
     os.mkfifo(pipe)
-    hang = f"echo $$ > {pipe}; exec sleep 100"  # never answers
+    hang = f"echo $$ > {shlex.quote(str(pipe))}; exec sleep 100"  # never answers
     write_text(home, json.dumps({"mcpServers": {"mute": {"command": "sh", "args": ["-c", hang]}}}))
 
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         process = await trio.lowlevel.open_process(
             [*PROGRAM, *arguments],
             stdin=subprocess.DEVNULL,

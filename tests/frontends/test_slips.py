@@ -1,6 +1,7 @@
 """Common slips and bad places: each gets one sentence that says what to do."""
 
 import os
+import shlex
 import signal
 import sqlite3
 from contextlib import closing
@@ -80,11 +81,12 @@ def test_hints_keep_the_home(tmp_path: Path, capfd: Said) -> None:
     """What is said to be typed next works on the home that was chosen."""
     other = tmp_path / "other"
     assert 0 == session_core("sessions", "--home", str(other))
-    assert f'Start one with: session-core run --home {other} "list the files"\n' in capfd.readouterr().err
+    named = shlex.quote(str(other))
+    assert f'Start one with: session-core run --home {named} "list the files"\n' in capfd.readouterr().err
     assert 2 == session_core("show", "--home", str(other), "abcd")
-    assert f"(see: session-core sessions --home {other} --all)\n" in capfd.readouterr().err
+    assert f"(see: session-core sessions --home {named} --all)\n" in capfd.readouterr().err
     assert 2 == session_core("run", "--home", str(other), "--continue", "--cwd", "/")
-    assert f"(see: session-core sessions --home {other})\n" in capfd.readouterr().err
+    assert f"(see: session-core sessions --home {named})\n" in capfd.readouterr().err
 
 
 # --- backups ----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ async def on_terminal(
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     screen = b""
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         process = await trio.lowlevel.open_process(
             [*command, *arguments],
             stdin=theirs,

@@ -19,6 +19,7 @@ from session_core.errors import ExtensionFailed
 from session_core.ids import SessionId, new_id
 from session_core.providers.base import ModelRequest, ProviderEvent
 from session_core.sep.consent import CONSENT_FILE, Consents, digest_of
+from session_core.sep.discovery import Found
 from session_core.sep.extension import Extension
 from session_core.sep.host import ExtensionHost
 from session_core.sep.life import Pace
@@ -35,9 +36,14 @@ from tests.hostile._model import make_folder
 
 SCRIPT: Final = Path(__file__).with_name("_zoo_extension.py")
 HEALTHY: Final = "healthy"
-PATIENCE: Final = 60
+PATIENCE: Final = 300
 """No test should take a fraction of this; what takes longer hangs."""
-PACE: Final = Pace(start=2, stop=0.5, backoffs=(0.01,))
+PACE: Final = Pace(start=PATIENCE, stop=0.5, backoffs=(0.01,))
+"""Nobody is given up for being slow, however busy this machine is ..."""
+HANGING: Final = attrs.evolve(PACE, start=2)
+"""... but those that will never answer the greeting: turns wait for them."""
+SILENCES: Final = ("hang", "wrong_id", "no_stdin", "deaf_to_signals")
+"""Ways of misbehaving after which the animal is there, and does not answer what it was asked."""
 
 
 @attrs.frozen(kw_only=True)
@@ -108,6 +114,7 @@ class Zoo:
         self.me: AttachedClient
         self.session_id: SessionId
         self.generation: int  # of the healthy one
+        self.animals: dict[str, Animal] = {}
         self.most_dialogs = 0
         self.published = 0  # words on the bus
 
@@ -121,8 +128,10 @@ class Zoo:
         args = ["-I", "-S", str(SCRIPT), animal.when, animal.how, str(self.notes(animal.name))]
         env = {"ZOO": self.mark, **animal.env}
         variables = "".join(f"{name} = {json.dumps(value)}\n" for name, value in env.items())
+        patience = 500 if animal.how in SILENCES else 60_000
+        self.animals[animal.name] = animal
         (folder / "extension.toml").write_text(
-            f'name = "{animal.name}"\nversion = "1"\nhook_timeout_ms = 500\n{animal.more}\n'
+            f'name = "{animal.name}"\nversion = "1"\nhook_timeout_ms = {patience}\n{animal.more}\n'
             f"[run]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(args)}\n[run.env]\n{variables}"
         )
         Consents(self.home / CONSENT_FILE).agree(animal.name, folder, digest_of(folder))
@@ -208,9 +217,9 @@ class Zoo:
                 await self.until(deed.exists)
             case _ if when.startswith("hook:"):
                 await self.check_turn(f"{HEALTHY}.echo")
-                assert deed.exists(), "its hook was asked"
-            case "initialize":
-                await self.until(deed.exists)
+                await self.until(deed.exists)  # its hook was asked
+            case "initialize":  # one that hangs may be given up before it gets so far
+                await self.until(lambda: deed.exists() or self.extension(animal).state == "failed")
             case _:
                 assert when in {"start", "shutdown"}, when
 
@@ -322,14 +331,19 @@ async def _open_service(zoo: Zoo, pace: Pace) -> AsyncGenerator[SessionService]:
         host = setup.service.extensions
         assert isinstance(host, ExtensionHost)
         zoo.host = host
-        host.setting = attrs.evolve(host.setting, pace=pace)
-        publish = host.publish
+        begin, publish = host._begin, host.publish
+
+        async def paced(found: Found) -> Extension:
+            animal = zoo.animals[found.name]
+            hangs = animal.when in {"start", "initialize"} and animal.how in SILENCES
+            host.setting = attrs.evolve(host.setting, pace=HANGING if hangs else pace)
+            return await begin(found)
 
         def counted(extension: str, topic: str, payload: Mapping[str, Any]) -> None:
             zoo.published += 1
             publish(extension, topic, payload)
 
-        host.publish = counted  # type: ignore[method-assign]
+        host._begin, host.publish = paced, counted  # type: ignore[method-assign]
         config = attrs.evolve(
             setup.service,
             models=Joined({"scripted": zoo.provider}, host.models.providers),

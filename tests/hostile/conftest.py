@@ -23,7 +23,11 @@ def ears() -> Generator[Ears]:
 
 @pytest.fixture
 async def arena(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, ears: Ears
+    sandbox_here: None,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    ears: Ears,
 ) -> AsyncGenerator[Arena]:
     """A whole agent beside its victims; at the end it is proved that nothing happened to them."""
     async with open_arena(request, monkeypatch, caplog, ears) as opened:

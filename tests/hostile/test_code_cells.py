@@ -15,16 +15,16 @@ from session_core.protocols.execution import KeptState
 from session_core.storage.home import default_home
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolResultPart
+from tests._needs import needs_sandbox
 from tests.session_core.protocols.code._executor import (
     Session,
     alive,
     kept,
-    needs_bubblewrap,
     open_session,
     result,
 )
 
-pytestmark = needs_bubblewrap
+pytestmark = needs_sandbox
 
 CANARY = "canary-71be2c"
 

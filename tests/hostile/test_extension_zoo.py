@@ -3,13 +3,11 @@
 import pytest
 
 from session_core.errors import ExtensionFailed
-from tests.hostile._zoo import HEALTHY, Animal, open_zoo
+from tests.hostile._zoo import HEALTHY, SILENCES, Animal, open_zoo
 
 MOMENTS = ("start", "initialize", "command", "tool", "event", "shutdown", "hook:before_agent_start")
 ENDS = ("exit", "kill", "half_a_line", "no_stdout", "no_pipes", "grandchild", "daemon")
 """Ways of misbehaving after which there is nobody left to talk to."""
-SILENCES = ("hang", "wrong_id", "no_stdin", "deaf_to_signals")
-"""Ways after which the animal is there, and does not answer what it was asked."""
 NONSENSE = ("garbage", "wrong_patch", "error_of_any_kind", "unreadable", "deep", "long_line", "twice", "for_others")
 """Ways that answer with what is no answer."""
 ALL = (*ENDS, *SILENCES, *NONSENSE)

@@ -8,6 +8,7 @@ import trio
 from session_core import limits
 from session_core.sep.names import CONTEXT_VIOLATION, METHOD_NOT_FOUND
 from session_core.vocabulary import events as ev
+from tests._needs import needs_sandbox
 from tests.hostile._zoo import HEALTHY, Animal, Zoo, open_zoo
 from tests.hostile.test_extension_zoo_floods import meanwhile
 
@@ -45,6 +46,12 @@ async def test_storms_of_requests() -> None:
             zoo, lambda: storm(zoo, "eager", "kv/set", 1_500, key="k$n", value="v" * 1_000), megabytes=100
         )
         assert 0 < kv["ok"] <= limits.MAX_KV_KEYS, kv
+
+
+@needs_sandbox
+async def test_storm_of_programs() -> None:
+    """Sixty programs at once are answered one and all, and others are served meanwhile."""
+    async with open_zoo(Animal(name="eager")) as zoo:
         runs = await meanwhile(
             zoo, lambda: storm(zoo, "eager", "exec/run", 60, command="true", context="$own"), megabytes=100
         )

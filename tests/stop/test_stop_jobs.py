@@ -13,9 +13,7 @@ from session_core.vocabulary.sessions import StopScope
 from tests.session_core.service._family import PromptedProvider, Scripts, by_name, hand_over
 from tests.session_core.service._helpers import new_session, say, until
 from tests.session_core.service._project import FULL_ACCESS, Project, open_project, shell, turn
-from tests.session_core.tools._calls import needs_bubblewrap
 
-pytestmark = needs_bubblewrap
 JOB = shell("sleep 600", background=True)
 
 

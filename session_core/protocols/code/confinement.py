@@ -5,7 +5,6 @@ there, there is no network whatever the session's policy says, nothing can be ch
 A cell that wants any of that calls a tool, which asks whom it has to ask.
 """
 
-import functools
 import os
 import platform
 import struct
@@ -46,25 +45,23 @@ class CannotRunCells(Exception):
 
 
 async def worker_launch(
-    cwd: str, sandbox: SandboxPolicy, hidden: Sequence[str], *, may_read: bool = True
+    cwd: str, sandbox: SandboxPolicy, hidden: Sequence[str], *, may_read: bool = True, unconfined: bool = False
 ) -> WorkerLaunch:
     """Find out how to start the process of a session that works in this folder; looks, and changes nothing.
 
     Where its files are to be asked for (`may_read`), the folder is not there, and the process begins in its own one.
+    Where no sandbox can be made at all, it runs without one if a person has agreed to that (`unconfined`).
 
     Raises:
         CannotRunCells: The policy wants a sandbox, and none can be made.
     """
     environment = _environment()
     command = (_python(), *_PYTHON_FLAGS, "-c", BOOT)
-    if sandbox.mode == "full_access":
+    found = await find_bubblewrap() if sandbox.mode != "full_access" else None
+    if found is None or (unconfined and isinstance(found, NoBubblewrap)):
         return WorkerLaunch(argv=command, cwd=cwd, env=environment)
-    found = await find_bubblewrap()
     if isinstance(found, NoBubblewrap):
-        raise CannotRunCells(
-            f"code cannot be confined here: {found.reason}. Install bubblewrap, or set the sandbox of the session to "
-            "full_access"
-        )
+        raise CannotRunCells(f"code cannot be confined here: {found.reason}, and nobody has agreed to run it without")
     try:
         folder = cwd if may_read else _NO_FOLDER
         argv = await trio.to_thread.run_sync(confined_argv, command, folder, hidden, environment, found)
@@ -89,7 +86,7 @@ def confined_argv(
         limits=ResourceLimits(
             processes=_PROCESSES, file_bytes=limits.CELL_FILE_BYTES, private_bytes=limits.CELL_FILE_BYTES
         ),
-        filter_file=_filter(os.getpid()),
+        filter_file=_filter(),
     )
     plan = without_vanished(_narrowed(plan, environment))
     argv = sandbox_argv(command, plan, bubblewrap)
@@ -182,8 +179,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
-@functools.cache
-def _filter(process: int) -> str | None:
+def _filter() -> str | None:
     """Return a path by which children of this process open the filter."""
     program = cell_filter(platform.machine())
-    return None if program is None else sealed_in_memory("cells", program, process)
+    return None if program is None else sealed_in_memory("cells", program)

@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.confine.bubblewrap import NoBubblewrap, find_bubblewrap
 from session_core.protocols.code.cell_output import CellImages, CellText
 from session_core.protocols.code.cell_run import CellEnd, CellRun, NeverBegun
 from session_core.protocols.code.confinement import CannotRunCells, worker_launch
@@ -48,6 +49,7 @@ class _Place:
     mode: str
     hidden: tuple[str, ...]
     may_read: bool
+    unconfined: bool
 
 
 class PythonExecutor(CodeExecutor):
@@ -83,6 +85,13 @@ class PythonExecutor(CodeExecutor):
         return self._worker.pid if self._worker is not None and self._worker.usable else None
 
     # --- cells --------------------------------------------------------------------------------------------------------
+
+    async def why_unconfined(self, execution: Execution) -> str | None:
+        """Say why there is no sandbox, unless the session does without one anyway."""
+        if execution.sandbox.mode == "full_access":
+            return None
+        found = await find_bubblewrap()
+        return found.reason if isinstance(found, NoBubblewrap) else None
 
     async def execute(self, cell: Cell, execution: Execution) -> CellResult:
         """Run a cell; a second caller waits for the first.
@@ -174,7 +183,11 @@ class PythonExecutor(CodeExecutor):
     async def _ready(self, execution: Execution, remarks: list[str]) -> Worker:
         """Return a process that has the variables, and say what is worth saying about that."""
         place = _Place(
-            cwd=execution.cwd, mode=execution.sandbox.mode, hidden=execution.hidden, may_read=execution.may_read
+            cwd=execution.cwd,
+            mode=execution.sandbox.mode,
+            hidden=execution.hidden,
+            may_read=execution.may_read,
+            unconfined=execution.unconfined,
         )
         if self._worker is not None and not self._worker.usable:
             await self._end_worker(f"{_AGAIN}, as it had ended since the last cell.")
@@ -184,7 +197,11 @@ class PythonExecutor(CodeExecutor):
             return self._worker
         try:
             launch = await worker_launch(
-                execution.cwd, execution.sandbox, execution.hidden, may_read=execution.may_read
+                execution.cwd,
+                execution.sandbox,
+                execution.hidden,
+                may_read=execution.may_read,
+                unconfined=execution.unconfined,
             )
             loaded = await bring_back(lambda: start_worker(launch, _BOUNDS), self._kept)
         except CannotRunCells as error:

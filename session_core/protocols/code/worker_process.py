@@ -256,7 +256,7 @@ async def _started(launch: WorkerLaunch) -> Worker:
             ours.callback(namespace.close)
             place = argv.index(launch.bubblewrap) + 1
             argv[place:place] = ["--info-fd", str(namespace.told)]
-            passed.append(namespace.told)
+            passed += namespace.inherited
 
         def has_started(pid: int) -> None:
             nonlocal child

@@ -66,7 +66,7 @@ class RealServer:
         if self._loop is not None:
             with suppress(trio.RunFinishedError):
                 self._loop.run_sync_soon(self._scope.cancel)
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     async def _run(self, settings: dict[str, Any], config: sc.ServiceConfig, http: HttpSettings | None) -> None:
@@ -105,7 +105,7 @@ def real_server(
     server._thread = threading.Thread(target=trio.run, args=(server._run, settings, config, http))
     server._thread.start()
     try:
-        assert server._ready.wait(20)
+        assert server._ready.wait(60)
         assert server._loop is not None
         yield server
     finally:

@@ -11,6 +11,7 @@ import attrs
 
 import session_core as sc
 from frontends.client import SessionClient, open_client
+from frontends.contract.socket_place import name_of_socket
 from session_core.rpc.framing import LineSplitter
 from session_core.rpc.messages import encode_failure, encode_notification, encode_success, parse
 
@@ -134,10 +135,7 @@ class ScriptedServer:
         """Listen for the length of the block."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.unlink(missing_ok=True)
-        async with (
-            await anyio.create_unix_listener(self.path) as listener,
-            anyio.create_task_group() as tasks,
-        ):
+        async with await listen(self.path) as listener, anyio.create_task_group() as tasks:
             tasks.start_soon(listener.serve, self._serve)
             yield
             tasks.cancel_scope.cancel()
@@ -289,6 +287,12 @@ class ScriptedServer:
         return open_client(address=self.path, **{"pause_before": lambda _: 0.0, **more})
 
 
+async def listen(path: Path) -> anyio.abc.SocketListener:
+    """Listen at a path, however long it is."""
+    with name_of_socket(path) as name:
+        return await anyio.create_unix_listener(name)
+
+
 def tell(method: str, value: object) -> bytes:
     """A notification."""
     return encode_notification(method, sc.to_json(value))
@@ -305,10 +309,10 @@ def refuse(request: sc.Request, error: sc.SessionCoreError) -> bytes:
 
 
 def run(backend: str, test: Callable[[], Awaitable[None]]) -> None:
-    """Run a test on one of the loops; none may take long."""
+    """Run a test on one of the loops; none may hang."""
 
     async def limited() -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await test()
 
     anyio.run(limited, backend=backend)
@@ -344,3 +348,9 @@ async def until_phase(client: SessionClient, phase: str) -> None:
     """Wait until a client is in this phase."""
     while client.state.phase != phase:
         await client.state_change()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until something is so that nobody tells; `run` ends it if it never is."""
+    while not condition():  # noqa: ASYNC110 - there is nothing to wait for but the thing itself
+        await anyio.sleep(0.001)

@@ -12,10 +12,10 @@ import pytest
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.contract.socket_place import socket_of
+from frontends.contract.socket_place import name_of_socket, socket_of
 from session_core.testing.scripted import ScriptedProvider, text
 from tests.frontends.client._real import RealServer, real_server
-from tests.frontends.client._scripted import Mirror, run, until_phase
+from tests.frontends.client._scripted import Mirror, listen, run, until_phase
 
 
 def test_a_turn_is_followed(backend: str, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ async def in_thread(server: AbstractContextManager[RealServer]) -> AsyncGenerato
     try:
         yield running
     finally:
-        with anyio.move_on_after(20, shield=True):
+        with anyio.move_on_after(90, shield=True):
             await anyio.to_thread.run_sync(lambda: server.__exit__(None, None, None))
 
 
@@ -171,7 +171,9 @@ async def faulty_line(path: Path, server: Path, chance: Random) -> AsyncGenerato
     async def carry(stream: anyio.abc.ByteStream) -> None:
         lines.append(_BREAKS[len(lines) % len(_BREAKS)] + chance.randrange(300))
         left = lines[-1]
-        async with stream, await anyio.connect_unix(server) as behind, anyio.create_task_group() as tasks:
+        with name_of_socket(server) as name:
+            behind = await anyio.connect_unix(name)
+        async with stream, behind, anyio.create_task_group() as tasks:
 
             async def pass_on(source: anyio.abc.ByteStream, sink: anyio.abc.ByteStream) -> None:
                 nonlocal left
@@ -185,7 +187,7 @@ async def faulty_line(path: Path, server: Path, chance: Random) -> AsyncGenerato
             tasks.start_soon(pass_on, stream, behind)
             tasks.start_soon(pass_on, behind, stream)
 
-    async with await anyio.create_unix_listener(path) as listener, anyio.create_task_group() as tasks:
+    async with await listen(path) as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, carry)
         yield lines
         tasks.cancel_scope.cancel()

@@ -14,6 +14,7 @@ from tests.frontends.client._scripted import (
     ScriptedServer,
     run,
     tell,
+    until,
     until_phase,
 )
 
@@ -97,8 +98,10 @@ def test_a_cancelled_request_is_told(backend: str, server: ScriptedServer) -> No
 
     async def body() -> None:
         async with server.running(), server.client() as client:
-            with anyio.move_on_after(0.02):
-                await client.wait_for_turn(SESSION)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.wait_for_turn, SESSION)
+                await until(lambda: "execute" in server.asked)
+                tasks.cancel_scope.cancel()
             await client.load_session(SESSION)
             assert ["hello", "execute", "$/cancel", "execute"] == server.asked
             assert {"id": 2} == server.params[2]

@@ -30,8 +30,9 @@ async def test_status_tells_what_the_server_does() -> None:
         assert sc.__version__ == status.version
 
 
-async def test_shutting_down_is_refused_while_something_runs() -> None:
+async def test_shutting_down_is_refused_while_something_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without force nobody ends a server with a session at work; with force, everybody hears that it ends."""
+    monkeypatch.setattr("frontends.server.server.GOODBYE_S", 60.0)  # a slow machine may need that long
     async with open_world((Hang(),)) as world, world.client() as client, world.client() as other:
         made = await client.run(c.CreateSession())
         await client.run(c.SendUserMessage(session_id=made.session_id, text="go"))
@@ -87,8 +88,9 @@ async def test_work_keeps_a_server_alive(what: str, autojump_clock: object) -> N
 def test_the_collector_is_left_as_it_was(is_on: bool) -> None:  # noqa: FBT001 - what pytest gives
     """While much ends nothing is collected; afterwards it is as before, and nothing that was frozen has thawed."""
     was_on = gc.isenabled()
+    frozen: list[object] = []
+    assert any(each is frozen for each in gc.get_objects())
     gc.freeze()
-    frozen = gc.get_freeze_count()
     try:
         (gc.enable if is_on else gc.disable)()
         with leaving_memory_alone():
@@ -96,6 +98,7 @@ def test_the_collector_is_left_as_it_was(is_on: bool) -> None:  # noqa: FBT001 -
             with leaving_memory_alone():
                 pass
             assert not gc.isenabled()
-        assert (is_on, frozen) == (gc.isenabled(), gc.get_freeze_count())
+        assert is_on == gc.isenabled()
+        assert not any(each is frozen for each in gc.get_objects())  # those are the ones that are not frozen
     finally:
         (gc.enable if was_on else gc.disable)()

@@ -14,8 +14,13 @@ from frontends.server.unix_door import serve_unix
 from tests.frontends.server._world import World, open_world
 
 
+async def _connected(path: Path) -> trio.SocketStream:
+    with name_of_socket(path) as name:
+        return await trio.open_unix_socket(name)
+
+
 async def _greeted(path: Path) -> sc.Welcome:
-    async with await trio.open_unix_socket(str(path)) as stream, sc.open_connection(stream, stream) as connection:
+    async with await _connected(path) as stream, sc.open_connection(stream, stream) as connection:
         return sc.from_json(await connection.request("hello"), sc.Welcome)
 
 
@@ -38,7 +43,8 @@ async def test_a_socket_that_was_left_is_no_obstacle(tmp_path: Path) -> None:
     path = socket_of(tmp_path)
     path.parent.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(path))
+        with name_of_socket(path) as name:
+            left.bind(name)
     async with open_world() as world:
         await _serve(world, path)
         await _greeted(path)
@@ -58,7 +64,8 @@ async def test_something_else_in_its_place_stays(tmp_path: Path) -> None:
 async def test_a_folder_of_others_is_closed_to_them(tmp_path: Path) -> None:
     """A folder for the socket that others could enter is made private before the socket is there."""
     path = socket_of(tmp_path)
-    path.parent.mkdir(mode=0o755)
+    path.parent.mkdir()
+    path.parent.chmod(0o755)
     async with open_world() as world:
         await _serve(world, path)
         assert 0o700 == stat.S_IMODE(path.parent.stat().st_mode)
@@ -70,7 +77,7 @@ async def test_programs_of_other_users_are_turned_away(tmp_path: Path, monkeypat
     async with open_world() as world:
         await _serve(world, path)
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-        async with await trio.open_unix_socket(str(path)) as stream:
+        async with await _connected(path) as stream:
             assert b"" == await stream.receive_some(100)
         monkeypatch.undo()
         await _greeted(path)
@@ -81,5 +88,4 @@ async def test_a_home_with_a_long_path_has_a_socket_too(tmp_path: Path) -> None:
     path = socket_of(tmp_path / ("x" * 120))
     async with open_world() as world:
         await _serve(world, path)
-        with name_of_socket(path) as name:
-            await _greeted(Path(name))
+        await _greeted(path)

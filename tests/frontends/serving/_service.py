@@ -14,7 +14,7 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.contract.socket_place import socket_of
+from frontends.contract.socket_place import name_of_socket, socket_of
 from frontends.serving.places import log_file, run_folder, service_process
 from tests.frontends._program import Ended, program
 
@@ -75,7 +75,7 @@ def end_services(home: Path) -> None:
 
 
 async def _gone(process: int) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         await trio.lowlevel.wait_readable(process)
 
 
@@ -145,7 +145,8 @@ async def refusing(home: Path) -> AsyncGenerator[None]:
             await stream.send_all(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}).encode() + b"\n")
 
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(socket_of(home)))
+        with name_of_socket(socket_of(home)) as name:
+            listening.bind(name)
         listening.listen()
         async with trio.open_nursery() as nursery:
             listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))

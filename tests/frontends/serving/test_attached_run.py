@@ -142,7 +142,7 @@ async def test_a_service_that_dies_is_told(own_home: Path, here: Path) -> None:
     assert process.stdout is not None
     assert process.stderr is not None
     said = b""
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with process.stdout, process.stderr:
             async for chunk in process.stdout:
                 said += chunk

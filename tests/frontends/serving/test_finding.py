@@ -10,7 +10,7 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.contract.socket_place import socket_of
+from frontends.contract.socket_place import name_of_socket, socket_of
 from frontends.serving import attaching, background, finding, talking
 from frontends.serving.attaching import attached
 from frontends.serving.background import NotStarted, start_in_background
@@ -157,7 +157,8 @@ def test_one_that_does_not_answer_is_told(
     """A service that takes connections and says nothing is named by `status` and `shutdown`, with what can be done."""
     monkeypatch.setattr(talking, "ANSWER_S", 0.05)
     with being_the_service(home), socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(socket_of(home)))
+        with name_of_socket(socket_of(home)) as name:
+            listening.bind(name)
         listening.listen()
         codes = [session_core("status"), session_core("shutdown")]
     first, second = capfd.readouterr().err.splitlines()

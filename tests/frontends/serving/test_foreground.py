@@ -10,15 +10,23 @@ import trio
 import session_core as sc
 from frontends.client import open_client
 from frontends.contract.socket_place import socket_of
+from frontends.server.server import Server
 from frontends.serving import foreground
 from frontends.serving.foreground import ServeOptions, serve_home
 from frontends.serving.places import Listening, log_file, other_holder, service_process
 from frontends.stored import patience
 
 
-async def test_it_ends_itself_when_nobody_needs_it(home: Path) -> None:
+async def test_it_ends_itself_when_nobody_needs_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With nobody there and nothing to do it ends after a while, and leaves neither locks nor a socket."""
     heard: list[Listening] = []
+    asked, end_when_idle = trio.Event(), Server.end_when_idle
+
+    async def end_when_asked_and_idle(server: Server) -> None:
+        await asked.wait()  # however long connecting takes
+        await end_when_idle(server)
+
+    monkeypatch.setattr(Server, "end_when_idle", end_when_asked_and_idle)
 
     async def ready(listening: Listening) -> None:
         heard.append(listening)
@@ -26,8 +34,9 @@ async def test_it_ends_itself_when_nobody_needs_it(home: Path) -> None:
             status = await client.status()
             assert (os.getpid(), 50) == (status.pid, status.idle_ms)
         assert service_process(home) is not None
+        asked.set()
 
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         await serve_home(ServeOptions(home=home, idle_s=0.05), ready)
     assert [Listening(pid=os.getpid(), socket=socket_of(home))] == heard
     assert not await trio.Path(socket_of(home)).exists()
@@ -69,7 +78,7 @@ async def test_a_signal_during_the_start_ends_it(home: Path, monkeypatch: pytest
         raise AssertionError("nobody is let in")
 
     monkeypatch.setattr(foreground, "PatientStore", interrupted_store)
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         await serve_home(ServeOptions(home=home), unexpected)
     assert service_process(home) is None is other_holder(home)
 
@@ -83,7 +92,7 @@ async def test_a_failure_is_logged_and_told(home: Path, monkeypatch: pytest.Monk
 
     lock = sc.HomeLock.acquire(sc.prepare_home(home))
     try:
-        with trio.fail_after(30), pytest.raises(sc.StoreInUse, match=f"process {os.getpid()}"):
+        with trio.fail_after(60), pytest.raises(sc.StoreInUse, match=f"process {os.getpid()}"):
             await serve_home(ServeOptions(home=home), unexpected)
     finally:
         lock.release()

@@ -16,6 +16,7 @@ from frontends.terminal.completion import Completer, Suggestion, fitting
 from frontends.terminal.composer import Composer
 from frontends.terminal.drafts import Said
 from frontends.terminal.images import files_of, images_of
+from tests.frontends.terminal._idle import idle, workers_done
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -100,14 +101,14 @@ class Hands:
         for character in text:
             name = character if character.isalnum() else _character_to_key(character)
             self.app.post_message(events.Key(name, character))
-        await self.pilot.pause()
+        await idle(self.app)
 
     async def press(self, keys: str) -> None:
         """Press keys one after the other, each as a terminal sends it."""
         for key in keys.split():
             letter = key.removeprefix("alt+")
             self.app.post_message(events.Key(key, letter if len(letter) == 1 else None))
-        await self.pilot.pause()
+        await idle(self.app)
 
     async def paste(self, text: str) -> None:
         self.app.post_message(events.Paste(text))
@@ -115,9 +116,7 @@ class Hands:
 
     async def settle(self) -> None:
         """Wait for everything that goes on beside the composer, and for the picture after it."""
-        await self.pilot.pause()
-        await self.app.workers.wait_for_complete()
-        await self.pilot.pause()
+        await workers_done(self.app)
 
 
 @asynccontextmanager

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import attrs
 from textual.pilot import Pilot
 
@@ -16,8 +15,7 @@ from frontends.terminal.app import TerminalApp
 from frontends.terminal.options import TerminalOptions
 from session_core.testing.scripted import Answer, ScriptedProvider
 from tests.frontends.client._real import RealServer, real_server
-
-PATIENCE_S = 20.0
+from tests.frontends.terminal._idle import PATIENCE_S, until
 
 
 @attrs.define(eq=False)
@@ -55,11 +53,7 @@ class Terminal:
 
     async def until(self, holds: Callable[[], object], what: str = "") -> None:
         """Wait until something is so; fails with the screen if it never is."""
-        with anyio.move_on_after(PATIENCE_S):
-            while not holds():
-                await self.pilot.pause(0.01)
-            return
-        raise AssertionError(f"{what or 'it'} has not come about; the screen:\n{self.text}")
+        await until(holds, what or "it", lambda: self.text)
 
     async def until_shown(self, text: str) -> None:
         """Wait until the screen shows a text."""
@@ -68,6 +62,14 @@ class Terminal:
     async def until_gone(self, text: str) -> None:
         """Wait until the screen shows a text no more."""
         await self.until(lambda: text not in self.text, f"the end of {text!r}")
+
+    async def until_said(self, *texts: str) -> None:
+        """Wait until this, and nothing else, is the conversation; an answer is on the screen before it is whole."""
+
+        def said() -> list[str]:
+            return [each.text for each in self.state().transcript]
+
+        await until(lambda: said() == list(texts), f"the conversation {texts}", said)
 
     async def type(self, text: str, *keys: str) -> None:
         """Type a text, and press keys after it."""

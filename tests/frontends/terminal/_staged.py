@@ -23,11 +23,10 @@ from frontends.terminal.app import TerminalApp
 from frontends.terminal.desk import Viewed
 from frontends.terminal.options import TerminalOptions
 from session_core.vocabulary.messages import Part, Role
+from tests.frontends.terminal._idle import idle
 
 NOW_MS = 1_800_000_000_000
 SESSION = sc.SessionId("ses_viewed")
-_LOOKS = 3
-_LOOK_S = 0.004
 
 
 class Recorder(HeadlessDriver):
@@ -110,12 +109,8 @@ class Stage:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until everything is drawn, which is when several looks in a row find nothing new."""
-        quiet = 0
-        while quiet < _LOOKS:
-            before = len(self.driver.written)
-            await self.pilot.pause(_LOOK_S)
-            quiet = quiet + 1 if before == len(self.driver.written) else 0
+        """Wait until everything is drawn."""
+        await idle(self.app)
 
 
 def summary_of(state: sc.SessionState) -> sc.SessionSummary:

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping
@@ -12,13 +11,12 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 
 import attrs
-import pytest
 import trio
 
 from frontends.client import open_client
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 HINT = "Type what you want and press Enter."
 """What there is to see before anything was said."""
 _SEEN_BEFORE = "found=$(stty -g)"
@@ -26,9 +24,8 @@ _TOLD_AFTER = (
     'code=$?; stty -a | grep -q " echo " && echo "keys are echoed"; '
     '[ "$(stty -g)" = "$found" ] && echo "modes as found"; echo "ended with $code"; exec sleep 600'
 )
+_STEERING = re.compile(rb"\x1b(?:\[[0-9;:?<>=]*[a-zA-Z]|\].*?(?:\x07|\x1b\\))")
 _CLOCK = re.compile(r"(\d+):(\d\d) min left")
-
-needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed: the package tmux")
 
 
 @attrs.frozen(kw_only=True)
@@ -37,6 +34,11 @@ class Screen:
 
     folder: Path
     socket: Path
+
+    @property
+    def written(self) -> Path:
+        """The file with what was written to the window."""
+        return self.socket.with_name("written")
 
     async def tmux(self, *arguments: str) -> str:
         """Tell tmux something."""
@@ -53,12 +55,27 @@ class Screen:
         line = command or shlex.join([sys.executable, "-m", "frontends.entry", *arguments])
         columns, rows = size
         shell = f"cd {shlex.quote(str(self.folder))}; {_SEEN_BEFORE}; {line}; {_TOLD_AFTER}"
-        script = shlex.join(["env", "-i", *exports, "sh", "-c", shell])
-        await self.tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), script)
+        # Several words: tmux gives one to the shell of whoever runs the tests, which may stay in between.
+        script = ["env", "-i", *exports, "sh", "-c", shell]
+        await self.tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), *script)
+        await self.tmux("pipe-pane", f"cat >> {shlex.quote(str(self.written))}")
 
     async def press(self, *keys: str) -> None:
         """Press keys by tmux's names for them."""
         await self.tmux("send-keys", *keys)
+
+    async def press_until_told(self, key: str, *texts: str) -> None:
+        """Press a key, and wait until these texts have been on the screen, for however short a time."""
+        written = trio.Path(self.written)
+        before = len(await written.read_bytes()) if await written.exists() else 0
+        await self.press(key)
+        give_up_at = monotonic() + PATIENCE_S
+        while True:
+            told = _STEERING.sub(b"", (await written.read_bytes())[before:] if await written.exists() else b"")
+            if all(text.encode() in told for text in texts):
+                return
+            assert monotonic() < give_up_at, f"{texts} were never told; the screen:\n{await self.text()}"
+            await trio.sleep(0.05)  # nobody is told when the file grows
 
     async def type(self, text: str, *keys: str) -> None:
         """Type a text, and press keys after it."""

@@ -7,7 +7,15 @@ import pytest
 import trio
 
 from tests.frontends.serving._service import Service, service_of
+from tests.frontends.terminal._idle import patient_pilots
 from tests.frontends.terminal._tmux import Screen, let_rest, open_screen
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Generator[None]:
+    """Have no test depend on how busy the machine is."""
+    with patient_pilots():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def test_esc_stops_the_viewed_turn_and_no_other(tmp_path: Path) -> None:
             assert terminal.state().activity.name == "stopped"
             assert first is not None
             assert terminal.server.snapshot(first).activity.name == "streaming"
-            assert "1 other at work" in terminal.text
+            await terminal.until_shown("1 other at work")
 
     on_asyncio(scene)
 
@@ -79,7 +79,7 @@ def test_a_message_while_the_agent_works_waits(tmp_path: Path) -> None:
             await terminal.until_shown("1 queued")
             terminal.release("on")
             await terminal.until_shown("two")
-            assert [each.text for each in terminal.state().transcript] == ["first", "one", "second", "two"]
+            await terminal.until_said("first", "one", "second", "two")
 
     on_asyncio(scene)
 

@@ -17,11 +17,6 @@ async def edit_last(terminal: Terminal) -> None:
     await terminal.until(lambda: terminal.app.composer.editing is not None, "the edit")
 
 
-def said(terminal: Terminal) -> list[str]:
-    """What is on the way to the present of the viewed session."""
-    return [each.text for each in terminal.state().transcript]
-
-
 def test_ctrl_c_ends_an_edit(tmp_path: Path) -> None:
     """Ctrl+C leaves what was to be said differently as it was, and what is said next is a message of its own."""
 
@@ -33,7 +28,7 @@ def test_ctrl_c_ends_an_edit(tmp_path: Path) -> None:
             await terminal.until_shown("ask for something")
             await terminal.say("something new")
             await terminal.until_shown("beta")
-            assert said(terminal) == ["first", "alpha", "something new", "beta"]
+            await terminal.until_said("first", "alpha", "something new", "beta")
 
     on_asyncio(scene)
 
@@ -57,7 +52,7 @@ def test_a_command_within_an_edit(tmp_path: Path) -> None:
             await terminal.until(lambda: terminal.app.composer.text == "my draft", "the draft")
             await terminal.pilot.press("enter")
             await terminal.until_shown("beta")
-            assert said(terminal) == ["first", "alpha", "my draft", "beta"]
+            await terminal.until_said("first", "alpha", "my draft", "beta")
 
     on_asyncio(scene)
 
@@ -83,7 +78,7 @@ def test_an_edit_stays_in_its_session(tmp_path: Path) -> None:
             await terminal.until(lambda: terminal.app.composer.text == "second said", "the edit")
             await terminal.pilot.press("enter")
             await terminal.until_shown("delta")
-            assert said(terminal) == ["second said", "delta"]
+            await terminal.until_said("second said", "delta")
             assert terminal.app.composer.text == "private draft"
 
     on_asyncio(scene)

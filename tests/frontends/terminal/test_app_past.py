@@ -27,7 +27,7 @@ def test_edit_and_resend_makes_a_branch(tmp_path: Path) -> None:
             await terminal.until_shown("beta")
             assert "alpha" not in terminal.text
             await terminal.until_shown("idle")
-            assert [each.text for each in terminal.state().transcript] == ["first choice", "beta"]
+            await terminal.until_said("first choice", "beta")
             await terminal.pilot.press("f6", "up", "up", "b")
             await terminal.until_shown("alpha")
 
@@ -65,11 +65,12 @@ def test_exporting(tmp_path: Path) -> None:
             await terminal.until_shown("idle")
             await terminal.type("/export talk.md", "escape", "enter")
             await terminal.until((folder / "talk.md").exists, "the file")
-            assert "alpha" in (folder / "talk.md").read_text()
+            await terminal.until(lambda: "alpha" in (folder / "talk.md").read_text(), "the answer in the file")
             (folder / "talk.html").write_text("mine")
             await terminal.type("/export talk.html", "escape", "enter")
             await terminal.until_shown("exists already")
             await terminal.pilot.press("n")
+            await terminal.until_gone("exists already")
             assert (folder / "talk.html").read_text() == "mine"
 
     on_asyncio(scene)

@@ -7,6 +7,7 @@ import pytest
 from textual.widgets._toast import Toast
 
 import session_core as sc
+from frontends.terminal.status_line import StatusLine
 from session_core.vocabulary.messages import Role
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._staged import NOW_MS, Stage, conversation, open_stage, session, summary
@@ -64,6 +65,22 @@ def test_keys_stay_where_they_can_be_seen(tmp_path: Path, key: str, told: str) -
             await stage.settle()
             assert told in stage.text
             assert stage.app.composer.text == "hi"
+
+    on_asyncio(scene)
+
+
+def test_a_screen_that_is_being_taken_apart(tmp_path: Path) -> None:
+    """While the terminal is closed, and some of its parts are gone already, nothing is drawn, and nothing fails."""
+
+    async def scene() -> None:
+        async with open_stage(tmp_path) as stage:
+            await stage.show(session(said(1)))
+            assert stage.app.is_whole
+            await stage.app.screen.query_one(StatusLine).remove()
+            stage.app._tick()
+            stage.app.redraw()
+            await stage.settle()
+            assert not stage.app.is_whole
 
     on_asyncio(scene)
 

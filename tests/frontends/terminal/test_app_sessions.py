@@ -63,6 +63,7 @@ def test_renaming_and_deleting(tmp_path: Path) -> None:
             await terminal.pilot.press("d")
             await terminal.until_shown("for good?")
             await terminal.pilot.press("n")
+            await terminal.until_gone("for good?")
             assert terminal.state().name == "first again"
             await terminal.pilot.press("d")
             await terminal.until_shown("for good?")

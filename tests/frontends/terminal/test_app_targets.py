@@ -166,7 +166,7 @@ def test_what_is_refused_comes_back_where_it_was_typed(tmp_path: Path) -> None:
             assert terminal.app.composer.is_empty
             await terminal.pilot.press("alt+up")
             await terminal.until_shown("beta")
-            assert terminal.app.composer.text == "for the second"
+            await terminal.until(lambda: terminal.app.composer.text == "for the second", "the words")
 
     on_asyncio(scene)
 
@@ -293,7 +293,8 @@ def test_sending_now_loses_nothing(tmp_path: Path) -> None:
             listen(terminal).answers["send_user_message"] = fail
             await terminal.pilot.press("f7", "s")
             await terminal.until_shown("the connection was lost")
-            assert (terminal.app.composer.text, terminal.state().queue) == ("precious words", ())
+            await terminal.until(lambda: terminal.app.composer.text == "precious words", "the words")
+            assert terminal.state().queue == ()
 
     on_asyncio(scene)
 
@@ -343,21 +344,19 @@ def test_new_means_new_also_before_the_list(tmp_path: Path) -> None:
                 there.place.let_in.set()
                 await there.until_shown("beta")
                 assert there.app.doing.session_id != old
-                assert [each.text for each in there.state().transcript] == ["another", "beta"]
+                await there.until_said("another", "beta")
 
     on_asyncio(scene)
 
 
 def test_what_is_typed_ahead_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was typed before the service was there comes back if it never is, or if the named session is not there."""
-    monkeypatch.setattr(desk, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(target, "PATIENCE_S", 0.2)
 
     async def never() -> None:
         async with open_terminal(tmp_path, slow=True) as terminal:
             await terminal.say("hello")
             await terminal.until_shown("not there yet")
-            assert terminal.app.composer.text == "hello"
+            await terminal.until(lambda: terminal.app.composer.text == "hello", "what was typed")
             terminal.place.let_in.set()
 
     async def unknown() -> None:
@@ -367,5 +366,8 @@ def test_what_is_typed_ahead_comes_back(tmp_path: Path, monkeypatch: pytest.Monk
             assert terminal.app.desk.fleet is not None
             assert not terminal.app.desk.fleet.sessions
 
-    on_asyncio(never)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(desk, "PATIENCE_S", 0.2)
+        impatient.setattr(target, "PATIENCE_S", 0.2)
+        on_asyncio(never)
     on_asyncio(unknown)

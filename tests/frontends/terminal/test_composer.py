@@ -445,7 +445,7 @@ def test_the_newest_question_wins() -> None:
             await hands.type("b")
             assert ["a", "ab"] == [query for query in asked if query]
             gates["a"].set()
-            await hands.pilot.pause()
+            await hands.pilot.pause()  # until there is nothing left to do about the answer
             assert 2 == len(hands.screen)
             gates["ab"].set()
             await hands.settle()

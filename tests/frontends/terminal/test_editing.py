@@ -224,7 +224,7 @@ def test_any_keys_in_any_order(seed: int) -> None:
                     each for each in "\n".join(hands.screen) if unicodedata.category(each) in {"Cc", "Cf", "Zl"}
                 }
 
-    on_asyncio(play, seconds=120)
+    on_asyncio(play)
 
 
 def test_hostile_text_is_drawn_harmless_and_sent_whole() -> None:

@@ -70,7 +70,7 @@ def run(home: Path, scene: Scene, texts: Sequence[Hostile]) -> None:
             assert stage.app.fault is None
             assert len(stage.app.screen_stack) == 1
 
-    on_asyncio(plays, seconds=300)
+    on_asyncio(plays, seconds=1_200)
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)

@@ -48,7 +48,6 @@ def drawn(
             for step in (show, *then):
                 step(app)
                 await pilot.pause()
-                await pilot.pause()
                 pictures.append(app.lines)
 
     on_asyncio(play)
@@ -115,7 +114,6 @@ def test_clicks() -> None:
             app.popup.show(MANY)
             app.chips.show(("one", "two", "three"))
             app.popup.move(7)
-            await pilot.pause()
             await pilot.pause()
             for widget, offset in (
                 (Popup, (3, 0)),

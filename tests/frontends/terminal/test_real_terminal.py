@@ -3,7 +3,9 @@
 import fcntl
 import os
 import re
+import shlex
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,14 +14,24 @@ import trio
 
 from frontends.contract.socket_place import prepare_run_folder
 from frontends.serving.places import service_process
+from tests._needs import needs_tmux
 from tests.frontends._program import program
 from tests.frontends.serving._service import Service, end_services, kill
-from tests.frontends.terminal._tmux import HINT, PATIENCE_S, Screen, at_work, needs_tmux
+from tests.frontends.terminal._tmux import HINT, PATIENCE_S, Screen, at_work
 
 pytestmark = needs_tmux
 
 LONG = "count to 900 slowly"
 AGAIN = "Ctrl+C again closes the terminal"
+SLOW_TO_END = """
+import sys
+from frontends.entry import main
+from frontends.terminal import leaving
+
+leaving.GRACE_S = 0
+leaving.Leaving._close = lambda *_: None
+sys.exit(main())
+"""
 COLOUR = re.compile(r"\x1b\[(?:[\d;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 
 
@@ -99,22 +111,25 @@ async def test_without_colours(service: Service, screen: Screen, other: Screen) 
 async def test_80_by_24(service: Service, screen: Screen) -> None:
     """In 80 by 24 cells the composer and the status line are whole, before a session, in it, and while it asks."""
     await screen.open(service.home, "terminal", "--new", "--permissions", "ask-all", size=(80, 24))
-    shown = await screen.until_ready()
-    _is_whole(shown, "ask for something", "new session", "asks always")
+    await screen.until_ready()
+    await _until_whole(screen, "ask for something", "new session", "asks always")
     await screen.type("hello", "Enter")
-    shown = await screen.until_shown("at any moment.", "idle", "tokens")
-    _is_whole(shown, "ask for something", "idle", "demo", "asks always", "tokens")
+    await screen.until_shown("at any moment.", "idle", "tokens")
+    await _until_whole(screen, "ask for something", "idle", "demo", "asks always", "tokens")
     await screen.type("list the files", "Enter")
-    shown = await screen.until_shown("Allow list_files?", "Esc later")
-    _is_whole(shown, "queue a message; Esc stops the turn", "asks you", "demo", "asks always")
+    await screen.until_shown("Allow list_files?", "Esc later")
+    await _until_whole(screen, "queue a message; Esc stops the turn", "asks you", "demo", "asks always")
 
 
-def _is_whole(shown: str, typed: str, *status: str) -> None:
-    """Check what the last two lines of the window say, and that they are there to their ends."""
-    composer, last = shown.splitlines()[22:]
-    assert composer.startswith(f"> {typed}")
-    assert sorted(status, key=last.index) == list(status)
-    assert "…" not in composer + last
+async def _until_whole(screen: Screen, typed: str, *status: str) -> None:
+    """Wait until the last two lines of the window say this, and are there to their ends."""
+    in_order = re.compile(".*".join(re.escape(each) for each in status))
+
+    def is_whole(shown: str) -> bool:
+        composer, last = shown.splitlines()[22:]
+        return composer.startswith(f"> {typed}") and bool(in_order.search(last)) and "…" not in composer + last
+
+    await screen.until(is_whole, f"{typed!r} and {status} at the bottom")
 
 
 @pytest.mark.parametrize("size", [(40, 10), (20, 5)])
@@ -124,7 +139,7 @@ async def test_resizing(size: tuple[int, int], service: Service, screen: Screen)
     await screen.open(service.home, "terminal", "--new", size=(90, 16))
     await screen.until_ready()
     await screen.type("hello", "Enter")
-    await screen.until_shown("at any moment.", "idle")
+    await screen.until_shown("at any moment.", "idle", "tokens")
     await screen.type("draft")
     before = await screen.until_shown("> draft")
     await screen.resize(columns, rows)
@@ -150,8 +165,9 @@ async def test_the_list_makes_way(service: Service, screen: Screen) -> None:
     await screen.type("draft")
     await screen.until(_has_list, "the list beside the composer")
     await screen.resize(60, 20)
-    shown = await screen.until(lambda text: _below(text) == ["─" * 60, "> draft"], "the composer alone")
-    assert "just now" not in shown
+    await screen.until(
+        lambda text: _below(text) == ["─" * 60, "> draft"] and "just now" not in text, "the composer alone"
+    )
     await screen.resize(110, 30)
     await screen.until(_has_list, "the list beside the composer, again")
 
@@ -163,9 +179,8 @@ def _has_list(shown: str) -> bool:
 async def test_what_is_told_for_a_while(service: Service, screen: Screen) -> None:
     """What is told for a while leaves the picture as it was before."""
     await screen.open(service.home, "terminal", "count to 3", size=(80, 24))
-    before = await screen.until_shown("1 2 3 Done.", "idle", "tokens")
-    await screen.press("C-c")
-    await screen.until_shown(AGAIN)
+    before = await screen.until_shown("1 2 3 Done.", "> ask for something", "idle", "tokens")
+    await screen.press_until_told("C-c", AGAIN)
     await screen.until(lambda text: text == before, f"the first picture:\n{before}")
 
 
@@ -200,12 +215,10 @@ async def test_ctrl_c_ends_no_work(service: Service, screen: Screen) -> None:
     await screen.press("C-c")
     shown = await screen.until_gone("> draft")
     assert AGAIN not in shown, "clearing was all that was meant"
-    await screen.press("C-c")
-    await screen.until_shown(AGAIN, "the work goes on")
+    await screen.press_until_told("C-c", AGAIN, "the work goes on")
     await screen.until_gone(AGAIN)
-    await screen.press("C-c")
-    shown = await screen.until_shown(AGAIN)
-    assert "answering" in shown.splitlines()[-1]
+    await screen.press_until_told("C-c", AGAIN)
+    assert "answering" in (await screen.text()).splitlines()[-1]
     assert [LONG] == await at_work(service.home)
 
 
@@ -218,6 +231,16 @@ async def test_signals(number: signal.Signals, service: Service, screen: Screen)
     os.kill(await screen.pid(), number)
     await screen.until_ended(128 + number)
     assert serving == service.pid
+    assert [LONG] == await at_work(service.home)
+
+
+async def test_an_orderly_end_that_takes_too_long(service: Service, screen: Screen) -> None:
+    """A terminal that is asked to end and cannot do so in time gives the window back as it was all the same."""
+    command = shlex.join([sys.executable, "-c", SLOW_TO_END, "terminal", LONG])
+    await screen.open(service.home, size=(80, 24), command=command)
+    await screen.until_shown("1 2 3")
+    os.kill(await screen.pid(), signal.SIGTERM)
+    await screen.until_ended(128 + signal.SIGTERM)
     assert [LONG] == await at_work(service.home)
 
 
@@ -244,8 +267,7 @@ async def test_embedded(own_home: Path, screen: Screen, other: Screen, tmp_path:
     await screen.open(own_home, "terminal", "--embedded", LONG, size=(80, 24), TMPDIR=str(temporary))
     await screen.until_shown("1 2 3")
     assert service_process(own_home) is None
-    await screen.press("C-c")
-    await screen.until_shown("ends the work")
+    await screen.press_until_told("C-c", "ends the work")
     await screen.press("C-d", "C-d")
     shown = await screen.until_ended(0)
     assert "background" not in shown

@@ -8,10 +8,10 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
+from tests._needs import needs_sandbox, needs_tmux
 from tests.frontends._program import program
 from tests.frontends.serving._service import Service, begin
-from tests.frontends.terminal._tmux import HINT, Screen, at_work, needs_tmux
-from tests.session_core.tools._calls import needs_bubblewrap
+from tests.frontends.terminal._tmux import HINT, Screen, at_work
 
 pytestmark = needs_tmux
 
@@ -101,7 +101,7 @@ async def test_a_shell_line_is_refused(service: Service, screen: Screen) -> None
     assert not await trio.Path(screen.folder / "made.txt").exists()
 
 
-@needs_bubblewrap
+@needs_sandbox
 async def test_a_shell_line_is_confined(service: Service, screen: Screen) -> None:
     """A line after `!` is a yes of its own: it runs, in the sandbox of all commands."""
     await screen.open(service.home, "terminal", "--new", size=(80, 24))

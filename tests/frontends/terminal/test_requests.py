@@ -363,7 +363,6 @@ def test_other_panels_make_room() -> None:
         await pilot.resize_terminal(80, 24)
         panel.show((), (), ME, helper_names={})
         await pilot.pause()
-        await pilot.pause()
         assert plan.size.height > 4
 
     with_panel(scene)

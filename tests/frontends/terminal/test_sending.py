@@ -11,6 +11,7 @@ from frontends.terminal.images import Mentions
 from frontends.terminal.target import Target
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._composing import PNG, composing
+from tests.frontends.terminal._idle import PATIENCE_S
 
 
 def test_a_paste_mentions_nothing(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_a_picture_stays_with_its_session(tmp_path: Path, monkeypatch: pytest.Mo
     on = threading.Event()
 
     def slowly(path: str, folder: Path) -> images.Attachment:
-        assert on.wait(20)
+        assert on.wait(PATIENCE_S)
         return images.read_picture(path, folder)
 
     monkeypatch.setattr(attaching, "read_picture", slowly)

@@ -42,7 +42,7 @@ class Talk:
 
     async def results(self) -> list[ToolResultPart]:
         """All results, once the turn has ended."""
-        with trio.fail_after(30):  # a question that nobody expects would be waited for much longer
+        with trio.fail_after(60):  # a question that nobody expects would be waited for much longer
             await self.service.wait_for_turn(self.session_id)
         return self.results_so_far()
 

@@ -1,5 +1,6 @@
 """The whole configuration: which layer wins, where values come from, and that everything wrong is told at once."""
 
+import shlex
 from datetime import date
 from pathlib import Path
 
@@ -372,7 +373,7 @@ def test_a_key_that_others_may_read(tmp_path: Path, said: str, mode: int) -> Non
     with pytest.raises(ConfigInvalid) as refused:
         load_config(tmp_path, environ={})
 
-    assert f"run: chmod 600 {path}" in str(refused.value)
+    assert f"run: chmod 600 {shlex.quote(str(path))}" in str(refused.value)
     assert KEY not in str(refused.value)
 
 

@@ -172,6 +172,30 @@ async def test_bubblewrap_that_is_missing_or_broken(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "bwrap: No permissions to create new namespace. See <https://example.org/bubblewrap> or <file:///doc/README>.",
+            "the system lets it make no namespaces",
+        ),
+        ("bwrap: Creating new namespace failed: Operation not permitted", "the system lets it make no namespaces"),
+        ("bwrap: setting up uid map: Permission denied", "the system lets it make no namespaces"),
+        ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", "the system lets it make no namespaces"),
+        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "Can't mount proc on /newroot/proc"),
+    ],
+)
+async def test_why_it_does_not_work_is_short(tmp_path: Path, said: str, reason: str) -> None:
+    """What bubblewrap says of a refusal is told in a few words of our own, without addresses."""
+    (tmp_path / "bwrap").write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    found = await find_bubblewrap(str(tmp_path))
+
+    assert isinstance(found, NoBubblewrap)
+    assert found.reason.startswith(f"bubblewrap is installed but does not work here: {reason}")
+    assert "://" not in found.reason
+
+
 async def test_bubblewrap_that_was_too_slow_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That it was too slow, could not be started or was not there is said, and not taken for an answer for ever."""
     assert isinstance(await find_bubblewrap(str(tmp_path)), NoBubblewrap)

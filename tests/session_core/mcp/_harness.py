@@ -19,7 +19,7 @@ from session_core.vocabulary.sessions import SandboxPolicy
 
 HERE = Path(__file__).parent
 QUICK = Pace(first_pause=0.01, longest_pause=0.02, attempts=3, connecting=60, patience=60, listing=0)
-PATIENCE = 30
+PATIENCE = 60
 """Seconds after which a test gives up; on a good day nothing here takes more than three."""
 
 

@@ -26,6 +26,7 @@ from tests.session_core.mcp._harness import (
 from tests.session_core.mcp._servers import PNG
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_the_time_server_works_dies_and_works_again() -> None:
     """A call succeeds, bad arguments are explained, a kill -9 is survived: the server is back for the next call."""
     async with open_mcp_servers([time_server()], pace=QUICK) as servers:
@@ -57,6 +58,7 @@ async def test_the_time_server_works_dies_and_works_again() -> None:
         assert pid != servers.status("time").pid
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_call_under_way_ends_when_its_server_is_killed() -> None:
     """The model is told in plain words, and the server is there again afterwards."""
     async with open_mcp_servers([workshop()], pace=QUICK) as servers:

@@ -2,6 +2,7 @@
 
 import gzip
 import logging
+import socket
 
 import pytest
 import trio
@@ -239,13 +240,12 @@ async def test_leaving_closes_the_connection() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_nobody_there(host: str) -> None:
     """A server of this machine that does not run is tried once more, and people are told where it should be."""
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port = listeners[0].socket.getsockname()[1]
-    await listeners[0].aclose()
-    base_url = f"http://{host}:{port}/v1"
-    endpoint = Endpoint(base_url=base_url, key=Secret(KEY), absent_hint="is Ollama running?")
-    (found,) = await _call(endpoint)
-    await endpoint.aclose()
+    with socket.socket() as bound:  # so that nobody else gets this port; nobody listens either
+        bound.bind(("127.0.0.1", 0))
+        base_url = f"http://{host}:{bound.getsockname()[1]}/v1"
+        endpoint = Endpoint(base_url=base_url, key=Secret(KEY), absent_hint="is Ollama running?")
+        (found,) = await _call(endpoint)
+        await endpoint.aclose()
     words = f"Nothing answers at {base_url}: is Ollama running?"
     assert ModelFailed(kind="network", message=words, most_retries=1) == found
 

@@ -20,8 +20,8 @@ from session_core.sep.manifest import read_manifest
 SCRIPTS = Path(__file__).with_name("_extensions")
 PATIENCE = 60
 """No test should take a fraction of this; what takes longer hangs."""
-QUICK = Pace(backoffs=())
-"""No second try: the first crash is a failure."""
+QUICK = Pace(start=PATIENCE, stop=20, backoffs=())
+"""No second try: the first crash is a failure. And no hurry."""
 
 
 def found_in(folder: Path, command: str, args: list[str], *, more: str = "", run: str = "") -> Found:

@@ -17,6 +17,7 @@ from session_core.sep.extension import Extension, ReloadFailed
 from session_core.sep.extension_log import ExtensionLog
 from session_core.sep.life import Pace
 from tests.session_core.sep._children import (
+    PATIENCE,
     QUICK,
     Host,
     is_alive,
@@ -85,8 +86,12 @@ async def test_the_environment_is_scrubbed(tmp_path: Path, monkeypatch: pytest.M
         ("floods_stdout", "it writes too much that is no message"),
     ],
 )
-async def test_a_process_that_fails_is_told_and_gone(tmp_path: Path, way: str, problem: str) -> None:
+async def test_a_process_that_fails_is_told_and_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, problem: str
+) -> None:
     """Whatever way a process fails, people are told which, and nothing of it is left, grandchildren included."""
+    if "exit" in way:  # on a busy machine, much may come between the end of its pipes and its own
+        monkeypatch.setattr("session_core.sep.process._GRACE", PATIENCE)
     before = own_descriptors()
     async with running(script(tmp_path, "hostile", way)) as (extension, host):
         await host.until(lambda: extension.state == "failed" and extension.problem == problem)
@@ -213,14 +218,15 @@ async def test_a_daemon_that_left_the_group_is_found(tmp_path: Path) -> None:
         await extension.request("ping", timeout=30)
         daemon = int((tmp_path / "daemon").read_text())
         assert is_alive(daemon)
-        assert os.getsid(daemon) != os.getsid(int(pids_with_argument(str(tmp_path))[0]))
+        [parent] = [pid for pid in pids_with_argument(str(tmp_path)) if pid != daemon]
+        assert os.getsid(daemon) != os.getsid(parent)
     assert not is_alive(daemon)
 
 
 @pytest.mark.parametrize("way", ["tidies_up_late", "waits_for_the_end_of_stdin"])
 async def test_a_process_may_tidy_up_after_its_last_answer(tmp_path: Path, way: str) -> None:
     """Shutting down waits for the exit and not only for the answer, and closes stdin for those who wait for that."""
-    async with running(script(tmp_path, "hostile", way), pace=attrs.evolve(QUICK, stop=3)):
+    async with running(script(tmp_path, "hostile", way), pace=attrs.evolve(QUICK, stop=10)):
         pass
     assert (tmp_path / "tidied").read_text() == "yes"
 
@@ -279,7 +285,7 @@ async def test_stopping_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
     """An extension that is stopped before it has answered its greeting ends at once."""
     found = script(tmp_path, "hostile", "hangs_in_initialize")
     extension = Extension(found, Host(), ExtensionLog(), pace=QUICK)
-    with trio.fail_after(8):  # the greeting alone would take ten seconds
+    with trio.fail_after(PATIENCE / 2):  # the greeting alone would take twice as long
         async with trio.open_nursery() as nursery:
             nursery.start_soon(extension.run)
             while not pids_with_argument(str(tmp_path)):  # noqa: ASYNC110 - another process does it

@@ -16,6 +16,7 @@ from session_core.sep.extension import Extension
 from session_core.sep.extension_log import ExtensionLog
 from session_core.sep.launch import Launch, LaunchRefused, child_environment, expanded, prepare_launch
 from session_core.sep.process import open_extension_process
+from tests._needs import needs_node, needs_sandbox
 from tests.session_core.sep._children import (
     SCRIPTS,
     Host,
@@ -24,7 +25,6 @@ from tests.session_core.sep._children import (
     pids_with_argument,
     running,
 )
-from tests.session_core.tools._calls import needs_bubblewrap
 
 SHELL = "/bin/sh"
 
@@ -169,7 +169,7 @@ async def test_who_wants_a_sandbox_does_not_run_without(tmp_path: Path) -> None:
     assert (await prepare_launch(found, {}, confine="never", bubblewrap_places=str(tmp_path))).bubblewrap is None
 
 
-@needs_bubblewrap
+@needs_sandbox
 @pytest.mark.parametrize(
     ("more", "network", "remarks"),
     [
@@ -195,7 +195,7 @@ def with_own_script(tmp_path: Path) -> Path:
     return folder
 
 
-@needs_bubblewrap
+@needs_sandbox
 async def test_a_confined_extension(tmp_path: Path) -> None:
     """In the sandbox an extension works as outside, changes no file, sees none of our secrets, and leaves no trace."""
     before = own_descriptors()
@@ -224,7 +224,7 @@ async def test_a_confined_extension(tmp_path: Path) -> None:
     assert pids_with_argument(str(tmp_path)) == []
 
 
-@needs_bubblewrap
+@needs_sandbox
 async def test_variables_do_not_reach_what_opens_the_sandbox(tmp_path: Path) -> None:
     """Variables for the loader of programs count inside only, where they do no harm, and no command line has them."""
     outside = tmp_path / "outside"
@@ -249,7 +249,7 @@ async def test_variables_do_not_reach_what_opens_the_sandbox(tmp_path: Path) -> 
     assert list(outside.iterdir()) == []
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@needs_node
 async def test_an_extension_in_another_language(tmp_path: Path) -> None:
     """A program of Node works like any other, and what it prints goes to the log."""
     found = found_in(tmp_path, "node", [str(SCRIPTS / "plain.mjs")])
@@ -304,7 +304,7 @@ async def test_too_many_open_files_are_told_and_pass(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(call, failing)
     launch = Launch(argv=(SHELL,), env={}, cwd="/", bubblewrap=SHELL)
-    with pytest.raises(LaunchRefused, match="cannot run '/bin/sh': Too many open files") as refused:
+    with pytest.raises(LaunchRefused, match="cannot run '/bin/sh' in '/': Too many open files") as refused:
         async with open_extension_process(launch, ExtensionLog().begin(), name="x"):
             pass
     assert not refused.value.final

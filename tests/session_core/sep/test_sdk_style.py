@@ -14,11 +14,12 @@ from session_core.testing.scripted import text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolResultPart
+from tests._needs import needs_node
 from tests.session_core.sep._children import SCRIPTS
 from tests.session_core.sep._service import Home, World, open_world
 
 NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")
+pytestmark = needs_node
 
 
 @pytest.fixture

@@ -47,8 +47,7 @@ async def test_each_folder_has_its_own(tmp_path: Path) -> None:
         for each in sessions:
             await world.turn(each)
         offered = [sum("greet" in tool.name for tool in each.tools) for each in world.model.requests]
-        listed = (await world.service.list_extensions()).extensions
-        assert listed == await world.shown()
+        listed, shown = (await world.service.list_extensions()).extensions, await world.shown()
 
     both = [("gate", "do"), ("gate", "pid")]
     assert [both, both, [], []] == commands
@@ -58,6 +57,8 @@ async def test_each_folder_has_its_own(tmp_path: Path) -> None:
     assert [("gate", "project", left.path), ("gate", "project", right.path)] == [
         (each.name, each.scope, each.folder) for each in listed
     ]
+    # Both were started at once, and the snapshot has them in the order in which they were first told of.
+    assert listed == tuple(sorted(shown, key=lambda each: str(each.folder)))
     for pid in pids:
         await gone(pid)
 
@@ -172,7 +173,9 @@ async def test_one_of_the_project_takes_the_place_of_the_users_own(tmp_path: Pat
     search = tool_call("tool_search", {"query": "birds"})
     async with served(place, search, DONE, DONE) as world:
         mine, other = await world.session(here), await world.session(there)
-        await until(lambda: all(each.state == "ready" for each in world.service.core.config.extensions.list()))  # type: ignore[union-attr]
+        host = world.service.core.config.extensions
+        assert host is not None
+        await until(lambda: ["ready"] * 3 == [each.state for each in host.list()])
         pids = [await world.pid(mine, "gate"), await world.pid(other, "gate")]
         commands = [[each for each, name in await world.commands(session) if name == "do"] for session in (mine, other)]
         await world.turn(mine)

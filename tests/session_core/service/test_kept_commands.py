@@ -10,9 +10,7 @@ from session_core.tools import background
 from tests.session_core.service._family import Scripts, hand_over
 from tests.session_core.service._helpers import new_session, say, until
 from tests.session_core.service._project import FULL_ACCESS, open_project, shell, turn, write
-from tests.session_core.tools._calls import needs_bubblewrap
 
-pytestmark = needs_bubblewrap
 WAITS = "while [ ! -e {} ]; do sleep 0.01; done"
 
 

@@ -1,6 +1,7 @@
 """Programs of extensions: real commands in a real sandbox, held to the rules of the session and ended with it."""
 
 import secrets
+import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -31,13 +32,13 @@ from session_core.tools.confined import ShellSetup
 from session_core.tools.shell import Shell
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
+from tests._needs import needs_sandbox
 from tests.session_core.service._helpers import new_session, of_type, recorded, until
 from tests.session_core.service._programs import People, Programs, asker, open_programs
 from tests.session_core.service._project import FULL_ACCESS, open_project, shell, turn
-from tests.session_core.tools._calls import assert_no_child, needs_bubblewrap, processes_with
+from tests.session_core.tools._calls import assert_no_child, processes_with
 from tests.session_core.tools._running import names
 
-pytestmark = needs_bubblewrap
 NO_SANDBOX = Shell(setup=ShellSetup(bubblewrap_places="/nowhere"))
 CUT = "[the beginning was cut, this is the end of the output]\n"
 
@@ -49,6 +50,7 @@ def no_child_is_left() -> Iterator[None]:
     assert_no_child()
 
 
+@needs_sandbox
 async def test_it_runs_confined_and_is_recorded(tmp_path: Path) -> None:
     """The extension gets both streams and the exit code, everybody can read what ran, and no turn was needed."""
     line = "pwd; echo oops >&2; touch made; exit 3"
@@ -69,13 +71,14 @@ async def test_it_runs_confined_and_is_recorded(tmp_path: Path) -> None:
     assert [] == programs.people.asked
 
 
+@needs_sandbox
 async def test_nothing_outside_can_be_changed(tmp_path: Path) -> None:
     """The sandbox is that of the session, and a signal is told as shells do, with a sandbox and without."""
     async with open_programs(tmp_path) as programs:
-        ran = await programs.run(f"touch {tmp_path}/outside; kill -9 $$")
+        ran = await programs.run(f"touch {shlex.quote(str(tmp_path))}/outside; kill -9 $$")
         assert ["project"] == names(tmp_path)
         await programs.service.change_sandbox_policy(programs.session_id, FULL_ACCESS)
-        free = await programs.run(f"touch {tmp_path}/outside; kill -9 $$")
+        free = await programs.run(f"touch {shlex.quote(str(tmp_path))}/outside; kill -9 $$")
 
     assert (137, 137) == (ran.exit_code, free.exit_code)
     assert ["outside", "project"] == names(tmp_path)
@@ -111,6 +114,7 @@ async def test_what_is_denied(tmp_path: Path, settings: dict[str, Any], reason: 
     assert (["file"], []) == (programs.made(), programs.people.asked)
 
 
+@needs_sandbox
 @pytest.mark.parametrize("yes", [True, False])
 async def test_people_see_exactly_what_would_run(tmp_path: Path, *, yes: bool) -> None:
     """Where the tier asks, a person decides about the very command in its folder and sandbox."""
@@ -130,6 +134,7 @@ async def test_people_see_exactly_what_would_run(tmp_path: Path, *, yes: bool) -
     assert (["made"] if yes else []) == programs.made()
 
 
+@needs_sandbox
 async def test_a_yes_for_the_session_counts(tmp_path: Path) -> None:
     """What a person has allowed for the session, or a rule allows, is not asked for again."""
     rules = (PermissionRule(decision="allow", command="echo *"),)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,10 +9,7 @@ import pytest
 
 from session_core.errors import StoreUnusable
 from session_core.storage.home import default_home, prepare_home, private_open
-from session_core.storage.home_lock import HomeLock, lock_holder
-from tests.session_core.storage._homes import mode_of, open_descriptors
-
-NOBODY = 65534
+from tests.session_core.storage._homes import child, mode_of, open_descriptors
 
 
 @pytest.fixture
@@ -30,28 +26,13 @@ def any_umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def unprivileged() -> Iterator[Path]:
-    """A folder of a user to whom permissions apply, as whom the test then runs: root passes over them."""
-    with tempfile.TemporaryDirectory() as made:
-        if os.geteuid() != 0:
-            yield Path(made)
-            return
-        os.chown(made, NOBODY, -1)
-        os.seteuid(NOBODY)
-        try:
-            yield Path(made)
-        finally:
-            os.seteuid(0)
-
-
-@pytest.fixture
 def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     """Make a file or link somebody else's; who may not do that becomes somebody else instead."""
 
     def give(path: Path) -> None:
-        if os.geteuid() == 0:
-            os.chown(path, NOBODY, -1, follow_symlinks=False)
-        else:
+        try:
+            os.chown(path, os.geteuid() + 1, -1, follow_symlinks=False)
+        except OSError:  # only root may, and not everywhere
             us = os.geteuid()
             monkeypatch.setattr(os, "geteuid", lambda: us + 1)
 
@@ -181,20 +162,43 @@ def test_a_link_of_somebody_else_is_refused(tmp_path: Path, home: Path, give_awa
     """Nobody else may lead us to a directory, even one of ours."""
     (tmp_path / "link").symlink_to(home)
     give_away(tmp_path / "link")
-    # Where the tests run as root, the maker is now nobody; elsewhere we are not the maker any more.
+    # Who may give it away is not its maker any more, nor is anybody else now.
     with pytest.raises(StoreUnusable, match="is a link that somebody else made"):
         prepare_home(tmp_path / "link")
 
 
-def test_a_place_without_permission_is_told(unprivileged: Path) -> None:
+# Modes do not keep root out, and to become somebody else would change a process for the rest of its life: so it is one
+# of its own that gives up its privileges, and from then on modes count for it as for everybody.
+WITHOUT_PERMISSION = """
+import ctypes
+from session_core.errors import StoreUnusable
+from session_core.storage.home import prepare_home
+if os.geteuid() == 0:
+    version_and_pid, nothing = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4), bytes(24)
+    assert 0 == ctypes.CDLL(None).capset(version_and_pid, nothing)
+def refusal(function, *arguments):
+    try:
+        function(*arguments)
+    except StoreUnusable as error:
+        return error.message
+say(refusal(prepare_home, home / "home"))
+say(str(prepare_home(home)))
+say(refusal(HomeLock.acquire, home))
+say(lock_holder(home))
+"""
+
+
+async def test_a_place_without_permission_is_told(tmp_path: Path) -> None:
     """A home that cannot be made, and a lock that cannot be made in a read-only home, are unusable stores."""
-    unprivileged.chmod(0o500)
-    with pytest.raises(StoreUnusable, match="home' cannot be used: permission is denied; check the owner and the mode"):
-        prepare_home(unprivileged / "home")
-    assert unprivileged == prepare_home(unprivileged)
-    with pytest.raises(StoreUnusable, match="lock' cannot be opened: permission is denied"):
-        HomeLock.acquire(unprivileged)
-    assert lock_holder(unprivileged) is None
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    async with child(closed, WITHOUT_PERMISSION) as it:
+        unusable, itself, unlocked, holder = [await it.heard() for _ in range(4)]
+    assert "home' cannot be used: permission is denied; check the owner and the mode" in str(unusable)
+    assert str(closed) == itself
+    assert "lock' cannot be opened: permission is denied" in str(unlocked)
+    assert holder is None
+    assert [] == list(closed.iterdir())
 
 
 # Files in it.

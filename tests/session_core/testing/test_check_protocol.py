@@ -15,9 +15,9 @@ from session_core.testing import check_protocol as suite
 from session_core.testing.check_protocol import PROTOCOL_CHECKS, ProtocolReport, ProtocolSubject, check_protocol
 from session_core.testing.scripted import Answer, text, tool_call
 from session_core.vocabulary.frozen import JsonObject
+from tests._needs import needs_sandbox
 from tests.session_core.testing import _broken_protocols as broken
 from tests.session_core.testing._notebook import MARK, SAMPLES, NoteDriver, NoteExecutor, NoteProse, NoteProtocol
-from tests.session_core.tools._calls import needs_bubblewrap
 
 CHECKS = dict(PROTOCOL_CHECKS)
 NOTES: tuple[Answer, ...] = (text(MARK, "set y 9"), text("Set."))
@@ -91,7 +91,7 @@ async def test_a_protocol_with_code_conforms(autojump_clock: MockClock) -> None:
     )
 
 
-@needs_bubblewrap
+@needs_sandbox
 @pytest.mark.slow
 async def test_code_conforms() -> None:
     """The protocol `code` keeps every promise, with the real process that runs its cells."""

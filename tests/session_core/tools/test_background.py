@@ -23,10 +23,10 @@ from session_core.tools.job_tools import ListJobs, ReadJob, StopJob, shell_tools
 from session_core.tools.shell import RESULT_CHARS, Shell
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
+from tests._needs import needs_sandbox
 from tests.session_core.tools._calls import (
     assert_no_child,
     context_in,
-    needs_bubblewrap,
     processes_with,
     refusal,
     run,
@@ -54,8 +54,6 @@ async def main(root, command):
 trio.run(main, *sys.argv[1:])
 """
 
-pytestmark = needs_bubblewrap
-
 
 @pytest.fixture(autouse=True)
 def no_child_is_left() -> Iterator[None]:
@@ -82,7 +80,7 @@ async def test_a_job_from_begin_to_end(tmp_path: Path, jobs: BackgroundJobs, san
     """A model starts a job, reads what it says as it goes on, sees it in the list and ends it."""
     mark = secrets.token_hex(8)
     shell, read, stop, listed = shell_tools(jobs)
-    context = context_in(tmp_path, sandbox=sandbox)
+    context = context_in(tmp_path, approved=True, sandbox=sandbox)
 
     started = await run(shell, context, command=f"echo begun; sh -c 'sleep 1000; : {mark}'", background=True)
     assert JsonObject({"job_id": "job_1"}) == started.details
@@ -193,6 +191,7 @@ async def test_the_end_of_the_service_ends_all_jobs(tmp_path: Path) -> None:
     assert [] == processes_with(mark)
 
 
+@needs_sandbox
 async def test_kill_9_of_the_service_ends_its_jobs(tmp_path: Path) -> None:
     """A service that is killed takes its confined jobs with it, those in sessions of their own included."""
     lock = tmp_path / "lock"
@@ -211,7 +210,7 @@ async def test_kill_9_of_the_service_ends_its_jobs(tmp_path: Path) -> None:
         with trio.CancelScope(shield=True):
             await service.wait()
             await service.stdout.aclose()
-    with lock.open("w") as file, trio.fail_after(30):  # the lock is free when the last process that holds it is gone
+    with lock.open("w") as file, trio.fail_after(60):  # the lock is free when the last process that holds it is gone
         await trio.to_thread.run_sync(fcntl.flock, file, fcntl.LOCK_EX, abandon_on_cancel=True)
 
 

@@ -1,6 +1,5 @@
 """The paths of a folder: both ways of listing say the same, and neither leaves the folder or shows what is closed."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,8 @@ import pytest
 
 from session_core.tools import paths_beneath as module
 from session_core.tools.paths_beneath import Closed, Found, paths_beneath
+from tests._needs import needs_ripgrep
 
-needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 ENGINES: list[Any] = [pytest.param(True, marks=needs_ripgrep, id="ripgrep"), pytest.param(False, id="walk")]
 
 

@@ -208,6 +208,24 @@ async def test_a_program_that_cannot_be_started(argv: list[str], cwd: str, expec
     assert expected == str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("program", "error", "expected"),
+    [
+        ("nowhere", PermissionError(errno.EACCES, "Permission denied"), "there is no such program"),
+        ("closed", PermissionError(errno.EACCES, "Permission denied"), "in {cwd!r}: Permission denied"),
+        ("./script", FileNotFoundError(), "the program that its first line names is missing"),
+        ("script", FileNotFoundError(), "the program that its first line names is missing"),
+    ],
+)
+async def test_why_it_could_not_be_started(tmp_path: Path, program: str, error: OSError, expected: str) -> None:
+    """A folder of the PATH that may not be searched never hides that there is no such program; a file there is told."""
+    for name in ("closed", "script"):
+        (tmp_path / name).touch()
+    said = await process.why_not_started(program, str(tmp_path), error, env={"PATH": f"/no/such:{tmp_path}"})
+
+    assert expected.format(cwd=str(tmp_path)) in said
+
+
 async def test_cancelling_ends_the_program(long_grace: None) -> None:
     """A cancelled program that obeys is gone at once, well before the grace is over."""
     watcher, took = await run_and_cancel("import os, time\n" + SAY_PID + SLEEP, lines=1)

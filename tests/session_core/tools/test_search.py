@@ -1,7 +1,6 @@
 """Searching: both engines say the same, no pattern holds anybody up, and nothing outside is seen."""
 
 import os
-import shutil
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,9 +18,9 @@ from session_core.tools.process import run_in_group
 from session_core.tools.search import Engine, Grep
 from session_core.tools.search_results import SearchResults
 from session_core.tools.text_files import MAX_FILE_BYTES
+from tests._needs import needs_ripgrep
 from tests.session_core.tools._running import answer, refusal, run
 
-needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 ENGINES: list[Any] = [pytest.param("ripgrep", marks=needs_ripgrep), "own"]
 TEXT = "alpha\nbeta\ngamma beta\ndelta\nBETA\n"
 

@@ -1,6 +1,5 @@
 """Files that rules deny are not shown by tools that come across them, and their number is told."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from session_core.tools.files import ListFiles
 from session_core.tools.listing import Glob, List
 from session_core.tools.search import Grep
 from session_core.vocabulary.frozen import JsonObject
+from tests._needs import needs_ripgrep
 from tests.session_core.tools._running import context
 
-needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 RULES = (
     PermissionRule(decision="deny", path=".env"),
     PermissionRule(decision="deny", path="secret/*.key"),

@@ -167,6 +167,13 @@ async def test_the_end_is_told(tmp_path: Path) -> None:
         assert (503, "closed") == (refused.status_code, refused.json()["code"])
 
 
+@pytest.fixture
+def long_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine needs longer than half a second for a last word."""
+    monkeypatch.setattr("frontends.server.http.guests._FAREWELL_S", 60.0)
+
+
+@pytest.mark.usefixtures("long_farewell")
 async def test_a_new_token_ends_feeds(tmp_path: Path) -> None:
     """A feed that was opened by the old token says why it ends when the token is changed, and leaves nothing behind."""
     async with open_door(tmp_path) as world:
@@ -182,16 +189,23 @@ async def test_a_new_token_ends_feeds(tmp_path: Path) -> None:
         await until_left(world)
 
 
-async def test_a_token_that_runs_out_ends_feeds(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("long_farewell")
+async def test_a_token_that_runs_out_ends_feeds(tmp_path: Path, mock_clock: MockClock) -> None:
     """A feed that was opened by a token with a time says at that time that it has ended."""
+    mock_clock.rate = 1
     async with open_door(tmp_path) as world, await world.raw() as stream:
-        token = scoped_token(tmp_path, EVERYTHING, expires_at=sc.now_ms() + 1_000)
+        now = world.server.now()
+        world.server.now = lambda: now  # the token has an hour, however long it takes to begin
+        token = scoped_token(tmp_path, EVERYTHING, expires_at=now + 3_600_000)
         source = EventReader(stream)
         await source.begin("/v1/events", {"host": world.host, "authorization": f"Bearer {token}"})
-        rest = await source.rest()
+        begun = [await source.next(), await source.next()]
+        mock_clock.jump(3_600)
+        *beats, ended = await source.rest()
 
-        assert ["followed", "feed", "ended"] == [each.name for each in rest]
-        assert ("token_ended", True) == (rest[-1].data["reason"], source.ended)
+        assert ["followed", "feed"] == [each.name for each in begun]
+        assert {"heartbeat"} >= {each.name for each in beats}
+        assert ("ended", "token_ended", True) == (ended.name, ended.data["reason"], source.ended)
 
 
 async def test_whoever_does_not_read_the_last_word_is_cut_off(autojump_clock: MockClock) -> None:

@@ -6,16 +6,15 @@ import logging
 import re
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 import trio
 
-from frontends.server.http.settings import HttpBounds, HttpSettings
+from frontends.server.http.settings import HttpSettings
 from session_core.testing.scripted import text
 from tests.frontends.server.http._door import PLENTY, open_door, read_all, until
-
-SHORT = attrs.evolve(PLENTY, head_s=0.5, body_s=0.5, idle_s=0.5, write_s=0.5)
 
 
 @pytest.fixture(autouse=True)
@@ -115,36 +114,36 @@ async def test_a_body_that_is_too_large_is_refused_however_it_comes(tmp_path: Pa
 
 async def test_slow_requests_have_their_time(tmp_path: Path) -> None:
     """Who sends nothing, half a head, half a body, or rests too long between two requests, is disconnected."""
-    async with open_door(tmp_path, settings=HttpSettings(bounds=SHORT)) as world:
-        half = world.head("/v1/commands", "Content-Type: application/json", "Content-Length: 10", method="POST") + b"{"
-        for sent, answers in [
-            (b"", []),
-            (b"GET / HT", []),
-            (world.head("/v1/status")[:-2], []),
-            (half, []),
-            (world.head("/v1/status"), [200]),
-        ]:
-            with trio.fail_after(5):
+    for bound in ("head_s", "body_s", "idle_s"):
+        short: dict[str, Any] = {bound: 0.3}
+        bounds = attrs.evolve(PLENTY, **short)  # all others are longer than anybody waits here
+        async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world:
+            kind, length = "Content-Type: application/json", "Content-Length: 10"
+            half = world.head("/v1/commands", kind, length, method="POST") + b"{"
+            slow: dict[str, list[tuple[bytes, list[int]]]] = {
+                "head_s": [(b"", []), (b"GET / HT", []), (world.head("/v1/status")[:-2], [])],
+                "body_s": [(half, [])],
+                "idle_s": [(world.head("/v1/status"), [200])],
+            }
+            for sent, answers in slow[bound]:
                 assert answers == statuses(await world.exchange(sent)), sent
 
 
 async def test_a_drop_at_a_time_does_not_put_off_the_end(tmp_path: Path) -> None:
     """A head that comes one byte at a time has the same time in all as one that does not come."""
-    async with open_door(tmp_path, settings=HttpSettings(bounds=SHORT)) as world:
-        begun = trio.current_time()
-        async with await world.raw() as stream:
-            with trio.fail_after(5), contextlib.suppress(trio.BrokenResourceError):
-                while True:
-                    await stream.send_all(b"x")
-                    await trio.sleep(0.02)
-
-        assert trio.current_time() - begun < 3
+    bounds = attrs.evolve(PLENTY, head_s=0.5)
+    async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world, await world.raw() as stream:
+        with trio.fail_after(60), contextlib.suppress(trio.BrokenResourceError):
+            while True:
+                await stream.send_all(b"x")
+                await trio.sleep(0.02)  # a drop at a time; more of them than make a head that is too long take minutes
 
 
 async def test_an_answer_that_nobody_reads_has_its_time(tmp_path: Path) -> None:
     """A client that asks for much and reads nothing is disconnected after a while."""
     much = text(*["x" * 1_000_000] * 12)
-    async with open_door(tmp_path, much, settings=HttpSettings(bounds=SHORT)) as world:
+    bounds = attrs.evolve(PLENTY, write_s=0.5)
+    async with open_door(tmp_path, much, settings=HttpSettings(bounds=bounds)) as world:
         made = (await world.service.create_session(name="x")).session_id
         await world.service.send_user_message(made, "go")
         await world.service.wait_for_turn(made)
@@ -202,8 +201,7 @@ async def test_a_websocket_message_that_is_too_long_ends_it(tmp_path: Path) -> N
             await stream.send_all(head)
             accepted = await stream.receive_some(10_000)
             await stream.send_all(frame)
-            with trio.fail_after(5):  # less than it may take to say hello
-                answer = await read_all(stream)
+            answer = await read_all(stream)
 
         assert [101] == statuses(accepted)
         assert b"extensions" not in accepted
@@ -238,7 +236,7 @@ async def test_broken_websockets_are_refused(tmp_path: Path) -> None:
 
 async def test_requests_beyond_the_bound_of_large_bodies_wait(tmp_path: Path) -> None:
     """Only so many large bodies are in memory at once; another one waits and is read when there is room."""
-    bounds = HttpBounds(large_bodies=1)
+    bounds = attrs.evolve(PLENTY, large_bodies=1)
     body = json.dumps({"name": "x" * 1_500_000}).encode()
     head_of = ("/v1/commands/create_session", "Content-Type: application/json", f"Content-Length: {len(body)}")
     async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world:

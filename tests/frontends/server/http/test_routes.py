@@ -1,6 +1,7 @@
 """The routes, over a real socket."""
 
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -203,8 +204,7 @@ async def test_a_new_token_ends_requests_that_wait(tmp_path: Path) -> None:
         statuses: list[int] = []
 
         async def wait() -> None:
-            with trio.fail_after(10):
-                answer = await client.post("/v1/commands/wait_for_turn", json={"session_id": made})
+            answer = await client.post("/v1/commands/wait_for_turn", json={"session_id": made})
             statuses.append(answer.status_code)
             assert "not_allowed" == answer.json()["code"]
 
@@ -262,7 +262,7 @@ async def test_looking_at_a_login_link_does_not_use_it_up(tmp_path: Path) -> Non
 
 async def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> None:
     """A client with a token has a bucket of its own, and guesses of an address have another; both end in 429."""
-    bounds = HttpBounds(requests_per_s=0.1, requests_at_once=3, refusals_per_s=0.1, refusals_at_once=2)
+    bounds = HttpBounds(requests_per_s=0.001, requests_at_once=3, refusals_per_s=0.001, refusals_at_once=2)
     async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world, world.client() as client:
         good = [(await client.get("/v1/status")).status_code for _ in range(4)]
         last = await client.get("/v1/status")
@@ -270,13 +270,13 @@ async def test_too_many_requests_are_told_when_to_come_back(tmp_path: Path) -> N
 
         assert [200, 200, 200, 429] == good
         assert (429, "overloaded") == (last.status_code, last.json()["code"])
-        assert 1 <= int(last.headers["retry-after"]) <= 11
+        assert 1 <= int(last.headers["retry-after"]) <= 1_001
         assert [401, 401, 429] == bad
 
 
 async def test_neither_monitors_nor_bad_tokens_keep_people_out(tmp_path: Path) -> None:
     """Looking whether the server lives, logging in and bad tokens have a bucket each, so none uses up another's."""
-    bounds = HttpBounds(refusals_per_s=0.1, refusals_at_once=2)
+    bounds = HttpBounds(refusals_per_s=0.001, refusals_at_once=2)
     async with open_door(tmp_path, settings=HttpSettings(bounds=bounds)) as world, world.client(None) as stranger:
         alive = [(await stranger.get("/healthz")).status_code for _ in range(3)]
         guessed = [(await stranger.get("/v1/status")).status_code for _ in range(3)]
@@ -305,9 +305,11 @@ async def test_a_client_that_leaves_ends_its_waiting(tmp_path: Path) -> None:
     async with open_door(tmp_path, provider) as world, world.client() as client:
         made = await create(world)
         await world.service.send_user_message(made, "go")
-        with trio.move_on_after(0.2):
-            await client.post("/v1/commands/wait_for_turn", json={"session_id": made})
-        await until(lambda: not world.door.connections)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(client.post, "/v1/commands/wait_for_turn", json={"session_id": made}))
+            await until(lambda: world.door.app.guests)
+            nursery.cancel_scope.cancel()
+        await until(lambda: not (world.door.connections or world.door.app.guests))
         provider.release("now")
 
         assert "completed" == (await world.service.wait_for_turn(made)).outcome.status

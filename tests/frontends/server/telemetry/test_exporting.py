@@ -30,6 +30,12 @@ from tests.session_core.service._helpers import new_session, say, scripted, unti
 SECRET = "whatever is said"
 
 
+@pytest.fixture(autouse=True)
+def the_end_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine needs more than a second to send the last spans."""
+    monkeypatch.setattr(exporting, "CLOSING_S", 60.0)
+
+
 def context_of(span: ReadableSpan) -> SpanContext:
     """The ids of a span."""
     context = span.get_span_context()

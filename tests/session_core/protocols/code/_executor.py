@@ -16,7 +16,6 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, ToolResultPart
 from session_core.vocabulary.sessions import SandboxPolicy
 from session_core.vocabulary.tools import ToolSpec
-from tests.session_core.tools._calls import needs_bubblewrap as needs_bubblewrap
 
 Answer = Callable[[str, JsonObject], Awaitable[ToolResultPart]]
 
@@ -62,6 +61,8 @@ class Session:
     answer: Answer = no_tool
     hidden: tuple[str, ...] = ()
     may_read: bool = True
+    unconfined: bool = True
+    """Where nothing can be confined, a person has agreed."""
     said: list[str] = attrs.field(factory=list)
     _news: trio.Event = attrs.field(factory=trio.Event)
     cells: Iterator[int] = attrs.field(factory=lambda: iter(range(1, 1_000)))
@@ -88,6 +89,7 @@ class Session:
             report=self._report,
             hidden=self.hidden,
             may_read=self.may_read,
+            unconfined=self.unconfined,
         )
         done = await self.executor.execute(Cell(language="python", code=code, number=next(self.cells)), execution)
         return attrs.evolve(done, duration_ms=0)

@@ -13,9 +13,7 @@ from session_core.protocols.code.cell_output import CellText
 from session_core.protocols.execution import CellResult
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, ToolResultPart
-from tests.session_core.protocols.code._executor import needs_bubblewrap, open_session, result
-
-pytestmark = needs_bubblewrap
+from tests.session_core.protocols.code._executor import open_session, result
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
 JPEG = b"\xff\xd8\xff" + b"pixels"

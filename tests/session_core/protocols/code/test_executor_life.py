@@ -11,8 +11,6 @@ import pytest
 import trio
 import trio.testing
 
-from session_core.confine.bubblewrap import NoBubblewrap
-from session_core.protocols.code import confinement
 from session_core.protocols.faults import ProtocolFault
 from session_core.service.service import open_session_service
 from session_core.storage.sqlite import SqliteStore
@@ -20,10 +18,9 @@ from session_core.testing.scripted import Answer, ScriptedProvider, ScriptedTool
 from session_core.vocabulary.events import ToolOutputDelta
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolResultPart
-from tests.session_core.protocols.code._executor import UNCONFINED, alive, needs_bubblewrap, open_session, result
+from tests._needs import NO_SANDBOX, hide_sandbox, needs_sandbox
+from tests.session_core.protocols.code._executor import CONFINED, UNCONFINED, alive, open_session, result
 from tests.session_core.service._helpers import new_session, say, scripted
-
-pytestmark = needs_bubblewrap
 
 
 async def test_slow_cell_is_interrupted_and_keeps_what_it_did(tmp_path: Path) -> None:
@@ -133,7 +130,7 @@ async def test_second_caller_waits_and_closing_ends_all(tmp_path: Path) -> None:
             nursery.start_soon(run, "log")
         assert ["", "['a', 'b']"] == found
         processes = session.processes
-        assert 3 == len(processes)
+        assert (3 if NO_SANDBOX is None else 1) == len(processes), "bubblewrap is two of them"
         errors: list[str | None] = []
 
         async def endless() -> None:
@@ -162,18 +159,25 @@ async def test_new_folder_is_a_new_process(tmp_path: Path) -> None:
         assert output.startswith("(['one.txt'], ['two.txt'])\n[The Python process was started anew, as the folder")
 
 
-async def test_without_bubblewrap_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing can be confined cells are refused with what to do about it, unless the session has full access."""
-
-    async def none() -> object:
-        return NoBubblewrap(reason="bubblewrap is not installed")
-
-    monkeypatch.setattr(confinement, "find_bubblewrap", none)
+async def test_without_a_sandbox_somebody_must_have_agreed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be confined cells are refused, unless a person has agreed or the session has full access."""
+    hide_sandbox(monkeypatch, "bubblewrap is not there")
     async with open_session(tmp_path) as session:
-        with pytest.raises(ProtocolFault, match="Install bubblewrap, or set the sandbox of the session to full_access"):
+        session.unconfined = False
+        with pytest.raises(ProtocolFault, match="bubblewrap is not there, and nobody has agreed to run it without"):
             await session.run("1")
-        session.sandbox = UNCONFINED
-        assert "2" == await session.show("1 + 1")
+        session.unconfined = True
+        assert "2" == await session.show("x = 1\nx + 1")
+        session.unconfined, session.sandbox = False, UNCONFINED
+        assert (await session.show("x + 2")).startswith("3\n[The Python process was started anew")
+
+
+async def test_a_yes_takes_no_sandbox_away(tmp_path: Path) -> None:
+    """Where cells can be confined they are, whatever anybody has agreed to."""
+    async with open_session(tmp_path) as session:
+        session.unconfined = True
+        confined = "PermissionError" in ((await session.run("import os; os.fork()")).error or "")
+    assert (NO_SANDBOX is None) == confined
 
 
 async def test_unconfined_cells_get_no_secrets_and_die_with_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +215,7 @@ trio.run(main)
 """
 
 
+@needs_sandbox
 async def test_cells_die_with_the_service(tmp_path: Path) -> None:
     """When the service is killed in the middle of cells, confined or not, their processes are gone at once."""
     done = await trio.run_process([sys.executable, "-c", HOST, str(tmp_path)], capture_stdout=True, check=False)
@@ -241,7 +246,10 @@ async def test_a_whole_service_goes_on_after_a_stop_and_after_its_end(tmp_path: 
         written("finish(x + [len(big)])"),
     )
     home = tmp_path / "home"
-    config = scripted(provider, tools=(tool,), store=SqliteStore(home), protocol="code", cwd=str(tmp_path))
+    sandbox = CONFINED if NO_SANDBOX is None else UNCONFINED
+    config = scripted(
+        provider, tools=(tool,), store=SqliteStore(home), protocol="code", cwd=str(tmp_path), sandbox=sandbox
+    )
     async with open_session_service(config) as service:
         session_id = await new_session(service)
         assert 1 == (await say(service, session_id)).output

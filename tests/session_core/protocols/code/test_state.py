@@ -18,7 +18,7 @@ from session_core.protocols.faults import StateRejected
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.protocols import ExecutorState, StateLeaf
 from session_core.wire.codec import encode
-from tests.session_core.protocols.code._executor import kept, needs_bubblewrap, open_session
+from tests.session_core.protocols.code._executor import kept, open_session
 
 EVERYTHING = """
 import collections, json as j
@@ -50,7 +50,6 @@ ASKED = (
 ANSWERED = "{'a': [1, 2.5], 'b': (None, {3})} 2000 8 hello ada 3 9 helped! 6765 5 2 4.0 [1] True"
 
 
-@needs_bubblewrap
 async def test_another_executor_goes_on_from_what_was_kept(tmp_path: Path) -> None:
     """Values, functions, classes, lambdas and imports are there in another process, and are kept again unchanged."""
     async with open_session(tmp_path) as session:
@@ -75,7 +74,6 @@ async def test_another_executor_goes_on_from_what_was_kept(tmp_path: Path) -> No
         assert "numbers" in ((await session.run("numbers")).error or "")
 
 
-@needs_bubblewrap
 async def test_what_cannot_be_kept_is_named_once(tmp_path: Path) -> None:
     """What has no written form is named with the reason when it appears, and as gone in another process."""
     async with open_session(tmp_path) as session:
@@ -97,7 +95,6 @@ async def test_what_cannot_be_kept_is_named_once(tmp_path: Path) -> None:
         assert "1" == await session.show("x")
 
 
-@needs_bubblewrap
 async def test_bounds_of_the_state(tmp_path: Path) -> None:
     """Variables beyond the number and the size of all together are not kept, the largest first, and are named."""
     async with open_session(tmp_path) as session:
@@ -113,7 +110,6 @@ async def test_bounds_of_the_state(tmp_path: Path) -> None:
         assert 4 == len(capture.state.leaves)
 
 
-@needs_bubblewrap
 async def test_one_changed_leaf_is_all_that_is_written(tmp_path: Path) -> None:
     """Of 1 MiB in 300 variables, a changed one of 1 KiB is the only new leaf, and the whole capture is under 64 KiB."""
     async with open_session(tmp_path) as session:
@@ -131,7 +127,6 @@ async def test_one_changed_leaf_is_all_that_is_written(tmp_path: Path) -> None:
         assert sum(map(len, second.new.values())) + len(encode(second.state)) < 64 * 1024
 
 
-@needs_bubblewrap
 async def test_aborted_capture_is_offered_again(tmp_path: Path) -> None:
     """What the store has not taken is dirty still and offered again; what it has is not offered twice."""
     async with open_session(tmp_path) as session:
@@ -158,7 +153,6 @@ async def test_aborted_capture_is_offered_again(tmp_path: Path) -> None:
         assert JsonObject({"order": (), "parts": {}, "lost": ()}) == fourth.state.root
 
 
-@needs_bubblewrap
 async def test_failed_cell_keeps_what_it_did(tmp_path: Path) -> None:
     """What a cell had done before it failed is kept, and a definition that it never reached changes nothing."""
     async with open_session(tmp_path) as session:
@@ -169,7 +163,6 @@ async def test_failed_cell_keeps_what_it_did(tmp_path: Path) -> None:
         assert "1 old old" == await session.show("print(x, f(), C().m())")
 
 
-@needs_bubblewrap
 async def test_what_cannot_be_brought_back_is_told_and_left_out(tmp_path: Path) -> None:
     """A part that fails, hangs or kills its process on the way back is named and dropped, and the rest is there."""
     async with open_session(tmp_path) as session:

@@ -1,7 +1,6 @@
 """Whole checks of extensions that are well, that cannot be started, and that take too long."""
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import trio
 from session_core.errors import InvalidInput
 from session_core.sep.conformance.report import ConformanceReport, ConformanceStep
 from session_core.sep.conformance.runner import check_extension
+from tests._needs import needs_node
 from tests.docs._documents import ROOT
 from tests.session_core.sep._children import pids_with_argument
 from tests.session_core.sep.conformance._broken import SUBJECTS, WHOLE, in_folder
@@ -57,7 +57,7 @@ async def test_the_example_passes() -> None:
     assert [] == not_passed(report)
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node here")
+@needs_node
 async def test_another_language_passes() -> None:
     """An extension for Node passes; what it does not offer is skipped."""
     report = await check_extension(["node", str(SUBJECTS / "subject.mjs")])

@@ -19,11 +19,11 @@ from session_core.testing.scripted import Hang, text
 from session_core.vocabulary.commands import RestoreToMessage
 from session_core.vocabulary.messages import Message, ToolResultPart
 from session_core.vocabulary.replies import RestoredFile, RestoreReply
+from tests._needs import needs_sandbox
 from tests.session_core.service._family import Scripts, hand_over
 from tests.session_core.service._helpers import new_session, say, scripted, transcript, until
 from tests.session_core.service._project import FULL_ACCESS, open_project, shell, turn, write
 from tests.session_core.service.test_read_only import FailingStore
-from tests.session_core.tools._calls import needs_bubblewrap
 
 
 async def said_by_user(service: SessionService, session_id: SessionId) -> list[Message]:
@@ -124,7 +124,7 @@ async def test_files_too_large_to_keep_are_told(tmp_path: Path) -> None:
         assert {"a": "new"} == project.files()
 
 
-@needs_bubblewrap
+@needs_sandbox
 async def test_what_a_command_changed_is_undone(tmp_path: Path) -> None:
     """Files that a shell command has changed, made or removed come back too."""
     command = "echo new > a; echo made > b; rm c"
