@@ -79,8 +79,8 @@ mypy: $(VENV)/.dev
 pyright: $(VENV)/.dev
 	$(BIN)/pyright --level error
 
-# It copies the checkout and installs everything anew in each place, so it takes a good while.
-test-places: $(VENV)/.dev  ## both commands as an ordinary user, as in a plain container, and in other places
+# Slow: each place gets a fresh copy of the checkout and a fresh install.
+test-places: $(VENV)/.dev  ## make run and make test as an ordinary user, as in a plain container, and more
 	$(BIN)/python -m tests.places
 
 # All checks that run nothing, side by side.

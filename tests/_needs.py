@@ -1,4 +1,4 @@
-"""What tests need of the machine they run on. Where it is missing they are skipped, and the last line says how many.
+"""What tests need from the machine. Tests whose needs are not met are skipped, and the summary says how many.
 
 Whether programs can be confined is asked of the product's own check: bubblewrap may be installed and still be refused,
 as in a plain container.
@@ -19,8 +19,8 @@ from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubbl
 _TRIES: Final = 5
 
 
-def _no_sandbox() -> str | None:
-    """Say why nothing can be confined here; None if it can. A busy machine is asked again before it is believed."""
+def _why_no_sandbox() -> str | None:
+    """Say why nothing can be confined here; None if it can. Try again on a busy machine."""
     for left in reversed(range(_TRIES)):
         found = trio.run(find_bubblewrap)
         if isinstance(found, Bubblewrap):
@@ -40,28 +40,26 @@ def needs_program(name: str) -> pytest.MarkDecorator:
     return needs(None if shutil.which(name) is not None else f"{name} is not installed")
 
 
-NO_SANDBOX: Final = _no_sandbox()
+NO_SANDBOX: Final = _why_no_sandbox()
 needs_sandbox = needs(NO_SANDBOX)
 needs_tmux = needs_program("tmux")
 needs_ripgrep = needs_program("rg")
 needs_node = needs_program("node")
-needs_git = needs_program("git")
 needs_curl = needs_program("curl")
 needs_openssl = needs_program("openssl")
 needs_root = needs(None if os.geteuid() == 0 else "only root can act as another user")
-needs_limits = needs(None if os.geteuid() != 0 else "root may read and write everything")
 
 
-def hide_sandbox(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
-    """Let nothing be confined for the length of a test, as in a plain container."""
+def disable_sandbox(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    """Make confining fail for the length of a test, as in a plain container."""
     found = NoBubblewrap(reason=reason, lasting=True)
     monkeypatch.setitem(bubblewrap._found, bubblewrap._PLACES, found)
 
 
-def not_tested(reasons: Iterable[str]) -> str:
+def summarize_skips(reasons: Iterable[str]) -> str:
     """Sum up why tests were skipped in one line, the most frequent reason first; nothing if none was."""
     counts = Counter(reasons)
     if not counts:
         return ""
-    many = ", ".join(f"{count} because {reason}" for reason, count in counts.most_common())
-    return f"NOT TESTED HERE: {counts.total()} tests were skipped: {many}"
+    details = ", ".join(f"{count} because {reason}" for reason, count in counts.most_common())
+    return f"NOT TESTED HERE: {counts.total()} skipped ({details})"

@@ -9,7 +9,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests._needs import NO_SANDBOX, not_tested
+from tests._needs import NO_SANDBOX, summarize_skips
 
 _COMMON = settings(
     deadline=None,
@@ -47,7 +47,7 @@ def home_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[Non
 
 
 @pytest.fixture
-def sandbox_here() -> None:
+def require_sandbox() -> None:
     """Skip the test where programs cannot be confined."""
     if NO_SANDBOX is not None:
         pytest.skip(NO_SANDBOX)
@@ -62,5 +62,5 @@ def quiet_log(caplog: pytest.LogCaptureFixture) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say loudly at the end what could not be tested on this machine, and why."""
     skipped = (report for report in terminalreporter.stats.get("skipped", ()) if isinstance(report.longrepr, tuple))
-    if line := not_tested(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped):
+    if line := summarize_skips(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped):
         terminalreporter.write_sep("=", line, yellow=True, bold=True)

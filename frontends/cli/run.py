@@ -181,7 +181,9 @@ async def _continued(options: RunOptions) -> Continued | None:
     else:
         found = last_used(sessions, options.cwd or str(Path.cwd()), options.home)
     if options.cwd is None and not await trio.Path(found.cwd).is_dir():
-        raise UsageError(f"this session works in {one_line(found.cwd)!r}, which is gone; say where with --cwd")
+        raise UsageError(
+            f"this session works in {one_line(found.cwd, limit=4_096)!r}, which is gone; say where with --cwd"
+        )
     return Continued(summary=found, short=short_id(found.session_id, sessions))
 
 

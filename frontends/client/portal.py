@@ -83,7 +83,10 @@ class LoopThread:
     def stop(self) -> None:
         """Leave the block and end the loop; once is enough."""
         if threading.current_thread() is self._thread:
-            return  # thrown away by the loop itself, which has an end of its own
+            # The loop has thrown away the last reference itself, and cannot wait for its own end.
+            with suppress(RuntimeError):  # the program is ending, and the thread with it
+                threading.Thread(target=self.stop, name="ends a forgotten client", daemon=True).start()
+            return
         with suppress(RuntimeError):  # it has ended already
             portal = self._portal.result()
             portal.start_task_soon(portal.stop, True)

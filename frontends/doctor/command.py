@@ -75,13 +75,13 @@ async def examine(chosen_home: str | None, cwd: Path, streams: Streams) -> Async
         yield each
     for each in await system_checks.check_sandbox(environ):
         yield each
-    for area, made in (
+    for area, check in (
         ("terminal", lambda: system_checks.check_terminal(streams, environ)),
         ("python", system_checks.check_python),
         ("telemetry", lambda: system_checks.check_telemetry(environ)),
         ("git", lambda: system_checks.check_git(environ)),
     ):
-        for each in _safely(area, made):
+        for each in _safely(area, check):
             yield each
 
 

@@ -26,7 +26,7 @@ NARROW = 60
 
 
 CAP_SYS_ADMIN = 21
-SETTINGS = {
+NAMESPACE_SETTINGS = {
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces=15000"),
     "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone=1"),
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
@@ -34,7 +34,7 @@ SETTINGS = {
         "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     ),
 }
-"""Where the kernel says that users may make no namespaces, and what root can do about it."""
+"""Kernel settings that forbid user namespaces, with the command that root can run to allow them."""
 
 
 def check_user(environ: Mapping[str, str], root: Path = Path("/")) -> Iterator[Finding]:
@@ -42,13 +42,13 @@ def check_user(environ: Mapping[str, str], root: Path = Path("/")) -> Iterator[F
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        name = f"user {os.geteuid()}, who has no name here"
-    where = container(environ, root)
+        name = f"uid {os.geteuid()} (no user name)"
+    where = find_container(environ, root)
     yield ok("user", f"{name}, in a container ({where})" if where else name)
 
 
-def container(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
-    """Return what kind of container this is, as far as it can be told; None if it looks like a whole machine."""
+def find_container(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
+    """Return the kind of container that this runs in, if it can be detected; None if there is no sign of one."""
     marks = {"run/.containerenv": "Podman", ".dockerenv": "Docker", "run/systemd/container": "systemd"}
     if kind := next((kind for name, kind in marks.items() if (root / name).exists()), None):
         return kind
@@ -56,12 +56,12 @@ def container(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
         return "Kubernetes"
     if environ.get("container"):
         return environ["container"]
-    if os.geteuid() == 0 and not _may_administer(root):
-        return "root has few rights"
+    if os.geteuid() == 0 and not _has_sys_admin(root):
+        return "reduced capabilities"
     return None
 
 
-def _may_administer(root: Path) -> bool:
+def _has_sys_admin(root: Path) -> bool:
     try:
         status = (root / "proc/self/status").read_text(encoding="utf-8")
     except OSError:
@@ -71,26 +71,26 @@ def _may_administer(root: Path) -> bool:
 
 
 def sandbox_remedy(environ: Mapping[str, str], root: Path = Path("/")) -> str:
-    """Say what helps where bubblewrap is installed and does not work."""
-    if container(environ, root):
+    """Say how to fix a bubblewrap that is installed but does not work."""
+    if find_container(environ, root):
         return (
-            "start the container so that programs in it may make user namespaces, "
-            "or let it be your sandbox: SESSION_CORE_SANDBOX=full_access"
+            "start the container with user namespaces allowed, "
+            "or rely on the container as your sandbox: SESSION_CORE_SANDBOX=full_access"
         )
-    for path, (value, command) in SETTINGS.items():
+    for path, (value, command) in NAMESPACE_SETTINGS.items():
         with suppress(OSError):
             if (root / path.lstrip("/")).read_text(encoding="utf-8").strip() == value:
                 return f"as root: {command}"
-    return "allow users of this machine to make user namespaces"
+    return "enable unprivileged user namespaces on this machine"
 
 
 async def check_sandbox(environ: Mapping[str, str]) -> list[Finding]:
     """Try out whether commands can be confined."""
     found = await sc.find_bubblewrap()
     if isinstance(found, sc.NoBubblewrap):
-        missing = "not installed" in found.reason
-        remedy = "install the package bubblewrap" if missing else sandbox_remedy(environ)
-        hint = f"{remedy}; until then every command asks first"
+        refused = "does not work here" in found.reason
+        remedy = f"{sandbox_remedy(environ)}; until then" if refused else "until then"
+        hint = f"{remedy} every command needs your approval"
         return [warning("sandbox", f"commands cannot be confined: {found.reason}", hint)]
     findings = [ok("sandbox", f"{found.path} works, in namespaces of its own")]
     if not found.stops_namespaces:

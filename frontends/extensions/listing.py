@@ -16,7 +16,7 @@ from frontends.extensions.describing import SCOPES, STATES, command_line, file_l
 from frontends.extensions.places import Entry, Looked, how_to_trust, logged_in, look, pick, read_closely, shown
 from frontends.stored.home import to_type
 
-_LONGEST = 400
+_LONGEST = 4_096  # a remark may name two long paths, to be typed as they stand
 _HEADS = (
     Column(title=""),
     Column(title="NAME", share=2, least=8),

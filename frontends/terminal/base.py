@@ -103,7 +103,7 @@ class TerminalBase(App[None]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the screen is there; it is not yet, or only in parts, while the app comes and goes."""
+        """Whether the whole screen is mounted; while the app starts or exits, it may be missing or incomplete."""
         return self.is_running and bool(self.screen_stack) and bool(self.screen_stack[0].query(StatusLine))
 
     def redraw(self) -> None:

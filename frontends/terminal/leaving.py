@@ -4,7 +4,7 @@ Rules:
 1. What is typed while the program starts is kept for it, and not shown in between.
 2. Asked to end, the process ends at once and leaves the terminal as it was found; work in the background goes on.
 3. Nothing can keep it from that: a terminal that is gone takes no more output, and whoever writes to it may wait for
-   ever. So a thread of its own ends the process after a moment, and gives a terminal back that is there and waits.
+   ever. So a thread of its own ends the process after a moment, and restores a terminal that is still there.
 """
 
 import os
@@ -27,11 +27,11 @@ GRACE_S: Final = 3.0
 """How long an orderly end may take."""
 _AGAIN_S: Final = 0.05
 _EXIT_SIGNAL: Final = 128
-_SCREEN_LEFT: Final = b"".join(
+_RESET_SCREEN: Final = b"".join(
     b"\x1b[" + each
     for each in (b"?2026l", b"?1000l", b"?1003l", b"?1015l", b"?1006l", b"?2004l", b"?1004l", b"<u", b"?1049l", b"?25h")
 )
-"""What Textual says when it leaves: no picture held back, no mouse, no marked pastes, usual keys, the first screen."""
+"""What Textual sends on exit: end synchronized output, mouse, bracketed paste and key modes; show the main screen."""
 _INPUT, _LOCAL = 0, 3  # places in what `tcgetattr` returns
 
 
@@ -120,10 +120,10 @@ def _use(settings: list[Any]) -> None:
 
 
 def _leave_screen() -> None:
-    """Give the first screen back, unless that would have to wait; in an opening of our own, since others share ours."""
+    """Switch back to the main screen without blocking; reopen the terminal, as others share our descriptor."""
     with suppress(OSError, ValueError):  # the terminal is gone, or takes nothing
         terminal = os.open(os.ttyname(sys.stdin.fileno()), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
         try:
-            os.write(terminal, _SCREEN_LEFT)
+            os.write(terminal, _RESET_SCREEN)
         finally:
             os.close(terminal)

@@ -3,7 +3,7 @@
 Rules:
 1. A cell is a live call, durable before it runs. Calls of tools within it go through the same gate and hooks as those
    of a model. Its end is one step: the result, and the message that tells the model. Where cells should be confined and
-   cannot be, a person is asked about each of them first, like about a command.
+   cannot be, a person is asked about each of them first, as for a command.
 2. A frame is opened with the message that hands over to it, in one step, so a crash finds either both or neither.
 3. What an executor has is written with the end of the turn, in one step with it, and only if there is anything new.
    When the store did not take it, the executor offers it again; what cannot be written down at all is gone. A turn that
@@ -37,7 +37,7 @@ from session_core.session.executor_points import saved
 from session_core.session.state import SessionState
 from session_core.tools.background import NOTING_S
 from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput
-from session_core.tools.confined import UNCONFINED, no_sandbox
+from session_core.tools.confined import UNCONFINED, explain_no_sandbox
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart, ToolStatus
@@ -110,7 +110,7 @@ class ProtocolWork:
         cell = Cell(language=action.language, code=action.code, number=self._cells)
         refused = None
         if (reason := await protocol.why_unconfined(execution)) is not None:
-            refused = await runner.refusal_of(_UnconfinedCell(reason, settings.cwd), call)
+            refused = await runner.check_permission(_UnconfinedCell(reason, settings.cwd), call)
             execution = attrs.evolve(execution, unconfined=refused is None)
         desk.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
         await desk.until_durable()
@@ -128,7 +128,7 @@ class ProtocolWork:
         return result
 
     async def _execute(self, cell: Cell, execution: Execution, call_id: CallId) -> CellResult:
-        """Run a cell, one that nothing confines so that what it changes can be undone, however it ends."""
+        """Run a cell. If nothing confines it, record its changes so that they can be undone, however it ends."""
         if execution.sandbox.mode != "full_access" and not execution.unconfined:
             return await self._protocol.execute(cell, execution)
         host = self._setting.make_host(self._desk, call_id)
@@ -289,7 +289,7 @@ class _Caller:
 
 
 class _UnconfinedCell:
-    """A cell without a sandbox, as people are asked about it: a program that can do whatever they can do."""
+    """A cell without a sandbox, as shown for approval: a program that can do anything the user can do."""
 
     spec = ToolSpec(name=CELL, description="Run Python.", parameters=JsonObject({"type": "object"}))
     effects: frozenset[Effect] = frozenset({"execute"})
@@ -305,7 +305,7 @@ class _UnconfinedCell:
         return CallPreview(
             summary=f"run Python: {first[:200]}{' ...' if more or len(first) > 200 else ''}",
             shown=f"{code.rstrip()}\n\nfolder: {self._folder}\n{UNCONFINED}",
-            always_ask=no_sandbox("cell", self._reason),
+            always_ask=explain_no_sandbox("cell", self._reason),
         )
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:

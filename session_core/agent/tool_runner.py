@@ -165,10 +165,10 @@ class ToolRunner:
         assert live.result is not None
         return live.result
 
-    async def refusal_of(self, tool: Tool, call: ToolCallPart) -> ToolResultPart | None:
-        """Judge a call that somebody else is going to run, and ask people where that is due.
+    async def check_permission(self, tool: Tool, call: ToolCallPart) -> ToolResultPart | None:
+        """Check a call that other code will run, and ask for approval if needed.
 
-        Returns the result that it gets if it must not run; None if it may.
+        Returns the result to record if the call must not run; None if it may.
 
         Cancellation: nobody has agreed to anything.
         """

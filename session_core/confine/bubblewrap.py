@@ -16,7 +16,12 @@ _PLACES: Final = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 """Never the user's PATH: a project may have put itself there."""
 _PATIENCE_SECONDS: Final = 10
 _FILTER_DESCRIPTOR: Final = "9"
-_REFUSED: Final = ("to create new namespace", "Creating new namespace failed", "setting up uid map", "RTM_NEWADDR")
+_NAMESPACE_ERRORS: Final = (
+    "to create new namespace",
+    "Creating new namespace failed",
+    "setting up uid map",
+    "RTM_NEWADDR",
+)
 """What it says in containers, and where the kernel's settings or AppArmor keep users from making namespaces."""
 
 # Shells differ in the letter for the number of processes.
@@ -142,11 +147,11 @@ def _look_for(places: str) -> str | None:
     return os.path.realpath(path) if path is not None else None
 
 
-def _in_short(said: str) -> str:
+def _shorten_reason(said: str) -> str:
     """Return the reason in what bubblewrap says: its last line, without advice and addresses."""
     line = said.strip().rpartition("\n")[2].removeprefix("bwrap: ").partition(". See <")[0].strip()
-    if any(words in line for words in _REFUSED):
-        return "the system lets it make no namespaces"
+    if any(words in line for words in _NAMESPACE_ERRORS):
+        return "the system does not let it create namespaces"
     return line[:200]
 
 
@@ -161,5 +166,5 @@ async def _problem_of(candidate: Bubblewrap) -> str:
             raise _NoAnswer(error.strerror or "it cannot be started") from error
         if done.returncode == 42:
             return ""
-        return _in_short(done.stderr.decode("utf-8", "replace")) or f"it ended with {done.returncode}"
+        return _shorten_reason(done.stderr.decode("utf-8", "replace")) or f"it ended with {done.returncode}"
     raise _NoAnswer(f"it did not finish within {_PATIENCE_SECONDS} seconds")

@@ -102,14 +102,14 @@ def filter_in_memory() -> str | None:
     Nothing if there is no filter for this machine.
     """
     program = filter_program(platform.machine())
-    return None if program is None else sealed_in_memory("commands", program)
+    return None if program is None else seal_in_memory("commands", program)
 
 
-def sealed_in_memory(name: str, program: bytes) -> str:
-    """Have a filter in a file in memory that nobody can change, and return a path by which children open it.
+def seal_in_memory(name: str, program: bytes) -> str:
+    """Put a filter into a sealed file in memory, and return a path by which children open it.
 
-    The path names a descriptor of whoever opens it, so children have to be started with `filters_in_memory()`. Our own
-    descriptors, by /proc/PID, are closed to them where this process may not be looked into.
+    The path goes through /proc/self, so children must inherit the descriptors in `filter_descriptors()`. A path through
+    /proc/PID fails where the kernel does not let children inspect this process.
     """
     with _lock:
         if name not in _in_memory:
@@ -117,12 +117,12 @@ def sealed_in_memory(name: str, program: bytes) -> str:
                 file.write(program)
                 seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
                 fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
-                # Above what the shell uses that opens the filter.
+                # Above 9, which the shell uses to open the filter.
                 _in_memory[name] = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 10)
     return f"/proc/self/fd/{_in_memory[name]}"
 
 
-def filters_in_memory() -> tuple[int, ...]:
+def filter_descriptors() -> tuple[int, ...]:
     """Return the descriptors that a child must inherit to open a filter in memory."""
     return tuple(_in_memory.values())
 

@@ -255,7 +255,7 @@ class SessionProtocol:
         executor = self._executor("execute")
         reason = await self._call("execute", lambda _lease: executor.why_unconfined(execution))
         if reason is not None and not isinstance(reason, str):
-            raise self._broken("execute", f"its why_unconfined gave back {type(reason).__name__} instead of a text")
+            raise self._broken("execute", f"its why_unconfined returned {type(reason).__name__} instead of a string")
         return reason
 
     async def execute(self, cell: Cell, execution: Execution) -> CellResult:

@@ -22,13 +22,13 @@ from session_core.tools.base import ToolContext, ToolFailed
 
 QUIET: Final = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "TERM": "dumb"}
 """Nobody is there to scroll or to type a password: programs must not wait for it."""
-UNCONFINED: Final = "sandbox: none, it can do all that you can do"
+UNCONFINED: Final = "sandbox: none, it can do anything you can do"
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
 
 
-def no_sandbox(what: str, reason: str) -> str:
+def explain_no_sandbox(what: str, reason: str) -> str:
     """Say why a person is asked before anything runs that nothing confines: a command, or a cell."""
-    return f"no sandbox here: {reason}, so every {what} asks"
+    return f"no sandbox here: {reason}, so every {what} needs your approval"
 
 
 @attrs.frozen(kw_only=True)

@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from session_core.confine.seccomp import filters_in_memory
+from session_core.confine.seccomp import filter_descriptors
 
 _PROC: Final = Path("/proc")
 _MOST_TOLD: Final = 4_096
@@ -42,8 +42,8 @@ class Namespace:
 
     @property
     def inherited(self) -> tuple[int, ...]:
-        """The descriptors that bubblewrap is started with: where it tells, and filters that it may have to open."""
-        return (self.told, *filters_in_memory())
+        """The descriptors that bubblewrap inherits: the one for --info-fd, and the filters that it may open."""
+        return (self.told, *filter_descriptors())
 
     def started(self) -> None:
         """Bubblewrap has its own copy of `told` now, or never will."""

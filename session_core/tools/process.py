@@ -32,7 +32,7 @@ _GRACE: Final = KILL_GRACE_MS / 1000
 _LOOK_AGAIN: Final = 0.02
 """No system call waits for a whole group, so its end is found by looking this often."""
 _NO_PROGRAM: Final = "there is no such program"
-_NO_INTERPRETER: Final = "the program that its first line names is missing"
+_NO_INTERPRETER: Final = "the interpreter named in its first line is missing"
 _PROC: Final = Path("/proc")
 """Where Linux tells about processes; elsewhere it is missing."""
 
@@ -298,7 +298,7 @@ def _why_not_started(program: str, cwd: str, error: OSError | ValueError, env: M
     # The error names the folder or the program, depending on the platform; so look at the folder itself.
     if isinstance(error, FileNotFoundError | NotADirectoryError) and not Path(cwd).is_dir():
         return f"{told}: the folder {cwd!r} does not exist"
-    # One folder of the PATH that may not be searched, and the system says "permission denied" of any missing program.
+    # If one folder in PATH may not be searched, the system reports "permission denied" for every missing program.
     if isinstance(error, FileNotFoundError | PermissionError):
         # Not Path.is_file, which raises what it meets in a folder that may not be searched.
         on_path = (os.path.isfile(os.path.join(each, program)) for each in os.get_exec_path(env))  # noqa: PTH113, PTH118

@@ -20,8 +20,8 @@ from session_core.tools.confined import (
     ShellSetup,
     Wider,
     confine,
+    explain_no_sandbox,
     launched,
-    no_sandbox,
 )
 from session_core.tools.process import ProcessOutcome, run_in_group
 from session_core.vocabulary.frozen import JsonObject
@@ -106,7 +106,7 @@ class Shell:
             shown=_shown(command, confinement, context, timeout_ms, background=background),
             command=command,
             grant=f"run in {confinement.folder}: {command}",
-            always_ask=confinement.wider.reason if unconfined is None else no_sandbox("command", unconfined),
+            always_ask=confinement.wider.reason if unconfined is None else explain_no_sandbox("command", unconfined),
         )
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:

@@ -24,9 +24,9 @@ class Ended:
 
 
 PATIENCE_S = 120
-"""A program starts within a second or two: whoever is not done by then hangs."""
+"""A program starts within a second or two: one that is not done by then hangs."""
 LATELY = r"(?:just now|\d+ min ago)"
-"""How long ago something was that a test has done itself, in which a program or several were started."""
+"""How the age of something that the test itself has just done is shown, on slow machines too."""
 HOME = "SESSION_CORE_HOME"
 _HOME_OUTSIDE = os.environ.get(HOME)  # this module is loaded before any test has its own
 LEFT_OUT = {"NO_COLOR", "SESSION_CORE_DEBUG", "COLUMNS"}

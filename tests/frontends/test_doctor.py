@@ -261,8 +261,8 @@ async def test_the_sandbox(
 @pytest.mark.parametrize(
     ("files", "environ", "kind", "remedy"),
     [
-        ({}, {}, None, "allow users of this machine to make user namespaces"),
-        ({".dockerenv": ""}, {}, "Docker", "start the container so that programs in it may make user namespaces"),
+        ({}, {}, None, "enable unprivileged user namespaces on this machine"),
+        ({".dockerenv": ""}, {}, "Docker", "start the container with user namespaces allowed"),
         ({"run/.containerenv": ""}, {}, "Podman", "start the container"),
         ({}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "Kubernetes", "start the container"),
         ({}, {"container": "lxc"}, "lxc", "start the container"),
@@ -285,7 +285,7 @@ def test_containers_and_what_helps(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
 
-    assert kind == system_checks.container(environ, tmp_path)
+    assert kind == system_checks.find_container(environ, tmp_path)
     assert system_checks.sandbox_remedy(environ, tmp_path).startswith(remedy)
     [user] = system_checks.check_user(environ, tmp_path)
     assert user.what.endswith(f"in a container ({kind})") == (kind is not None)

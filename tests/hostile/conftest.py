@@ -23,7 +23,7 @@ def ears() -> Generator[Ears]:
 
 @pytest.fixture
 async def arena(
-    sandbox_here: None,
+    require_sandbox: None,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -1,4 +1,4 @@
-"""Run `make run` and `make test` where other people are: `make test-places`, or `python -m tests.places NAME...`.
+"""Run `make run` and `make test` in other environments: `make test-places`, or `python -m tests.places NAME...`.
 
 Each place gets a fresh copy of this checkout, an environment of its own and a home of its own; what is printed at the
 end is what the tests say there. It takes some minutes for each, and the packages are installed anew.
@@ -28,11 +28,11 @@ HIDDEN = ("apt", "apt-get", "bwrap", "chromium", "google-chrome", "node", "npm",
 """Programs that the tests can use, and must not need."""
 SEARCHED = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 SUMMARY = re.compile(r"^=* ?((?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.*?) ?=*$", re.MULTILINE)
-TOLD = re.compile(r"^(?:FAILED|ERROR|NOT TESTED) .*$", re.MULTILINE)
+REPORTED = re.compile(r"^=* ?((?:FAILED|ERROR|NOT TESTED) .*?) ?=*$", re.MULTILINE)
 
 
 class Place(NamedTuple):
-    """Where somebody might be: how a command is run there, and what is different."""
+    """An environment to test in: how commands are run there, and what is different."""
 
     what: str
     why_not: Callable[[], str | None]
@@ -45,31 +45,31 @@ class Place(NamedTuple):
 
 
 def main() -> int:
-    """Visit the places and tell how each of them is."""
+    """Test the chosen places and print the result of each."""
     parser = argparse.ArgumentParser(prog="python -m tests.places", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("name", nargs="*", help=f"which: {', '.join(PLACES)}; all if left out")
-    parser.add_argument("--busy", action="store_true", help="keep every processor busy meanwhile")
-    parser.add_argument("--times", type=int, default=1, help="how often")
+    parser.add_argument("name", nargs="*", help=f"places to test: {', '.join(PLACES)} (default: all)")
+    parser.add_argument("--busy", action="store_true", help="keep all CPUs busy during the tests")
+    parser.add_argument("--times", type=int, default=1, help="how many times to test each place")
     parser.add_argument("--keep", action="store_true", help="keep the folders, and say where they are")
     options = parser.parse_args()
     if unknown := set(options.name) - set(PLACES):
-        parser.error(f"there is no place {', '.join(sorted(unknown))}; there are {', '.join(PLACES)}")
+        parser.error(f"unknown place: {', '.join(sorted(unknown))}; choose from {', '.join(PLACES)}")
     failed = False
     for name in options.name or PLACES:
         place = PLACES[name]
         if (reason := place.why_not()) is not None:
-            print(f"{name}: NOT TRIED: {reason}", flush=True)
+            print(f"{name}: SKIPPED: {reason}", flush=True)
             continue
         for _ in range(options.times):
             print(f"{name}: {place.what}{', every processor busy' if options.busy else ''} ...", flush=True)
             with busy_processors() if options.busy else ExitStack():
-                failed |= not visit(name, place, keep=options.keep)
+                failed |= not check_place(name, place, keep=options.keep)
     return 1 if failed else 0
 
 
-def visit(name: str, place: Place, *, keep: bool) -> bool:
+def check_place(name: str, place: Place, *, keep: bool) -> bool:
     """Copy the checkout there, run both commands, and tell what came of it; returns whether both succeeded."""
-    base = Path(tempfile.mkdtemp(prefix=f"session-core-{name}-", dir=outside_of_tmp()))
+    base = Path(tempfile.mkdtemp(prefix=f"session-core-{name}-", dir=choose_base_folder()))
     base.chmod(0o755)
     try:
         folder, home, unreadable = base / place.folder, base / "home", base / "unreadable"
@@ -103,7 +103,7 @@ def visit(name: str, place: Place, *, keep: bool) -> bool:
             text = log.read_text(errors="replace")
             said = SUMMARY.findall(text)[-1:] or text.splitlines()[-1:]
             print(f"  {' '.join(command)}: exit {code} after {time.monotonic() - began:.0f} s: {' '.join(said)}")
-            for line in TOLD.findall(text):
+            for line in REPORTED.findall(text):
                 print(f"    {line}")
             sys.stdout.flush()
             succeeded = succeeded and code == 0
@@ -116,7 +116,7 @@ def visit(name: str, place: Place, *, keep: bool) -> bool:
             shutil.rmtree(base, ignore_errors=True)
 
 
-def outside_of_tmp() -> str | None:
+def choose_base_folder() -> str | None:
     """Return a folder for all of it; every sandbox has an empty /tmp of its own, in which tests could see nothing."""
     chosen = os.environ.get("PLACES_FOLDER")
     return chosen or next((each for each in ("/srv", "/opt", str(Path.home())) if os.access(each, os.W_OK)), None)
@@ -148,19 +148,19 @@ def busy_processors() -> Iterator[None]:
             loop.wait()
 
 
-def anywhere() -> str | None:
-    """Nothing keeps us from being there."""
+def never_skipped() -> str | None:
+    """Say that this place can be tested on any machine."""
     return None
 
 
-def as_root() -> str | None:
-    """Only root can become somebody else, or hide programs."""
+def why_not_root() -> str | None:
+    """Say why this place cannot be tested here: it needs Linux and root."""
     if sys.platform != "linux":
-        return "this is done by tools of Linux"
-    return None if os.geteuid() == 0 else "only root can do this: run it as root"
+        return "this needs Linux"
+    return None if os.geteuid() == 0 else "this needs root"
 
 
-def hiding(programs: Sequence[str]) -> tuple[str, ...]:
+def hide_programs(programs: Sequence[str]) -> tuple[str, ...]:
     """Return the beginning of a command line that runs a command where these programs are not there."""
     there = sorted({os.path.realpath(f"{folder}/{name}") for folder in SEARCHED for name in programs} & _files())
     cover = "".join(f"mount --bind /dev/null '{path}' && " for path in there)
@@ -172,10 +172,10 @@ def _files() -> set[str]:
 
 
 PLACES = {
-    "here": Place("as whoever runs this", anywhere),
+    "here": Place("the current user, nothing changed", never_skipped),
     "user": Place(
-        "an ordinary user, with a folder in the PATH that may not be read",
-        as_root,
+        "an ordinary user, with an unreadable folder in PATH",
+        why_not_root,
         before=("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
         owner=NOBODY,
         umask=0o002,
@@ -190,10 +190,10 @@ PLACES = {
         container.why_not,
         before=(sys.executable, container.__file__),
     ),
-    "bare": Place(f"without {', '.join(HIDDEN)}", as_root, before=hiding(HIDDEN)),
+    "bare": Place(f"without {', '.join(HIDDEN)}", why_not_root, before=hide_programs(HIDDEN)),
     "odd": Place(
-        "UTC+14, the locale C, umask 077, and a long path with blanks",
-        anywhere,
+        "UTC+14, the locale C, umask 077, and a long path with spaces",
+        never_skipped,
         environment={"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "C"},
         folder=f"a folder with blanks/{'and a rather long name ' * 5}/session core",
         umask=0o077,

@@ -63,14 +63,14 @@ def step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 def why_not() -> str | None:
     """Say why this cannot be done here; None if it can."""
     if sys.platform != "linux" or platform.machine() not in ARCHITECTURES:
-        return "a container is imitated on Linux on x86_64 or aarch64 only"
+        return "this needs Linux on x86_64 or aarch64"
     if os.geteuid() != 0:
-        return "only root can give up capabilities and have a filter for it"
+        return "this needs root, to drop capabilities and install a seccomp filter"
     return None
 
 
-def become_a_container(*, with_filter: bool) -> None:
-    """Give it up, for this process and all that it starts; the capabilities are gone with the next program."""
+def drop_privileges(*, with_filter: bool) -> None:
+    """Drop the privileges for this process and its children; the capabilities go at the next exec."""
     libc = ctypes.CDLL(None, use_errno=True)
     if with_filter:
         steps = filter_steps(platform.machine())
@@ -83,7 +83,7 @@ def become_a_container(*, with_filter: bool) -> None:
 
 
 def main() -> None:
-    """Become one and run the command."""
+    """Drop the privileges and run the command."""
     command = sys.argv[1:]
     with_filter = command[:1] != ["--only-capabilities"]
     command = command if with_filter else command[1:]
@@ -91,7 +91,7 @@ def main() -> None:
         sys.exit(__doc__)
     if (reason := why_not()) is not None:
         sys.exit(reason)
-    become_a_container(with_filter=with_filter)
+    drop_privileges(with_filter=with_filter)
     os.execvp(command[0], command)
 
 

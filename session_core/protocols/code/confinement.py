@@ -20,7 +20,7 @@ from session_core import limits
 from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.confine.contents import WorkspaceRefused
 from session_core.confine.plan import ResourceLimits, SandboxPlan, plan_sandbox, without_vanished
-from session_core.confine.seccomp import filter_program, sealed_in_memory
+from session_core.confine.seccomp import filter_program, seal_in_memory
 from session_core.confine.secrets import clean_environment, hidden_places, home_folders
 from session_core.confine.walking import is_beneath
 from session_core.protocols.code.worker_process import BOOT, WorkerLaunch
@@ -61,7 +61,7 @@ async def worker_launch(
     if found is None or (unconfined and isinstance(found, NoBubblewrap)):
         return WorkerLaunch(argv=command, cwd=cwd, env=environment)
     if isinstance(found, NoBubblewrap):
-        raise CannotRunCells(f"code cannot be confined here: {found.reason}, and nobody has agreed to run it without")
+        raise CannotRunCells(f"code cannot be confined here: {found.reason}, and nobody agreed to run it unconfined")
     try:
         folder = cwd if may_read else _NO_FOLDER
         argv = await trio.to_thread.run_sync(confined_argv, command, folder, hidden, environment, found)
@@ -182,4 +182,4 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 def _filter() -> str | None:
     """Return a path by which children of this process open the filter."""
     program = cell_filter(platform.machine())
-    return None if program is None else sealed_in_memory("cells", program)
+    return None if program is None else seal_in_memory("cells", program)

@@ -351,6 +351,6 @@ async def until_phase(client: SessionClient, phase: str) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait until something is so that nobody tells; `run` ends it if it never is."""
+    """Poll until a condition holds; `run` stops it if it never does."""
     while not condition():  # noqa: ASYNC110 - there is nothing to wait for but the thing itself
         await anyio.sleep(0.001)

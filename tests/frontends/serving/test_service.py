@@ -17,6 +17,7 @@ from frontends.client import open_client
 from frontends.serving.background import start_in_background
 from frontends.serving.reporting import Report, plain
 from frontends.stored import patience
+from tests._needs import needs_root
 from tests.frontends._kept import kept, session_core
 from tests.frontends._program import Ended, interrupted_at, program
 from tests.frontends.serving._service import Service, begin, has_been, has_begun, runs, service_of
@@ -195,7 +196,7 @@ def test_tokens_and_logins(service: Service, capfd: Said) -> None:
     assert second.strip() not in service.log.read_text(), "the log holds no secret"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user: run this test as root")
+@needs_root
 def test_another_user_cannot_connect(service: Service) -> None:
     """A program of another user is kept out by the mode of the socket, and turned away if it gets past that."""
     with tempfile.TemporaryDirectory(dir=service.socket.parent) as public:
@@ -242,7 +243,7 @@ def _heard_by_nobody(path: Path) -> str:
         timeout=60,
     )
     if done.returncode == 77:
-        pytest.skip("this root may not act as another user")
+        pytest.skip("root may not switch users here")
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout.strip()
 

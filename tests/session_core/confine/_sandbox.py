@@ -84,7 +84,7 @@ _MORE_TRIES = 2
 
 
 async def make_world(base: Path) -> World:
-    """Build it; tests ask for the fixture `sandbox_here` before."""
+    """Build it; tests ask for the fixture `require_sandbox` before."""
     found = await find_bubblewrap()
     assert isinstance(found, Bubblewrap)
     world = World(base=base, bubblewrap=found)

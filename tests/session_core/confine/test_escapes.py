@@ -26,7 +26,7 @@ _CALL = "import ctypes,os; c=ctypes.CDLL(None,use_errno=True); r=c.{}; print(r, 
 
 
 @pytest.fixture
-async def world(sandbox_here: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[World]:
+async def world(require_sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[World]:
     """A home outside of /tmp, so that it is not hidden by the private /tmp already."""
     base = world_base()
     place = base / "sandbox" / f"{os.getpid()}-{tmp_path_factory.mktemp('w').name}"

@@ -165,7 +165,7 @@ def test_secrets_that_come_and_go(home: Path) -> None:
 
 
 @pytest.fixture
-async def world(sandbox_here: None, request: pytest.FixtureRequest) -> World:
+async def world(require_sandbox: None, request: pytest.FixtureRequest) -> World:
     """A user's home outside of what a sandbox has for itself."""
     base = world_base() / "home" / request.node.name
     shutil.rmtree(base, ignore_errors=True)

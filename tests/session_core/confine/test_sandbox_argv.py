@@ -177,11 +177,17 @@ async def test_bubblewrap_that_is_missing_or_broken(tmp_path: Path) -> None:
     [
         (
             "bwrap: No permissions to create new namespace. See <https://example.org/bubblewrap> or <file:///doc/README>.",
-            "the system lets it make no namespaces",
+            "the system does not let it create namespaces",
         ),
-        ("bwrap: Creating new namespace failed: Operation not permitted", "the system lets it make no namespaces"),
-        ("bwrap: setting up uid map: Permission denied", "the system lets it make no namespaces"),
-        ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", "the system lets it make no namespaces"),
+        (
+            "bwrap: Creating new namespace failed: Operation not permitted",
+            "the system does not let it create namespaces",
+        ),
+        ("bwrap: setting up uid map: Permission denied", "the system does not let it create namespaces"),
+        (
+            "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+            "the system does not let it create namespaces",
+        ),
         ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "Can't mount proc on /newroot/proc"),
     ],
 )

@@ -10,7 +10,7 @@ from session_core.service.service import SessionService
 from session_core.testing.scripted import Answer, text
 from session_core.vocabulary.events import ApprovalRequested
 from session_core.vocabulary.sessions import Approval, PermissionTier
-from tests._needs import hide_sandbox
+from tests._needs import disable_sandbox
 from tests.session_core.service._helpers import new_session
 from tests.session_core.service._project import FULL_ACCESS, open_project
 
@@ -25,7 +25,7 @@ def cell(code: str = CODE) -> Answer:
 @pytest.fixture(autouse=True)
 def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be where bubblewrap is refused."""
-    hide_sandbox(monkeypatch, "bubblewrap is refused")
+    disable_sandbox(monkeypatch, "bubblewrap is refused")
 
 
 async def asked_about(service: SessionService, session_id: SessionId) -> Approval:
@@ -46,8 +46,8 @@ async def test_a_yes_runs_the_cell_and_undo_takes_it_back(tmp_path: Path) -> Non
         approval = await asked_about(project.service, session_id)
         assert "cell" == approval.tool_name
         assert "run Python: open('made.txt', 'w').write('new') ..." == approval.summary
-        assert f"{CODE}\n\nfolder: {project.root}\nsandbox: none, it can do all that you can do" == approval.shown
-        assert "no sandbox here: bubblewrap is refused, so every cell asks" == approval.reason
+        assert f"{CODE}\n\nfolder: {project.root}\nsandbox: none, it can do anything you can do" == approval.shown
+        assert "no sandbox here: bubblewrap is refused, so every cell needs your approval" == approval.reason
         assert {"made.txt": "old"} == project.files(), "nothing has run yet"
         await project.service.answer_approval(session_id, approval.request_id, "allow_once")
         assert 1 == (await project.service.wait_for_turn(session_id)).outcome.output

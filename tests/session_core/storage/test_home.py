@@ -167,8 +167,8 @@ def test_a_link_of_somebody_else_is_refused(tmp_path: Path, home: Path, give_awa
         prepare_home(tmp_path / "link")
 
 
-# Modes do not keep root out, and to become somebody else would change a process for the rest of its life: so it is one
-# of its own that gives up its privileges, and from then on modes count for it as for everybody.
+# File modes do not stop root, and a process that drops its privileges cannot get them back. So a child process drops
+# them, and then file modes apply to it.
 WITHOUT_PERMISSION = """
 import ctypes
 from session_core.errors import StoreUnusable

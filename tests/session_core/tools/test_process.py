@@ -213,8 +213,8 @@ async def test_a_program_that_cannot_be_started(argv: list[str], cwd: str, expec
     [
         ("nowhere", PermissionError(errno.EACCES, "Permission denied"), "there is no such program"),
         ("closed", PermissionError(errno.EACCES, "Permission denied"), "in {cwd!r}: Permission denied"),
-        ("./script", FileNotFoundError(), "the program that its first line names is missing"),
-        ("script", FileNotFoundError(), "the program that its first line names is missing"),
+        ("./script", FileNotFoundError(), "the interpreter named in its first line is missing"),
+        ("script", FileNotFoundError(), "the interpreter named in its first line is missing"),
     ],
 )
 async def test_why_it_could_not_be_started(tmp_path: Path, program: str, error: OSError, expected: str) -> None:

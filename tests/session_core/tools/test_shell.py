@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from session_core.confine.seccomp import filters_in_memory
+from session_core.confine.seccomp import filter_descriptors
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from session_core.tools.background import open_background_jobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed
@@ -79,7 +79,7 @@ async def test_searches_are_filtered(root: Path) -> None:
     confined = await confine_reading(context_in(root), {"PATH": "/usr/bin:/bin"})
 
     argv = confined.argv(["/bin/sh", "-c", SEES_FILTER])
-    seen = await trio.run_process(argv, capture_stdout=True, pass_fds=filters_in_memory())
+    seen = await trio.run_process(argv, capture_stdout=True, pass_fds=filter_descriptors())
 
     assert b"Seccomp:\t2\nrefused\n" == seen.stdout
 
@@ -265,8 +265,8 @@ async def test_without_a_sandbox_every_command_asks(root: Path) -> None:
     shell, arguments = Shell(setup=NO_SANDBOX), JsonObject({"command": "touch made"})
 
     preview = await shell.preview(arguments, context_in(root))
-    assert f"no sandbox here: {NOT_INSTALLED}, so every command asks" == preview.always_ask
-    assert "sandbox: none, it can do all that you can do\nnetwork: on" in preview.shown
+    assert f"no sandbox here: {NOT_INSTALLED}, so every command needs your approval" == preview.always_ask
+    assert "sandbox: none, it can do anything you can do\nnetwork: on" in preview.shown
 
     assert "was not run, because there is no sandbox here" in await refusal(
         shell, context_in(root), command="touch made"

@@ -18,7 +18,7 @@ from session_core.testing.scripted import Answer, ScriptedProvider, ScriptedTool
 from session_core.vocabulary.events import ToolOutputDelta
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolResultPart
-from tests._needs import NO_SANDBOX, hide_sandbox, needs_sandbox
+from tests._needs import NO_SANDBOX, disable_sandbox, needs_sandbox
 from tests.session_core.protocols.code._executor import CONFINED, UNCONFINED, alive, open_session, result
 from tests.session_core.service._helpers import new_session, say, scripted
 
@@ -161,10 +161,10 @@ async def test_new_folder_is_a_new_process(tmp_path: Path) -> None:
 
 async def test_without_a_sandbox_somebody_must_have_agreed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing can be confined cells are refused, unless a person has agreed or the session has full access."""
-    hide_sandbox(monkeypatch, "bubblewrap is not there")
+    disable_sandbox(monkeypatch, "bubblewrap is not there")
     async with open_session(tmp_path) as session:
         session.unconfined = False
-        with pytest.raises(ProtocolFault, match="bubblewrap is not there, and nobody has agreed to run it without"):
+        with pytest.raises(ProtocolFault, match="bubblewrap is not there, and nobody agreed to run it unconfined"):
             await session.run("1")
         session.unconfined = True
         assert "2" == await session.show("x = 1\nx + 1")
