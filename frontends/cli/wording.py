@@ -127,14 +127,18 @@ def approval_denied(style: Style, approval: sc.Approval) -> str:
     name = one_line(approval.tool_name, NAME_CHARS)
     return (
         f"{style.yellow(style.symbol('■'))} {name} needs a yes and there is no terminal to ask on: denied. "
-        "Use --yes to allow every tool call."
+        f"Use --yes to allow every tool call.{_why_asked(approval)}"
     )
 
 
 def approval_allowed(style: Style, approval: sc.Approval) -> str:
     """Say that a tool was allowed because of --yes."""
     name = one_line(approval.tool_name, NAME_CHARS)
-    return f"{style.yellow(style.symbol('●'))} {name} is allowed this once, because of --yes."
+    return f"{style.yellow(style.symbol('●'))} {name} is allowed this once, because of --yes.{_why_asked(approval)}"
+
+
+def _why_asked(approval: sc.Approval) -> str:
+    return f" (Asked because: {one_line(approval.reason, _ERROR_CHARS)})" if approval.reason else ""
 
 
 def plan_lines(style: Style, plan: Sequence[sc.PlanItem]) -> list[str]:

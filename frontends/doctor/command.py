@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -73,16 +74,25 @@ async def examine(chosen_home: str | None, cwd: Path, streams: Streams) -> Async
             yield warning("keys", lacking)
     for each in _safely("user", lambda: system_checks.check_user(environ)):
         yield each
-    for each in await system_checks.check_sandbox(environ):
+    for each in await system_checks.check_sandbox(environ, _sandbox_mode(home, cwd, environ)):
         yield each
-    for area, check in (
+    for area, look_at in (
         ("terminal", lambda: system_checks.check_terminal(streams, environ)),
         ("python", system_checks.check_python),
         ("telemetry", lambda: system_checks.check_telemetry(environ)),
         ("git", lambda: system_checks.check_git(environ)),
     ):
-        for each in _safely(area, check):
+        for each in _safely(area, look_at):
             yield each
+
+
+def _sandbox_mode(home: Path | None, cwd: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the sandbox of new sessions; None if the configuration cannot be read, which another check tells."""
+    if home is None:
+        return None
+    with suppress(sc.SessionCoreError):
+        return sc.load_config(home, cwd, environ, trust=sc.trusted_project(home, cwd)).sandbox.mode
+    return None
 
 
 def _safely(area: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:

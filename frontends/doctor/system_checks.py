@@ -84,9 +84,11 @@ def sandbox_remedy(environ: Mapping[str, str], root: Path = Path("/")) -> str:
     return "enable unprivileged user namespaces on this machine"
 
 
-async def check_sandbox(environ: Mapping[str, str]) -> list[Finding]:
-    """Try out whether commands can be confined."""
+async def check_sandbox(environ: Mapping[str, str], mode: str | None = None) -> list[Finding]:
+    """Try out whether commands can be confined; `mode` is the sandbox of new sessions."""
     found = await sc.find_bubblewrap()
+    if mode == "full_access":
+        return [warning("sandbox", "sandbox.mode is full_access: commands run unconfined and unasked in new sessions")]
     if isinstance(found, sc.NoBubblewrap):
         refused = "does not work here" in found.reason
         remedy = f"{sandbox_remedy(environ)}; until then" if refused else "until then"

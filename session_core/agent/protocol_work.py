@@ -305,6 +305,7 @@ class _UnconfinedCell:
         return CallPreview(
             summary=f"run Python: {first[:200]}{' ...' if more or len(first) > 200 else ''}",
             shown=f"{code.rstrip()}\n\nfolder: {self._folder}\n{UNCONFINED}",
+            grant=f"run Python in {self._folder}: {code}",
             always_ask=explain_no_sandbox("cell", self._reason),
         )
 

@@ -7,7 +7,9 @@
 3. Cancellation kills the process: the variables are then what they were before the cell.
 4. What cannot be written down lives as long as the process does. The model is told which variables those are, and when
    they are gone.
-5. What was written down is read by the process alone, never here.
+5. What was written down is read by the process alone, never here. A process without a sandbox reads plain data only,
+   unless processes like it have written it: no earlier cell, and nobody whose session was imported, may slip code past
+   the person who is asked.
 """
 
 from collections.abc import Sequence
@@ -75,6 +77,8 @@ class PythonExecutor(CodeExecutor):
         self._leaves: frozenset[str] = frozenset()
         """The digests of the leaves that it has."""
         self._offered: dict[int, tuple[StateCapture, tuple[object, ...]]] = {}
+        self._agreed = True
+        """Whether nothing but processes without a sandbox has written the variables; plain data counts as theirs."""
         self._closed = False
         self._restart: str | None = None
         """What to say when the next process is there; None if there is nothing to say."""
@@ -203,12 +207,14 @@ class PythonExecutor(CodeExecutor):
                 may_read=execution.may_read,
                 unconfined=execution.unconfined,
             )
-            loaded = await bring_back(lambda: start_worker(launch, _BOUNDS), self._kept)
+            plain = launch.bubblewrap is None and not self._agreed
+            loaded = await bring_back(lambda: start_worker(launch, {**_BOUNDS, "plain": int(plain)}), self._kept)
         except CannotRunCells as error:
             raise self._fault(str(error)) from error
         except WorkerGone as gone:
             raise self._fault(f"the Python process cannot be started: {gone}") from gone
         self._worker, self._place = loaded.worker, place
+        self._agreed = launch.bubblewrap is None
         self._refuse_if_closed()
         if self._restart is not None or self._kept.lost or loaded.lost:
             remarks.append(self._restart or f"{_AGAIN}.")
@@ -271,6 +277,7 @@ class PythonExecutor(CodeExecutor):
             await self._end_worker(None)
             self._restart = None
             self._offered = {}
+            self._agreed = kept is None
             read = Kept() if kept is None else await trio.to_thread.run_sync(from_state, kept)
             self._kept = read
             self._stored = read.print

@@ -69,6 +69,7 @@ class Runner:
             self._namespace,
             interrupts.call,
             most_bytes=bounds["state"],
+            plain=bool(bounds.get("plain")),
             most_bytes_of_one=bounds["variable"],
             most=bounds["variables"],
         )

@@ -8,6 +8,7 @@ What cannot be written down is named, with the reason.
 import ast
 import hashlib
 import importlib
+import io
 import linecache
 import pickle
 import sys
@@ -23,6 +24,18 @@ _MOST_CANDIDATES = 7
 """Earlier definitions of a name that are remembered."""
 _LINES_OF_CELLS = 200
 """Cells whose lines can still be shown in a traceback."""
+
+
+_NOT_PLAIN = "it is more than plain data, which is all that is read without a sandbox"
+_PLAIN = {
+    "builtins": ("complex", "dict", "float", "int", "list", "range", "set", "slice", "str", "tuple"),
+    "collections": ("Counter", "OrderedDict", "defaultdict", "deque"),
+    "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
+    "decimal": ("Decimal",),
+    "fractions": ("Fraction",),
+    "uuid": ("UUID",),
+}
+"""Classes that can be made of any arguments without anything else happening."""
 
 
 class NotKept(Exception):
@@ -69,6 +82,7 @@ class Keeper:
         namespace: The variables.
         guarded: Calls a function so that an interrupt reaches it, and nothing else.
         most_bytes, most_bytes_of_one, most: The bounds.
+        plain: Bring back plain data only: without a sandbox, what others have written must not run anything.
     """
 
     def __init__(
@@ -79,12 +93,14 @@ class Keeper:
         most_bytes: int,
         most_bytes_of_one: int,
         most: int,
+        plain: bool = False,
     ) -> None:
         self._namespace = namespace
         self._guarded = guarded
         self._most_bytes = most_bytes
         self._most_bytes_of_one = most_bytes_of_one
         self._most = most
+        self._plain = plain
         self._sources: dict[str, list[Source]] = {}
         self._known: dict[str, tuple[str, int]] = {}
         """The digest and size of each part as the other side has it."""
@@ -221,7 +237,11 @@ class Keeper:
 
     def _bring(self, part: str, data: bytes) -> None:
         kind, _, name = part.partition(":")
-        if kind == "module":
+        if self._plain:
+            if kind != "value":
+                raise NotKept(_NOT_PLAIN)
+            self._namespace[name] = _PlainUnpickler(io.BytesIO(data)).load()
+        elif kind == "module":
             self._namespace[name] = importlib.import_module(data.decode())
         elif kind == "value":
             self._namespace[name] = pickle.loads(data)  # noqa: S301 - only ever here, where cells run
@@ -231,6 +251,15 @@ class Keeper:
             linecache.cache[filename] = (len(text), None, lines, filename)
             exec(compile(text, filename, "exec", dont_inherit=True), self._namespace)  # noqa: S102 - the same
             self._sources[name] = [Source(text, filename, 1, len(lines))]
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads data that is made of nothing but values; anything else in a pickle could run a program."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name not in _PLAIN.get(module, ()):
+            raise NotKept(_NOT_PLAIN)
+        return getattr(importlib.import_module(module), name)
 
 
 class _Bounded:

@@ -19,7 +19,7 @@ from session_core.vocabulary.events import ToolOutputDelta
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolResultPart
 from tests._needs import NO_SANDBOX, disable_sandbox, needs_sandbox
-from tests.session_core.protocols.code._executor import CONFINED, UNCONFINED, alive, open_session, result
+from tests.session_core.protocols.code._executor import CONFINED, UNCONFINED, alive, kept, open_session, result
 from tests.session_core.service._helpers import new_session, say, scripted
 
 
@@ -263,3 +263,40 @@ async def test_a_whole_service_goes_on_after_a_stop_and_after_its_end(tmp_path: 
         assert "stopped" == (await service.wait_for_turn(session_id)).outcome.status
     async with open_session_service(attrs.evolve(config, store=SqliteStore(home))) as service:
         assert ("seen", 5_000) == (await say(service, session_id)).output
+
+
+EVIL = """
+import collections, json
+class Evil:
+    def __reduce__(self): return (open, ('ran.txt', 'w'))
+evil = Evil()
+def leave(): pass
+plain = collections.OrderedDict(a=[1, {2.5, 'x'}, (None, True)], b=b'bytes')
+"""
+
+
+@needs_sandbox
+async def test_no_code_comes_back_without_a_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what a confined process has written, an unconfined one reads plain data alone, and nothing of it runs."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    async with open_session(tmp_path / "a") as session:
+        assert (await session.run(EVIL)).error is None
+        capture = await session.keep()
+        state = kept(capture)
+    disable_sandbox(monkeypatch, "bubblewrap is refused")
+    async with open_session(tmp_path / "b") as session:
+        await session.executor.restore(state)
+        there = "sorted(set(globals()) & {'evil', 'leave', 'json', 'plain'})"
+        output = await session.show(f"{there}, plain['a'][1] == {{2.5, 'x'}}")
+        assert output.startswith("(['plain'], True)\n[The Python process was started anew")
+        assert "leave (it is more than plain data, which is all that is read without a sandbox)" in output
+        assert [] == list((tmp_path / "b").iterdir())
+
+
+async def test_what_agreed_cells_wrote_comes_back_whole(tmp_path: Path) -> None:
+    """A process without a sandbox that died is replaced by one that has its functions too: people agreed to them."""
+    async with open_session(tmp_path, sandbox=UNCONFINED) as session:
+        await session.show("import json\ndef twice(x): return 2 * x")
+        os.kill(session.processes[-1], signal.SIGKILL)
+        assert (await session.show("json.dumps(twice(2))")).startswith("'4'\n[The Python process was started anew")
