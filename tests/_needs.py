@@ -25,7 +25,7 @@ def _why_no_sandbox() -> str | None:
         found = trio.run(find_bubblewrap)
         if isinstance(found, Bubblewrap):
             return None
-        if found.lasting or not left or "not installed" in found.reason:
+        if found.kind != "unknown" or not left:
             return found.reason
     raise AssertionError
 
@@ -52,7 +52,7 @@ needs_root = needs(None if os.geteuid() == 0 else "only root can act as another 
 
 def disable_sandbox(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
     """Make confining fail for the length of a test, as in a plain container."""
-    found = NoBubblewrap(reason=reason, lasting=True)
+    found = NoBubblewrap(reason=reason, kind="refused")
     monkeypatch.setitem(bubblewrap._found, bubblewrap._PLACES, found)
 
 

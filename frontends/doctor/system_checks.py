@@ -49,9 +49,12 @@ def check_user(environ: Mapping[str, str], root: Path = Path("/")) -> Iterator[F
 
 def find_container(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
     """Return the kind of container that this runs in, if it can be detected; None if there is no sign of one."""
-    marks = {"run/.containerenv": "Podman", ".dockerenv": "Docker", "run/systemd/container": "systemd"}
-    if kind := next((kind for name, kind in marks.items() if (root / name).exists()), None):
-        return kind
+    for name, kind in (("run/.containerenv", "Podman"), (".dockerenv", "Docker")):
+        if os.access(root / name, os.F_OK):
+            return kind
+    with suppress(OSError):
+        named = (root / "run/systemd/container").read_text(encoding="utf-8").strip()
+        return named if named != "wsl" else None
     if "KUBERNETES_SERVICE_HOST" in environ:
         return "Kubernetes"
     if environ.get("container"):
@@ -90,8 +93,8 @@ async def check_sandbox(environ: Mapping[str, str], mode: str | None = None) -> 
     if mode == "full_access":
         return [warning("sandbox", "sandbox.mode is full_access: commands run unconfined and unasked in new sessions")]
     if isinstance(found, sc.NoBubblewrap):
-        refused = "does not work here" in found.reason
-        remedy = f"{sandbox_remedy(environ)}; until then" if refused else "until then"
+        can_be_fixed = found.kind == "refused" and sys.platform == "linux"
+        remedy = f"{sandbox_remedy(environ)}; until then" if can_be_fixed else "until then"
         hint = f"{remedy} every command needs your approval"
         return [warning("sandbox", f"commands cannot be confined: {found.reason}", hint)]
     findings = [ok("sandbox", f"{found.path} works, in namespaces of its own")]

@@ -56,6 +56,10 @@ _SOME_LOST: Final = (
     "(The conversation has gone back into the middle of a turn: before this cell, the variables were as they had been "
     "at the end of the turn before it.)"
 )
+_CHANGED: Final = (
+    "The settings of this session have changed since this cell was allowed, so it would not run as it was shown. "
+    "It was not run; write it again."
+)
 _NOT_WAITED_FOR: Final = "The cell ended before this was done. It may have had some of its effects."
 
 
@@ -85,7 +89,8 @@ class ProtocolWork:
             ProtocolFault: There is no executor for it, or that has failed.
             FolderUnusable: What the session's folder says is wrong.
 
-        Cancellation: the cell is ended; it gets its result when the turn's work is closed.
+        Cancellation: a cell that runs is ended, and gets its result when the turn's work is closed. One that was only
+            asked about has not begun.
         """
         desk, protocol = self._desk, self._protocol
         lost = await self._bring_executor()
@@ -111,6 +116,8 @@ class ProtocolWork:
         refused = None
         if (reason := await protocol.why_unconfined(execution)) is not None:
             refused = await runner.check_permission(_UnconfinedCell(reason, settings.cwd), call)
+            if refused is None and desk.state.settings != settings:
+                refused = result_of(call, "error", _CHANGED)
             execution = attrs.evolve(execution, unconfined=refused is None)
         desk.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
         await desk.until_durable()
@@ -132,7 +139,10 @@ class ProtocolWork:
         if execution.sandbox.mode != "full_access" and not execution.unconfined:
             return await self._protocol.execute(cell, execution)
         host = self._setting.make_host(self._desk, call_id)
-        await host.before_command()
+        try:
+            await host.before_command()
+        except ToolFailed as failure:
+            return CellResult(error=str(failure))
         try:
             return await self._protocol.execute(cell, execution)
         finally:

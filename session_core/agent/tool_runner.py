@@ -172,10 +172,17 @@ class ToolRunner:
 
         Cancellation: nobody has agreed to anything.
         """
-        try:
-            prepared = await self._judge(tool, call)
-        except ToolFailed as failure:
-            prepared = _Refused("error", str(failure) or "The tool failed.")
+        arguments = await on_tool_call(self._setting.hooks, self._desk.state.session_id, call)
+        prepared: _Ready | _Refused
+        if isinstance(arguments, Blocked):
+            prepared = _Refused("denied", f"Blocked by an extension: {arguments.reason}")
+        elif arguments != call.arguments:
+            prepared = _Refused("denied", "An extension wants something else to run; this runs as it is or not at all.")
+        else:
+            try:
+                prepared = await self._judge(tool, call)
+            except ToolFailed as failure:
+                prepared = _Refused("error", str(failure) or "The tool failed.")
         return result_of(call, prepared.status, prepared.text) if isinstance(prepared, _Refused) else None
 
     # --- preparing ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Final
+from itertools import takewhile
+from typing import Final, Literal
 
 import attrs
 import trio
@@ -15,7 +16,7 @@ from session_core.confine.plan import ResourceLimits, SandboxPlan
 _PLACES: Final = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 """Never the user's PATH: a project may have put itself there."""
 _PATIENCE_SECONDS: Final = 10
-_FILTER_DESCRIPTOR: Final = "9"
+_FILTER: Final = "--seccomp"
 _NAMESPACE_ERRORS: Final = (
     "to create new namespace",
     "Creating new namespace failed",
@@ -29,7 +30,6 @@ _LIMITING: Final = (
     'ulimit -c 0 && ulimit -f "$1" && ulimit -n "$2" && { ulimit -u "$3" 2>/dev/null || ulimit -p "$3"; } || exit 126;'
     ' shift 3; exec "$@"'
 )
-_WITH_FILTER: Final = f'exec "$@" {_FILTER_DESCRIPTOR}<"$0"'
 
 
 @attrs.frozen(kw_only=True)
@@ -42,25 +42,33 @@ class Bubblewrap:
 
 @attrs.frozen(kw_only=True)
 class NoBubblewrap:
-    """Programs cannot be confined here; unless `lasting`, it may be otherwise the next time."""
+    """Programs cannot be confined here.
+
+    It is not installed (`missing`), does not work here and will not (`refused`), or could not be tried out, which may
+    be otherwise the next time (`unknown`).
+    """
 
     reason: str
-    lasting: bool = attrs.field(default=False, eq=False)
+    kind: Literal["missing", "refused", "unknown"] = attrs.field(default="unknown", eq=False)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether another look would say the same."""
+        return self.kind == "refused"
 
 
 def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewrap) -> list[str]:
     """Return the command line that runs `command` as planned, and in no other environment than the planned one.
 
-    The environment is part of it because bubblewrap's own is readable from inside, in `/proc/1`.
+    The environment is part of it because bubblewrap's own is readable from inside, in `/proc/1`. The filter of system
+    calls is named by its path: whoever starts it calls `open_filter`, as bubblewrap wants a descriptor.
     """
-    before = ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in plan.environment)]
-    if plan.filter_file is not None:
-        before += ["/bin/sh", "-c", _WITH_FILTER, plan.filter_file]
     return [
-        *before,
+        *("/usr/bin/env", "-i"),
+        *(f"{name}={value}" for name, value in plan.environment),
         bubblewrap.path,
         *_namespaces(plan, bubblewrap),
-        *(("--seccomp", _FILTER_DESCRIPTOR) if plan.filter_file is not None else ()),
+        *((_FILTER, plan.filter_file) if plan.filter_file is not None else ()),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
         # bubblewrap leaves the settings of the kernel writable, which a program of root could use.
         *("--remount-ro", "/proc"),
@@ -68,6 +76,25 @@ def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewr
         *("--chdir", plan.cwd, "--"),
         *_limited(command, plan.limits),
     ]
+
+
+def open_filter(argv: Sequence[str], bubblewrap: str) -> tuple[list[str], int | None]:
+    """Open the filter that a command line of `sandbox_argv` names, and put the descriptor in its place.
+
+    The child must inherit the descriptor, and bubblewrap closes it: nothing inside can reach the file. The caller
+    closes it too, once the child was started. None if there is no filter.
+
+    Raises:
+        OSError: The filter cannot be opened.
+    """
+    words = list(argv)
+    place = words.index(bubblewrap)
+    if _FILTER not in takewhile(lambda word: word != "--", words[place:]):  # the command may have such a word too
+        return words, None
+    at = words.index(_FILTER, place) + 1
+    descriptor = os.open(words[at], os.O_RDONLY | os.O_CLOEXEC)
+    words[at] = str(descriptor)
+    return words, descriptor
 
 
 def _namespaces(plan: SandboxPlan, bubblewrap: Bubblewrap) -> Iterator[str]:
@@ -122,10 +149,11 @@ async def find_bubblewrap(places: str = _PLACES) -> Bubblewrap | NoBubblewrap:
 
 async def _try_out(places: str) -> Bubblewrap | NoBubblewrap:
     if sys.platform != "linux":
-        return NoBubblewrap(reason="bubblewrap confines programs on Linux only", lasting=True)
+        return NoBubblewrap(reason="bubblewrap confines programs on Linux only", kind="refused")
     path = await trio.to_thread.run_sync(_look_for, places)
     if path is None:
-        return NoBubblewrap(reason="bubblewrap is not installed; install the package called bubblewrap")
+        reason = "bubblewrap is not installed; install the package called bubblewrap"
+        return NoBubblewrap(reason=reason, kind="missing")
     problem = ""
     for stops_namespaces in (True, False):
         candidate = Bubblewrap(path=path, stops_namespaces=stops_namespaces)
@@ -135,7 +163,7 @@ async def _try_out(places: str) -> Bubblewrap | NoBubblewrap:
             return NoBubblewrap(reason=f"bubblewrap is installed but could not be tried out: {trouble}")
         if not problem:
             return candidate
-    return NoBubblewrap(reason=f"bubblewrap is installed but does not work here: {problem}", lasting=True)
+    return NoBubblewrap(reason=f"bubblewrap is installed but does not work here: {problem}", kind="refused")
 
 
 class _NoAnswer(Exception):

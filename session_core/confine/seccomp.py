@@ -97,7 +97,7 @@ def write_filter(home: Path) -> str | None:
 
 
 def filter_in_memory() -> str | None:
-    """Have the filter for this machine in memory, where no home is kept, and return a path by which children open it.
+    """Put the filter for this machine into memory, and return a path by which this process opens it.
 
     Nothing if there is no filter for this machine.
     """
@@ -106,25 +106,15 @@ def filter_in_memory() -> str | None:
 
 
 def seal_in_memory(name: str, program: bytes) -> str:
-    """Put a filter into a sealed file in memory, and return a path by which children open it.
-
-    The path goes through /proc/self, so children must inherit the descriptors in `filter_descriptors()`. A path through
-    /proc/PID fails where the kernel does not let children inspect this process.
-    """
+    """Put a filter into a sealed file in memory, and return a path by which this process opens it."""
     with _lock:
         if name not in _in_memory:
             with os.fdopen(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "wb", buffering=0) as file:
                 file.write(program)
                 seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
                 fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
-                # Above 9, which the shell uses to open the filter.
-                _in_memory[name] = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 10)
+                _in_memory[name] = os.dup(file.fileno())
     return f"/proc/self/fd/{_in_memory[name]}"
-
-
-def filter_descriptors() -> tuple[int, ...]:
-    """Return the descriptors that a child must inherit to open a filter in memory."""
-    return tuple(_in_memory.values())
 
 
 _in_memory: dict[str, int] = {}

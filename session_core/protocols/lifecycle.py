@@ -253,7 +253,9 @@ class SessionProtocol:
     async def why_unconfined(self, execution: Execution) -> str | None:
         """Say why cells cannot be confined here although they should be; None if there is no reason to ask a person."""
         executor = self._executor("execute")
-        reason = await self._call("execute", lambda _lease: executor.why_unconfined(execution))
+        reason = await self._call(
+            "execute", lambda lease: executor.why_unconfined(leased_execution(execution, lease)), seconds=None
+        )
         if reason is not None and not isinstance(reason, str):
             raise self._broken("execute", f"its why_unconfined returned {type(reason).__name__} instead of a string")
         return reason

@@ -9,7 +9,6 @@
 5. The thread that started the child lives as long as the child, see `tools.process`.
 """
 
-import fcntl
 import os
 import secrets
 import signal
@@ -252,8 +251,9 @@ def _into_sandbox(
     namespace = Namespace()
     ours.callback(namespace.close)
     variables = _in_memory(launch.inside, theirs)
+    argv = namespace.enter(argv, launch.bubblewrap)
     place = argv.index(launch.bubblewrap) + 1
-    argv[place:place] = ["--info-fd", str(namespace.told), "--args", str(variables)]
+    argv[place:place] = ["--args", str(variables)]
     return argv, namespace, (*namespace.inherited, variables)
 
 
@@ -262,12 +262,7 @@ def _in_memory(variables: Mapping[str, str], opened: ExitStack) -> int:
     words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
     if any("\0" in word for word in words):
         raise ValueError("embedded null byte")  # which would end an argument, and begin one of its own choice
-    low = os.memfd_create("variables", os.MFD_CLOEXEC)
-    try:
-        # The shell that opens the filter for system calls may take any number up to 9.
-        descriptor = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)
-    finally:
-        os.close(low)
+    descriptor = os.memfd_create("variables", os.MFD_CLOEXEC)
     opened.callback(os.close, descriptor)
     with open(descriptor, "wb", closefd=False) as written:
         written.write(b"".join(os.fsencode(word) + b"\0" for word in words))

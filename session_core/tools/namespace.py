@@ -5,17 +5,17 @@ when its first process is, and the kernel takes all others with it. Bubblewrap t
 does not wait for it, however: bubblewrap itself may be gone while the inside is still being ended.
 """
 
-import fcntl
 import json
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import trio
 
-from session_core.confine.seccomp import filter_descriptors
+from session_core.confine.bubblewrap import open_filter
 
 _PROC: Final = Path("/proc")
 _MOST_TOLD: Final = 4_096
@@ -23,33 +23,38 @@ _MOST_TOLD: Final = 4_096
 
 
 class Namespace:
-    """The inside of one bubblewrap; `told` is the descriptor to hand to its `--info-fd`."""
+    """The inside of one bubblewrap."""
 
     def __init__(self) -> None:
-        listening, told = os.pipe()
-        # Small numbers are used on the way: the shell that opens the filter for system calls may take any up to 9.
-        try:
-            self.told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, 10)
-        except OSError:
-            os.close(listening)
-            raise
-        finally:
-            os.close(told)
+        listening, self._told = os.pipe()
         self._listening = trio.lowlevel.FdStream(listening)
-        self._told_closed = False
+        self._ours = [self._told]
+        """Descriptors that are closed when the child has its copies."""
         self._first: int | None = None
         self._handle: int | None = None
 
+    def enter(self, argv: Sequence[str], bubblewrap: str) -> list[str]:
+        """Return the command line of a sandbox with the descriptors that bubblewrap needs: see `inherited`.
+
+        Raises:
+            OSError: The filter of system calls cannot be opened.
+        """
+        words, filter_descriptor = open_filter(argv, bubblewrap)
+        if filter_descriptor is not None:
+            self._ours.append(filter_descriptor)
+        place = words.index(bubblewrap) + 1
+        words[place:place] = ["--info-fd", str(self._told)]
+        return words
+
     @property
     def inherited(self) -> tuple[int, ...]:
-        """The descriptors that bubblewrap inherits: the one for --info-fd, and the filters that it may open."""
-        return (self.told, *filter_descriptors())
+        """The descriptors that the child has to be started with."""
+        return tuple(self._ours)
 
     def started(self) -> None:
-        """Bubblewrap has its own copy of `told` now, or never will."""
-        if not self._told_closed:
-            self._told_closed = True
-            os.close(self.told)
+        """Let go of them: bubblewrap has its own copies now, or never will."""
+        while self._ours:
+            os.close(self._ours.pop())
 
     async def learn(self) -> None:
         """Hear from bubblewrap which process is the first inside; nothing is heard when it could not make one."""

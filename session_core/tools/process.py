@@ -206,8 +206,11 @@ async def _start(
     await trio.lowlevel.checkpoint_if_cancelled()
     argv, kept_open = list(argv), list[int]()
     if namespace is not None:
-        place = argv.index(str(bubblewrap)) + 1
-        argv[place:place] = ["--info-fd", str(namespace.told)]
+        try:
+            argv = namespace.enter(argv, str(bubblewrap))
+        except OSError as error:
+            namespace.close()
+            raise ToolFailed(f"the sandbox cannot be made: {error}") from error
         kept_open += namespace.inherited
     pipes = _pipes(2 if apart else 1)
     token = trio.lowlevel.current_trio_token()
@@ -301,7 +304,7 @@ def _why_not_started(program: str, cwd: str, error: OSError | ValueError, env: M
     # If one folder in PATH may not be searched, the system reports "permission denied" for every missing program.
     if isinstance(error, FileNotFoundError | PermissionError):
         # Not Path.is_file, which raises what it meets in a folder that may not be searched.
-        on_path = (os.path.isfile(os.path.join(each, program)) for each in os.get_exec_path(env))  # noqa: PTH113, PTH118
+        on_path = (os.path.isfile(os.path.join(cwd, each, program)) for each in os.get_exec_path(env))  # noqa: PTH113, PTH118
         if os.sep not in program and not any(on_path):
             return f"{told}: {_NO_PROGRAM}"
         if isinstance(error, FileNotFoundError):

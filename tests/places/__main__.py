@@ -3,7 +3,7 @@
 Each place gets a fresh copy of this checkout, an environment of its own and a home of its own; what is printed at the
 end is what the tests say there. It takes some minutes for each, and the packages are installed anew.
 
-`--busy` keeps every processor busy meanwhile, `--times 2` does all of it twice, `--keep` keeps the folders, which are
+`--busy` keeps every processor busy meanwhile, `--times 2` does all of it twice in one copy, `--keep` keeps the folders, which are
 made in PLACES_FOLDER if that is set.
 """
 
@@ -60,14 +60,13 @@ def main() -> int:
         if (reason := place.why_not()) is not None:
             print(f"{name}: SKIPPED: {reason}", flush=True)
             continue
-        for _ in range(options.times):
-            print(f"{name}: {place.what}{', every processor busy' if options.busy else ''} ...", flush=True)
-            with busy_processors() if options.busy else ExitStack():
-                failed |= not check_place(name, place, keep=options.keep)
+        print(f"{name}: {place.what}{', all CPUs busy' if options.busy else ''} ...", flush=True)
+        with busy_processors() if options.busy else ExitStack():
+            failed |= not check_place(name, place, times=options.times, keep=options.keep)
     return 1 if failed else 0
 
 
-def check_place(name: str, place: Place, *, keep: bool) -> bool:
+def check_place(name: str, place: Place, *, times: int, keep: bool) -> bool:
     """Copy the checkout there, run both commands, and tell what came of it; returns whether both succeeded."""
     base = Path(tempfile.mkdtemp(prefix=f"session-core-{name}-", dir=choose_base_folder()))
     base.chmod(0o755)
@@ -86,7 +85,7 @@ def check_place(name: str, place: Place, *, keep: bool) -> bool:
             **place.environment,
         }
         succeeded = True
-        for command in (("make", "run"), ("make", "test")):
+        for command in (("make", "run"), ("make", "test")) * times:
             log = base / f"{'-'.join(command)}.log"
             began = time.monotonic()
             with log.open("wb") as written:

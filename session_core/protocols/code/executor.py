@@ -95,6 +95,10 @@ class PythonExecutor(CodeExecutor):
         if execution.sandbox.mode == "full_access":
             return None
         found = await find_bubblewrap()
+        if isinstance(found, NoBubblewrap) and found.kind == "unknown":
+            found = await find_bubblewrap()  # it was too slow just now, and nobody should be asked because of that
+        if isinstance(found, NoBubblewrap) and found.kind == "unknown":
+            raise self._fault(f"code cannot be confined at the moment: {found.reason}; try again")
         return found.reason if isinstance(found, NoBubblewrap) else None
 
     async def execute(self, cell: Cell, execution: Execution) -> CellResult:

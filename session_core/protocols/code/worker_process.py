@@ -254,8 +254,10 @@ async def _started(launch: WorkerLaunch) -> Worker:
         if launch.bubblewrap is not None:
             namespace = Namespace()
             ours.callback(namespace.close)
-            place = argv.index(launch.bubblewrap) + 1
-            argv[place:place] = ["--info-fd", str(namespace.told)]
+            try:
+                argv = namespace.enter(argv, launch.bubblewrap)
+            except OSError as error:
+                raise WorkerGone(f"its sandbox cannot be made: {error}") from error
             passed += namespace.inherited
 
         def has_started(pid: int) -> None:

@@ -2,12 +2,14 @@
 
 import os
 import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import attrs
 import trio
 
-from session_core.confine.bubblewrap import Bubblewrap, find_bubblewrap, sandbox_argv
+from session_core.confine.bubblewrap import Bubblewrap, find_bubblewrap, open_filter, sandbox_argv
 from session_core.confine.plan import ResourceLimits, SandboxPlan, hold_places, plan_sandbox, without_vanished
 from session_core.confine.seccomp import write_filter
 
@@ -68,9 +70,12 @@ class World:
 
     async def _run(self, script: str, plan: SandboxPlan | None, program: tuple[str, ...]) -> Ran:
         chosen = without_vanished(plan if plan is not None else self.plan())
-        with hold_places(chosen), trio.fail_after(PATIENCE):
+        with hold_places(chosen), trio.fail_after(PATIENCE), ExitStack() as closing:
+            argv = sandbox_argv([*program, script], chosen, self.bubblewrap)
+            words, opened = closing.enter_context(open_argv(argv, self.bubblewrap))
             done = await trio.run_process(
-                sandbox_argv([*program, script], chosen, self.bubblewrap),
+                words,
+                pass_fds=opened,
                 stdin=subprocess.DEVNULL,
                 capture_stdout=True,
                 stderr=subprocess.STDOUT,
@@ -78,6 +83,17 @@ class World:
                 env={**os.environ, "API_KEY": CANARY},
             )
         return Ran(code=done.returncode, text=done.stdout.decode("utf-8", "replace"))
+
+
+@contextmanager
+def open_argv(argv: Sequence[str], bubblewrap: Bubblewrap) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+    """Open the filter that a command line names; gives the words to run, and the descriptors to hand over."""
+    words, opened = open_filter(argv, bubblewrap.path)
+    try:
+        yield words, () if opened is None else (opened,)
+    finally:
+        if opened is not None:
+            os.close(opened)
 
 
 _MORE_TRIES = 2

@@ -288,7 +288,6 @@ async def test_a_process_that_cannot_be_started(launch: Launch, why: str) -> Non
         ("os.pipe", 1),
         ("os.pipe", 3),
         ("os.memfd_create", 0),
-        ("fcntl.fcntl", 0),
         ("subprocess.Popen", 0),
     ],
 )

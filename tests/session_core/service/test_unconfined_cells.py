@@ -2,13 +2,19 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
+import trio
 
+from session_core.agent.hooks import Blocked, HookName
 from session_core.config.rules import PermissionRule
 from session_core.ids import SessionId
 from session_core.service.service import SessionService
+from session_core.service.tool_host import TurnHost
 from session_core.testing.scripted import Answer, text
+from session_core.tools.base import ToolFailed
 from session_core.vocabulary.events import ApprovalRequested
+from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import Approval, PermissionTier
 from tests._needs import disable_sandbox
 from tests.session_core.service._helpers import new_session
@@ -108,4 +114,57 @@ async def test_full_access_does_not_ask_and_can_be_undone(tmp_path: Path) -> Non
         assert 1 == (await project.service.wait_for_turn(session_id)).outcome.output
         assert {"made.txt": "new"} == project.files()
         await project.service.restore_to_message(session_id)
+        assert {} == project.files()
+
+
+async def test_a_session_that_changed_meanwhile_runs_nothing(tmp_path: Path) -> None:
+    """A yes is for what was shown: in another folder the cell does not run."""
+    (tmp_path / "beside").mkdir()
+    async with open_project(tmp_path, {"go": [cell(), text("then not")]}, protocol="code") as project:
+        session_id = await new_session(project.service)
+        approval = await asked_about(project.service, session_id)
+        await project.service.change_working_directory(session_id, str(tmp_path / "beside"))
+        await project.service.answer_approval(session_id, approval.request_id, "allow_once")
+        assert "then not" == (await project.service.wait_for_turn(session_id)).outcome.final_text
+        assert "would not run as it was shown" in (await project.service.load_session(session_id)).transcript[-2].text
+        assert ({}, []) == (project.files(), list((tmp_path / "beside").iterdir()))
+
+
+async def test_a_folder_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the files cannot be saved for an undo, the cell does not run, and the model is told why."""
+
+    async def failing(_host: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ToolFailed("the folder could not be saved")
+
+    monkeypatch.setattr(TurnHost, "before_command", failing)
+    scripts = {"go": [cell(), text("then not")]}
+    async with open_project(tmp_path, scripts, protocol="code", sandbox=FULL_ACCESS) as project:
+        session_id = await new_session(project.service)
+        await project.service.send_user_message(session_id, "go")
+        assert "then not" == (await project.service.wait_for_turn(session_id)).outcome.final_text
+        assert "the folder could not be saved" in (await project.service.load_session(session_id)).transcript[-2].text
+        assert {} == project.files()
+
+
+@attrs.frozen
+class NoCells:
+    """An extension that lets no cell run."""
+
+    def handles(self, hook: HookName) -> bool:
+        return hook == "tool_call"
+
+    async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
+        return Blocked(reason="no cells here")
+
+
+async def test_extensions_are_asked_too(tmp_path: Path) -> None:
+    """A guard of tool calls sees an unconfined cell before anybody is asked, and may forbid it."""
+    scripts = {"go": [cell(), text("then not")]}
+    async with open_project(tmp_path, scripts, protocol="code", hooks=NoCells()) as project:
+        session_id = await new_session(project.service)
+        await project.service.send_user_message(session_id, "go")
+        assert "then not" == (await project.service.wait_for_turn(session_id)).outcome.final_text
+        output = (await project.service.load_session(session_id)).transcript[-2].text
+        assert "Blocked by an extension: no cells here" in output
         assert {} == project.files()

@@ -18,6 +18,7 @@ from session_core.protocols.faults import StateRejected
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.protocols import ExecutorState, StateLeaf
 from session_core.wire.codec import encode
+from tests._needs import needs_sandbox
 from tests.session_core.protocols.code._executor import kept, open_session
 
 EVERYTHING = """
@@ -50,6 +51,7 @@ ASKED = (
 ANSWERED = "{'a': [1, 2.5], 'b': (None, {3})} 2000 8 hello ada 3 9 helped! 6765 5 2 4.0 [1] True"
 
 
+@needs_sandbox
 async def test_another_executor_goes_on_from_what_was_kept(tmp_path: Path) -> None:
     """Values, functions, classes, lambdas and imports are there in another process, and are kept again unchanged."""
     async with open_session(tmp_path) as session:
@@ -153,6 +155,7 @@ async def test_aborted_capture_is_offered_again(tmp_path: Path) -> None:
         assert JsonObject({"order": (), "parts": {}, "lost": ()}) == fourth.state.root
 
 
+@needs_sandbox
 async def test_failed_cell_keeps_what_it_did(tmp_path: Path) -> None:
     """What a cell had done before it failed is kept, and a definition that it never reached changes nothing."""
     async with open_session(tmp_path) as session:
@@ -163,6 +166,7 @@ async def test_failed_cell_keeps_what_it_did(tmp_path: Path) -> None:
         assert "1 old old" == await session.show("print(x, f(), C().m())")
 
 
+@needs_sandbox
 async def test_what_cannot_be_brought_back_is_told_and_left_out(tmp_path: Path) -> None:
     """A part that fails, hangs or kills its process on the way back is named and dropped, and the rest is there."""
     async with open_session(tmp_path) as session:
