@@ -3,8 +3,8 @@
 Each place gets a fresh copy of this checkout, an environment of its own and a home of its own; what is printed at the
 end is what the tests say there. It takes some minutes for each, and the packages are installed anew.
 
-`--busy` keeps every processor busy meanwhile, `--times 2` does all of it twice in one copy, `--keep` keeps the folders, which are
-made in PLACES_FOLDER if that is set.
+`--busy` keeps every processor busy meanwhile, `--times 2` does all of it twice in one copy, `--keep` keeps the folders,
+which are made in PLACES_FOLDER if that is set.
 """
 
 import argparse
