@@ -37,7 +37,10 @@ async def test_what_the_host_writes(home: Path, capfd: Said) -> None:
     log.note("stderr", "out of paper")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(log.keep)
-        await trio.testing.wait_all_tasks_blocked()
+        written = log_file(home, "gate")
+        with trio.fail_after(60):
+            while not written.exists() or not written.read_text().endswith("\n"):  # noqa: ASYNC110 - a thread writes it
+                await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
 
     assert 0 == await trio.to_thread.run_sync(session_core, "ext", "logs", "gate")
