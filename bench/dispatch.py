@@ -11,8 +11,8 @@ from bench.store_material import add_session, open_core, scratch_directory
 from session_core.agent.hooks import HookName
 from session_core.agent.tool_runner import ToolRunner, ToolSetting
 from session_core.ids import CallId, MessageId, SessionId, TurnId, new_id, now_ms
-from session_core.session.desk import TurnDesk
 from session_core.session.session import Work
+from session_core.session.turn_handle import TurnDesk
 from session_core.storage.memory import MemoryStore
 from session_core.tools.base import Tool, ToolContext, ToolOutput
 from session_core.tools.read import Read

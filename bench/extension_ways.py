@@ -21,14 +21,14 @@ from bench.measure import collector_off
 from bench.peer_host import PeerHost
 from session_core.ids import CallId, SessionId
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.consent import digest_of
-from session_core.sep.contexts import Contexts
-from session_core.sep.discovery import Found
-from session_core.sep.extension import Extension
-from session_core.sep.extension_log import ExtensionLog
-from session_core.sep.hooks import HookBlocked, run_hook
-from session_core.sep.manifest import read_manifest
-from session_core.sep.tools import ExtensionToolSource
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.calls.hooks import HookBlocked, run_hook
+from session_core.sep.host.catalogue.consent import digest_of
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.extension import Extension
+from session_core.sep.host.process.extension_log import ExtensionLog
+from session_core.sep.host.tools.tools import ExtensionToolSource
+from session_core.sep.protocol.manifest import read_manifest
 from session_core.tools.base import ToolContext
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy

@@ -14,9 +14,9 @@ from bench.store_material import scratch_directory
 from session_core.agent.hooks import Blocked, HookName
 from session_core.agent.tool_runner import ToolSetting
 from session_core.ids import SessionId
-from session_core.sep.contexts import Contexts
-from session_core.sep.extension import Extension
-from session_core.sep.hooks import HookBlocked, handles, run_hook
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.calls.hooks import HookBlocked, handles, run_hook
+from session_core.sep.host.extension import Extension
 from session_core.vocabulary.frozen import JsonObject
 
 REQUESTS = 960

@@ -1,7 +1,7 @@
 """Events and sessions to measure with: real ones, as a model that streams its answer makes them."""
 
 from session_core.ids import MessageId, SessionId, TurnId, new_session_id, now_ms
-from session_core.session.ledger import Ledger
+from session_core.session.recorder import Ledger
 from session_core.session.session import Session
 from session_core.session.state import SessionState
 from session_core.storage.memory import MemoryStore

@@ -25,7 +25,7 @@ from frontends.server.http.tokens import ensure_token
 from frontends.server.server import Server, ServerSettings
 from frontends.server.unix_door import serve_unix
 from session_core.ids import CallId, SessionId
-from session_core.rpc.framing import LineSplitter
+from session_core.rpc.line_frames import LineSplitter
 from session_core.session.session import Session
 from session_core.vocabulary import events as ev
 

@@ -23,7 +23,7 @@ from frontends.contract.socket_place import prepare_run_folder, socket_of
 from frontends.server.server import Server, ServerSettings
 from frontends.server.unix_door import serve_unix
 from session_core.ids import SessionId
-from session_core.rpc.framing import LineSplitter
+from session_core.rpc.line_frames import LineSplitter
 from session_core.session.session import Session
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import TextPart

@@ -18,7 +18,7 @@ import attrs
 from docs.handler_errors import Refusal, refusals
 from docs.tables import filled
 from session_core.vocabulary import (
-    attaching,
+    client_protocol,
     conversation_events,
     events,
     extension_events,
@@ -31,7 +31,7 @@ from session_core.vocabulary import (
     snapshots,
     work_events,
 )
-from session_core.vocabulary.checks import describe
+from session_core.vocabulary.argument_checks import describe
 from session_core.vocabulary.commands import COMMANDS, Command, reply_type
 from session_core.wire.catalogue import is_list, is_literal, tag_of, wire_classes, wire_fields, without_none
 
@@ -129,7 +129,7 @@ VOCABULARY = (
     ("Models", models),
     ("Extensions", extensions),
     ("Protocols", protocols),
-    ("Clients in other processes", attaching),
+    ("Clients in other processes", client_protocol),
 )
 
 

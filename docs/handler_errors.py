@@ -16,14 +16,14 @@ from typing import Any
 import attrs
 
 from session_core import errors
-from session_core.service import content, core, stopping
+from session_core.service import core, stop, validation
 from session_core.service.handlers import HANDLERS, sessions
 from session_core.vocabulary.commands import Command
 
 Refusal = tuple[str, str]
 """A code of an error and the field it names, or an empty text."""
 
-SHARED = (content, core, stopping, sessions)
+SHARED = (validation, core, stop, sessions)
 """Where handlers find what they share; a handler's own module is looked at first."""
 
 

@@ -18,9 +18,9 @@ import session_core as sc
 from frontends.terminal import help_screen
 from frontends.terminal.slash import SLASH
 from session_core.agent.permissions import CallFacts, decide
-from session_core.confine.protected import PROTECTED
-from session_core.confine.secrets import SECRET_PATHS
 from session_core.providers.catalogue import BUILT_IN_PROVIDERS, PER_MILLION, Prices, built_in_models
+from session_core.sandbox.protected_paths import PROTECTED
+from session_core.sandbox.secrets import SECRET_PATHS
 from session_core.session.activity import rules_as_markdown
 
 _MARKED: Final = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -12,34 +12,35 @@ from typing import TYPE_CHECKING
 from session_core._version import __version__
 
 if TYPE_CHECKING:
+    from session_core.agent.folder_settings import FolderUnusable as FolderUnusable
     from session_core.agent.hooks import Blocked as Blocked
     from session_core.agent.hooks import Hooks as Hooks
-    from session_core.agent.standing import StandingGrants as StandingGrants
+    from session_core.agent.standing_grants import StandingGrants as StandingGrants
     from session_core.agent.turn import ToolSource as ToolSource
-    from session_core.agent.workplace import FolderUnusable as FolderUnusable
+    from session_core.assembly.config_reload import follow_config as follow_config
+    from session_core.assembly.extension_models import extension_may_bring as extension_may_bring
+    from session_core.assembly.extension_models import refused_choice as refused_choice
+    from session_core.assembly.folders.files import about_trust as about_trust
+    from session_core.assembly.folders.registry import Folders as Folders
+    from session_core.assembly.setup import Setup as Setup
+    from session_core.assembly.setup import open_home_setup as open_home_setup
+    from session_core.assembly.setup import open_setup as open_setup
+    from session_core.assembly.surroundings import Place as Place
+    from session_core.assembly.surroundings import surroundings as surroundings
     from session_core.checkpoints.store import CheckpointStore as CheckpointStore
     from session_core.config.load import load_config as load_config
     from session_core.config.load import project_file_of as project_file_of
     from session_core.config.load import read_settings as read_settings
     from session_core.config.load import trusted_project as trusted_project
+    from session_core.config.origins import ShownSetting as ShownSetting
+    from session_core.config.origins import shown_settings as shown_settings
     from session_core.config.problems import ConfigInvalid as ConfigInvalid
     from session_core.config.problems import ConfigProblem as ConfigProblem
     from session_core.config.rules import PermissionRule as PermissionRule
-    from session_core.config.showing import ShownSetting as ShownSetting
-    from session_core.config.showing import shown_settings as shown_settings
     from session_core.config.tool_names import unknown_tool_names as unknown_tool_names
     from session_core.config.values import Config as Config
     from session_core.config.watch import ConfigChange as ConfigChange
     from session_core.config.watch import ConfigWatcher as ConfigWatcher
-    from session_core.confine.bubblewrap import Bubblewrap as Bubblewrap
-    from session_core.confine.bubblewrap import NoBubblewrap as NoBubblewrap
-    from session_core.confine.bubblewrap import find_bubblewrap as find_bubblewrap
-    from session_core.confine.seccomp import filter_program as filter_program
-    from session_core.confine.trust import Fingerprint as Fingerprint
-    from session_core.confine.trust import TooMuchToTrust as TooMuchToTrust
-    from session_core.confine.trust import TrustStore as TrustStore
-    from session_core.confine.trust import fingerprint as fingerprint
-    from session_core.confine.workspace import Workspace as Workspace
     from session_core.errors import Conflict as Conflict
     from session_core.errors import CursorRefused as CursorRefused
     from session_core.errors import Disconnected as Disconnected
@@ -155,6 +156,7 @@ if TYPE_CHECKING:
     from session_core.providers.demo import DemoProvider as DemoProvider
     from session_core.providers.secrets import Secret as Secret
     from session_core.providers.secrets import redact as redact
+    from session_core.rpc.broken_lines import glimpse as glimpse
     from session_core.rpc.connection import RpcConnection as RpcConnection
     from session_core.rpc.connection import open_connection as open_connection
     from session_core.rpc.failures import PARSE_ERROR as PARSE_ERROR
@@ -163,7 +165,6 @@ if TYPE_CHECKING:
     from session_core.rpc.failures import RpcFailed as RpcFailed
     from session_core.rpc.failures import RpcTimedOut as RpcTimedOut
     from session_core.rpc.failures import method_not_found as method_not_found
-    from session_core.rpc.heads import glimpse as glimpse
     from session_core.rpc.messages import Failure as Failure
     from session_core.rpc.messages import Notification as Notification
     from session_core.rpc.messages import Request as Request
@@ -173,54 +174,53 @@ if TYPE_CHECKING:
     from session_core.rpc.peer import RpcPeer as RpcPeer
     from session_core.rpc.peer import Settled as Settled
     from session_core.rpc.peer import refusal as refusal
+    from session_core.sandbox.bubblewrap import Bubblewrap as Bubblewrap
+    from session_core.sandbox.bubblewrap import NoBubblewrap as NoBubblewrap
+    from session_core.sandbox.bubblewrap import find_bubblewrap as find_bubblewrap
+    from session_core.sandbox.seccomp import filter_program as filter_program
+    from session_core.sandbox.trust import Fingerprint as Fingerprint
+    from session_core.sandbox.trust import TooMuchToTrust as TooMuchToTrust
+    from session_core.sandbox.trust import TrustStore as TrustStore
+    from session_core.sandbox.trust import fingerprint as fingerprint
+    from session_core.sandbox.workspace import Workspace as Workspace
     from session_core.sep.conformance.report import ConformanceReport as ConformanceReport
     from session_core.sep.conformance.report import ConformanceStep as ConformanceStep
     from session_core.sep.conformance.runner import check_extension as check_extension
-    from session_core.sep.consent import Consents as Consents
-    from session_core.sep.credentials import CREDENTIALS_FILE as CREDENTIALS_FILE
-    from session_core.sep.credentials import CredentialFile as CredentialFile
-    from session_core.sep.discovery import Found as Found
-    from session_core.sep.extension import Extension as Extension
-    from session_core.sep.extension_log import ExtensionLog as ExtensionLog
-    from session_core.sep.folder_digest import NotDigestible as NotDigestible
-    from session_core.sep.folder_digest import take_digest as take_digest
-    from session_core.sep.host import ExtensionHost as ExtensionHost
-    from session_core.sep.launch import prepare_launch as prepare_launch
-    from session_core.sep.manifest import Manifest as Manifest
-    from session_core.sep.manifest import ManifestInvalid as ManifestInvalid
-    from session_core.sep.manifest import read_manifest as read_manifest
-    from session_core.sep.names import HOOKS as HOOKS
-    from session_core.sep.names import is_extension_name as is_extension_name
-    from session_core.sep.places import CONSENT_FILE as CONSENT_FILE
-    from session_core.sep.places import Places as Places
-    from session_core.sep.places import discover_in as discover_in
-    from session_core.sep.places import places_of as places_of
-    from session_core.sep.scaffold.making import NewExtension as NewExtension
-    from session_core.sep.scaffold.making import scaffold_extension as scaffold_extension
+    from session_core.sep.host.catalogue.consent import Consents as Consents
+    from session_core.sep.host.catalogue.discovery import Found as Found
+    from session_core.sep.host.catalogue.folder_digest import NotDigestible as NotDigestible
+    from session_core.sep.host.catalogue.folder_digest import take_digest as take_digest
+    from session_core.sep.host.catalogue.search_paths import CONSENT_FILE as CONSENT_FILE
+    from session_core.sep.host.catalogue.search_paths import Places as Places
+    from session_core.sep.host.catalogue.search_paths import discover_in as discover_in
+    from session_core.sep.host.catalogue.search_paths import places_of as places_of
+    from session_core.sep.host.extension import Extension as Extension
+    from session_core.sep.host.host import ExtensionHost as ExtensionHost
+    from session_core.sep.host.models.credentials import CREDENTIALS_FILE as CREDENTIALS_FILE
+    from session_core.sep.host.models.credentials import CredentialFile as CredentialFile
+    from session_core.sep.host.process.extension_log import ExtensionLog as ExtensionLog
+    from session_core.sep.host.process.launch import prepare_launch as prepare_launch
+    from session_core.sep.protocol.manifest import Manifest as Manifest
+    from session_core.sep.protocol.manifest import ManifestInvalid as ManifestInvalid
+    from session_core.sep.protocol.manifest import read_manifest as read_manifest
+    from session_core.sep.protocol.names import HOOKS as HOOKS
+    from session_core.sep.protocol.names import is_extension_name as is_extension_name
+    from session_core.sep.scaffold.template import NewExtension as NewExtension
+    from session_core.sep.scaffold.template import scaffold_extension as scaffold_extension
     from session_core.service.clients import AttachedClient as AttachedClient
     from session_core.service.config import ServiceConfig as ServiceConfig
-    from session_core.service.extensions_seam import Extensions as Extensions
-    from session_core.service.extensions_seam import extension_client as extension_client
+    from session_core.service.extension_api import Extensions as Extensions
+    from session_core.service.extension_api import extension_client as extension_client
     from session_core.service.feed import Feed as Feed
-    from session_core.service.folder_files import about_trust as about_trust
-    from session_core.service.folders import Folders as Folders
-    from session_core.service.late_models import extension_may_bring as extension_may_bring
-    from session_core.service.late_models import refused_choice as refused_choice
-    from session_core.service.place import Place as Place
-    from session_core.service.place import surroundings as surroundings
-    from session_core.service.reloading import follow_config as follow_config
     from session_core.service.service import SessionService as SessionService
     from session_core.service.service import open_session_service as open_session_service
-    from session_core.service.setup import Setup as Setup
-    from session_core.service.setup import open_home_setup as open_home_setup
-    from session_core.service.setup import open_setup as open_setup
     from session_core.service.statistics import ServiceStatistics as ServiceStatistics
-    from session_core.session.fleet import FleetState as FleetState
+    from session_core.session.message_tree import newest_leaf as newest_leaf
+    from session_core.session.message_tree import siblings as siblings
+    from session_core.session.session_list import FleetState as FleetState
     from session_core.session.state import SessionState as SessionState
     from session_core.session.state import apply as apply
     from session_core.session.state import fold as fold
-    from session_core.session.tree import newest_leaf as newest_leaf
-    from session_core.session.tree import siblings as siblings
     from session_core.storage.base import SessionStore as SessionStore
     from session_core.storage.base import StoredSession as StoredSession
     from session_core.storage.base import StoreReader as StoreReader
@@ -230,6 +230,22 @@ if TYPE_CHECKING:
     from session_core.storage.home_lock import Holder as Holder
     from session_core.storage.home_lock import HomeLock as HomeLock
     from session_core.storage.home_lock import lock_holder as lock_holder
+    from session_core.storage.maintenance.export_import import ImportReport as ImportReport
+    from session_core.storage.maintenance.export_import import export_session as export_session
+    from session_core.storage.maintenance.export_import import import_session as import_session
+    from session_core.storage.maintenance.findings import Finding as Finding
+    from session_core.storage.maintenance.findings import VerifyReport as VerifyReport
+    from session_core.storage.maintenance.rebuild import RebuildReport as RebuildReport
+    from session_core.storage.maintenance.rebuild import rebuild_store as rebuild_store
+    from session_core.storage.maintenance.store_files import BackupReport as BackupReport
+    from session_core.storage.maintenance.store_files import CompactReport as CompactReport
+    from session_core.storage.maintenance.store_files import RestoreReport as RestoreReport
+    from session_core.storage.maintenance.store_files import StoreStatistics as StoreStatistics
+    from session_core.storage.maintenance.store_files import backup_store as backup_store
+    from session_core.storage.maintenance.store_files import compact_store as compact_store
+    from session_core.storage.maintenance.store_files import restore_store as restore_store
+    from session_core.storage.maintenance.store_files import store_statistics as store_statistics
+    from session_core.storage.maintenance.verify import verify_store as verify_store
     from session_core.storage.memory import MemoryStore as MemoryStore
     from session_core.storage.settings import Retention as Retention
     from session_core.storage.sqlite import SqliteStore as SqliteStore
@@ -249,42 +265,26 @@ if TYPE_CHECKING:
     from session_core.tools.base import ToolHost as ToolHost
     from session_core.tools.base import ToolOutput as ToolOutput
     from session_core.tools.files import coding_file_tools as coding_file_tools
-    from session_core.upkeep.exchange import ImportReport as ImportReport
-    from session_core.upkeep.exchange import export_session as export_session
-    from session_core.upkeep.exchange import import_session as import_session
-    from session_core.upkeep.finding import Finding as Finding
-    from session_core.upkeep.finding import VerifyReport as VerifyReport
-    from session_core.upkeep.rebuild import RebuildReport as RebuildReport
-    from session_core.upkeep.rebuild import rebuild_store as rebuild_store
-    from session_core.upkeep.store_files import BackupReport as BackupReport
-    from session_core.upkeep.store_files import CompactReport as CompactReport
-    from session_core.upkeep.store_files import RestoreReport as RestoreReport
-    from session_core.upkeep.store_files import StoreStatistics as StoreStatistics
-    from session_core.upkeep.store_files import backup_store as backup_store
-    from session_core.upkeep.store_files import compact_store as compact_store
-    from session_core.upkeep.store_files import restore_store as restore_store
-    from session_core.upkeep.store_files import store_statistics as store_statistics
-    from session_core.upkeep.verify import verify_store as verify_store
     from session_core.vocabulary import commands as commands
     from session_core.vocabulary import events as events
     from session_core.vocabulary import replies as replies
-    from session_core.vocabulary.attaching import CONTRACT as CONTRACT
-    from session_core.vocabulary.attaching import ErrorInfo as ErrorInfo
-    from session_core.vocabulary.attaching import Execute as Execute
-    from session_core.vocabulary.attaching import FeedAnswer as FeedAnswer
-    from session_core.vocabulary.attaching import FeedBatch as FeedBatch
-    from session_core.vocabulary.attaching import FeedEnd as FeedEnd
-    from session_core.vocabulary.attaching import FeedEnded as FeedEnded
-    from session_core.vocabulary.attaching import FeedPlace as FeedPlace
-    from session_core.vocabulary.attaching import Follow as Follow
-    from session_core.vocabulary.attaching import Followed as Followed
-    from session_core.vocabulary.attaching import Goodbye as Goodbye
-    from session_core.vocabulary.attaching import Heartbeat as Heartbeat
-    from session_core.vocabulary.attaching import Hello as Hello
-    from session_core.vocabulary.attaching import ResyncReason as ResyncReason
-    from session_core.vocabulary.attaching import ServiceStatus as ServiceStatus
-    from session_core.vocabulary.attaching import Unfollow as Unfollow
-    from session_core.vocabulary.attaching import Welcome as Welcome
+    from session_core.vocabulary.client_protocol import CONTRACT as CONTRACT
+    from session_core.vocabulary.client_protocol import ErrorInfo as ErrorInfo
+    from session_core.vocabulary.client_protocol import Execute as Execute
+    from session_core.vocabulary.client_protocol import FeedAnswer as FeedAnswer
+    from session_core.vocabulary.client_protocol import FeedBatch as FeedBatch
+    from session_core.vocabulary.client_protocol import FeedEnd as FeedEnd
+    from session_core.vocabulary.client_protocol import FeedEnded as FeedEnded
+    from session_core.vocabulary.client_protocol import FeedPlace as FeedPlace
+    from session_core.vocabulary.client_protocol import Follow as Follow
+    from session_core.vocabulary.client_protocol import Followed as Followed
+    from session_core.vocabulary.client_protocol import Goodbye as Goodbye
+    from session_core.vocabulary.client_protocol import Heartbeat as Heartbeat
+    from session_core.vocabulary.client_protocol import Hello as Hello
+    from session_core.vocabulary.client_protocol import ResyncReason as ResyncReason
+    from session_core.vocabulary.client_protocol import ServiceStatus as ServiceStatus
+    from session_core.vocabulary.client_protocol import Unfollow as Unfollow
+    from session_core.vocabulary.client_protocol import Welcome as Welcome
     from session_core.vocabulary.commands import COMMANDS as COMMANDS
     from session_core.vocabulary.commands import CommandRequest as CommandRequest
     from session_core.vocabulary.commands import reply_type as reply_type
@@ -319,6 +319,11 @@ if TYPE_CHECKING:
     from session_core.vocabulary.methods import SessionMethods as SessionMethods
     from session_core.vocabulary.models import ListedModel as ListedModel
     from session_core.vocabulary.models import ModelPrices as ModelPrices
+    from session_core.vocabulary.prompt_input import Typed as Typed
+    from session_core.vocabulary.prompt_input import TypedCommand as TypedCommand
+    from session_core.vocabulary.prompt_input import TypedMessage as TypedMessage
+    from session_core.vocabulary.prompt_input import TypedShellLine as TypedShellLine
+    from session_core.vocabulary.prompt_input import read_typed as read_typed
     from session_core.vocabulary.protocols import ExecutorPoint as ExecutorPoint
     from session_core.vocabulary.protocols import ExecutorState as ExecutorState
     from session_core.vocabulary.protocols import Frame as Frame
@@ -356,11 +361,6 @@ if TYPE_CHECKING:
     from session_core.vocabulary.snapshots import SessionSummary as SessionSummary
     from session_core.vocabulary.tools import Effect as Effect
     from session_core.vocabulary.tools import ToolSpec as ToolSpec
-    from session_core.vocabulary.typed import Typed as Typed
-    from session_core.vocabulary.typed import TypedCommand as TypedCommand
-    from session_core.vocabulary.typed import TypedMessage as TypedMessage
-    from session_core.vocabulary.typed import TypedShellLine as TypedShellLine
-    from session_core.vocabulary.typed import read_typed as read_typed
     from session_core.wire.catalogue import tag_of as tag_of
     from session_core.wire.codec import decode as decode
     from session_core.wire.codec import encode as encode
@@ -378,17 +378,17 @@ _HOME = {
     "Approval": "session_core.vocabulary.sessions",
     "AskModel": "session_core.protocols.driver",
     "AttachedClient": "session_core.service.clients",
-    "BackupReport": "session_core.upkeep.store_files",
+    "BackupReport": "session_core.storage.maintenance.store_files",
     "BeforeCall": "session_core.protocols.contexts",
     "BeforeCallContext": "session_core.protocols.contexts",
     "Blocked": "session_core.agent.hooks",
     "Bookmark": "session_core.vocabulary.snapshots",
-    "Bubblewrap": "session_core.confine.bubblewrap",
+    "Bubblewrap": "session_core.sandbox.bubblewrap",
     "BuildContext": "session_core.protocols.contexts",
     "COMMANDS": "session_core.vocabulary.commands",
-    "CONSENT_FILE": "session_core.sep.places",
-    "CONTRACT": "session_core.vocabulary.attaching",
-    "CREDENTIALS_FILE": "session_core.sep.credentials",
+    "CONSENT_FILE": "session_core.sep.host.catalogue.search_paths",
+    "CONTRACT": "session_core.vocabulary.client_protocol",
+    "CREDENTIALS_FILE": "session_core.sep.host.models.credentials",
     "CallId": "session_core.ids",
     "CallPreview": "session_core.tools.base",
     "Cell": "session_core.protocols.execution",
@@ -406,7 +406,7 @@ _HOME = {
     "CodePart": "session_core.vocabulary.messages",
     "Command": "session_core.vocabulary.session_commands",
     "CommandRequest": "session_core.vocabulary.commands",
-    "CompactReport": "session_core.upkeep.store_files",
+    "CompactReport": "session_core.storage.maintenance.store_files",
     "Completion": "session_core.vocabulary.extensions",
     "Config": "session_core.config.values",
     "ConfigChange": "session_core.config.watch",
@@ -416,9 +416,9 @@ _HOME = {
     "Conflict": "session_core.errors",
     "ConformanceReport": "session_core.sep.conformance.report",
     "ConformanceStep": "session_core.sep.conformance.report",
-    "Consents": "session_core.sep.consent",
+    "Consents": "session_core.sep.host.catalogue.consent",
     "ContextExpired": "session_core.protocols.faults",
-    "CredentialFile": "session_core.sep.credentials",
+    "CredentialFile": "session_core.sep.host.models.credentials",
     "Cursor": "session_core.ids",
     "CursorRefused": "session_core.errors",
     "Decision": "session_core.vocabulary.sessions",
@@ -433,56 +433,56 @@ _HOME = {
     "DriverView": "session_core.protocols.driver",
     "Effect": "session_core.vocabulary.tools",
     "Epoch": "session_core.ids",
-    "ErrorInfo": "session_core.vocabulary.attaching",
+    "ErrorInfo": "session_core.vocabulary.client_protocol",
     "Event": "session_core.vocabulary.events",
     "EventStream": "session_core.stream.event_stream",
-    "Execute": "session_core.vocabulary.attaching",
+    "Execute": "session_core.vocabulary.client_protocol",
     "ExecuteCode": "session_core.protocols.driver",
     "Execution": "session_core.protocols.execution",
     "ExecutorPoint": "session_core.vocabulary.protocols",
     "ExecutorState": "session_core.vocabulary.protocols",
-    "Extension": "session_core.sep.extension",
+    "Extension": "session_core.sep.host.extension",
     "ExtensionCommand": "session_core.vocabulary.extensions",
     "ExtensionDisplay": "session_core.vocabulary.extensions",
     "ExtensionEntry": "session_core.vocabulary.extensions",
     "ExtensionFailed": "session_core.errors",
-    "ExtensionHost": "session_core.sep.host",
+    "ExtensionHost": "session_core.sep.host.host",
     "ExtensionInfo": "session_core.vocabulary.extensions",
-    "ExtensionLog": "session_core.sep.extension_log",
+    "ExtensionLog": "session_core.sep.host.process.extension_log",
     "ExtensionRejected": "session_core.protocols.faults",
-    "Extensions": "session_core.service.extensions_seam",
+    "Extensions": "session_core.service.extension_api",
     "Failure": "session_core.rpc.messages",
     "Feed": "session_core.service.feed",
-    "FeedAnswer": "session_core.vocabulary.attaching",
-    "FeedBatch": "session_core.vocabulary.attaching",
-    "FeedEnd": "session_core.vocabulary.attaching",
-    "FeedEnded": "session_core.vocabulary.attaching",
+    "FeedAnswer": "session_core.vocabulary.client_protocol",
+    "FeedBatch": "session_core.vocabulary.client_protocol",
+    "FeedEnd": "session_core.vocabulary.client_protocol",
+    "FeedEnded": "session_core.vocabulary.client_protocol",
     "FeedItem": "session_core.stream.follower",
-    "FeedPlace": "session_core.vocabulary.attaching",
+    "FeedPlace": "session_core.vocabulary.client_protocol",
     "FilePart": "session_core.vocabulary.messages",
     "FilesChanged": "session_core.errors",
-    "Finding": "session_core.upkeep.finding",
-    "Fingerprint": "session_core.confine.trust",
+    "Finding": "session_core.storage.maintenance.findings",
+    "Fingerprint": "session_core.sandbox.trust",
     "Finish": "session_core.protocols.driver",
     "FinishNow": "session_core.protocols.contexts",
-    "FleetState": "session_core.session.fleet",
-    "FolderUnusable": "session_core.agent.workplace",
-    "Folders": "session_core.service.folders",
-    "Follow": "session_core.vocabulary.attaching",
-    "Followed": "session_core.vocabulary.attaching",
+    "FleetState": "session_core.session.session_list",
+    "FolderUnusable": "session_core.agent.folder_settings",
+    "Folders": "session_core.assembly.folders.registry",
+    "Follow": "session_core.vocabulary.client_protocol",
+    "Followed": "session_core.vocabulary.client_protocol",
     "Follower": "session_core.stream.follower",
     "Forbidden": "session_core.errors",
-    "Found": "session_core.sep.discovery",
+    "Found": "session_core.sep.host.catalogue.discovery",
     "Frame": "session_core.vocabulary.protocols",
-    "Goodbye": "session_core.vocabulary.attaching",
-    "HOOKS": "session_core.sep.names",
-    "Heartbeat": "session_core.vocabulary.attaching",
-    "Hello": "session_core.vocabulary.attaching",
+    "Goodbye": "session_core.vocabulary.client_protocol",
+    "HOOKS": "session_core.sep.protocol.names",
+    "Heartbeat": "session_core.vocabulary.client_protocol",
+    "Hello": "session_core.vocabulary.client_protocol",
     "Holder": "session_core.storage.home_lock",
     "HomeLock": "session_core.storage.home_lock",
     "Hooks": "session_core.agent.hooks",
     "ImagePart": "session_core.vocabulary.messages",
-    "ImportReport": "session_core.upkeep.exchange",
+    "ImportReport": "session_core.storage.maintenance.export_import",
     "InternalError": "session_core.errors",
     "InterruptedPart": "session_core.vocabulary.messages",
     "InvalidInput": "session_core.errors",
@@ -493,8 +493,8 @@ _HOME = {
     "Lagged": "session_core.errors",
     "ListedModel": "session_core.vocabulary.models",
     "LiveTool": "session_core.vocabulary.messages",
-    "Manifest": "session_core.sep.manifest",
-    "ManifestInvalid": "session_core.sep.manifest",
+    "Manifest": "session_core.sep.protocol.manifest",
+    "ManifestInvalid": "session_core.sep.protocol.manifest",
     "McpServers": "session_core.mcp.client",
     "MemoryStore": "session_core.storage.memory",
     "Message": "session_core.vocabulary.messages",
@@ -506,12 +506,12 @@ _HOME = {
     "ModelPrices": "session_core.vocabulary.models",
     "ModelRequest": "session_core.providers.base",
     "NativeToolDriver": "session_core.protocols.standard",
-    "NewExtension": "session_core.sep.scaffold.making",
+    "NewExtension": "session_core.sep.scaffold.template",
     "NewMessage": "session_core.vocabulary.protocols",
-    "NoBubblewrap": "session_core.confine.bubblewrap",
+    "NoBubblewrap": "session_core.sandbox.bubblewrap",
     "NoStore": "session_core.errors",
     "NotAllowed": "session_core.errors",
-    "NotDigestible": "session_core.sep.folder_digest",
+    "NotDigestible": "session_core.sep.host.catalogue.folder_digest",
     "NotFound": "session_core.errors",
     "Notification": "session_core.rpc.messages",
     "OptionConflict": "session_core.protocols.faults",
@@ -525,8 +525,8 @@ _HOME = {
     "PermissionRule": "session_core.config.rules",
     "PermissionTier": "session_core.vocabulary.sessions",
     "PickedModel": "session_core.providers.choose",
-    "Place": "session_core.service.place",
-    "Places": "session_core.sep.places",
+    "Place": "session_core.assembly.surroundings",
+    "Places": "session_core.sep.host.catalogue.search_paths",
     "PlanItem": "session_core.vocabulary.sessions",
     "PluginOptions": "session_core.protocols.options",
     "Prices": "session_core.providers.catalogue",
@@ -543,16 +543,16 @@ _HOME = {
     "QueueItem": "session_core.vocabulary.sessions",
     "QueueItemId": "session_core.ids",
     "ReadOnly": "session_core.errors",
-    "RebuildReport": "session_core.upkeep.rebuild",
+    "RebuildReport": "session_core.storage.maintenance.rebuild",
     "RefuseTurn": "session_core.protocols.contexts",
     "Refused": "session_core.rpc.peer",
     "Remember": "session_core.protocols.driver",
     "ReplaceRequest": "session_core.protocols.contexts",
     "Request": "session_core.rpc.messages",
     "RequestId": "session_core.ids",
-    "RestoreReport": "session_core.upkeep.store_files",
+    "RestoreReport": "session_core.storage.maintenance.store_files",
     "Resync": "session_core.stream.follower",
-    "ResyncReason": "session_core.vocabulary.attaching",
+    "ResyncReason": "session_core.vocabulary.client_protocol",
     "Retention": "session_core.storage.settings",
     "Rope": "session_core.vocabulary.frozen",
     "RpcClosed": "session_core.rpc.failures",
@@ -570,7 +570,7 @@ _HOME = {
     "ServiceConfig": "session_core.service.config",
     "ServiceSnapshot": "session_core.vocabulary.snapshots",
     "ServiceStatistics": "session_core.service.statistics",
-    "ServiceStatus": "session_core.vocabulary.attaching",
+    "ServiceStatus": "session_core.vocabulary.client_protocol",
     "SessionContext": "session_core.protocols.contexts",
     "SessionCoreError": "session_core.errors",
     "SessionEvent": "session_core.vocabulary.events",
@@ -583,15 +583,15 @@ _HOME = {
     "SessionSummary": "session_core.vocabulary.snapshots",
     "Settings": "session_core.vocabulary.sessions",
     "Settled": "session_core.rpc.peer",
-    "Setup": "session_core.service.setup",
+    "Setup": "session_core.assembly.setup",
     "Shortcut": "session_core.vocabulary.extensions",
-    "ShownSetting": "session_core.config.showing",
+    "ShownSetting": "session_core.config.origins",
     "Snapshot": "session_core.stream.follower",
     "Span": "session_core.protocols.prose",
     "SqliteReader": "session_core.storage.sqlite_reader",
     "SqliteStore": "session_core.storage.sqlite",
     "StandardProtocol": "session_core.protocols.standard",
-    "StandingGrants": "session_core.agent.standing",
+    "StandingGrants": "session_core.agent.standing_grants",
     "StateCapture": "session_core.protocols.execution",
     "StateLeaf": "session_core.vocabulary.protocols",
     "StateNotKeepable": "session_core.protocols.faults",
@@ -603,7 +603,7 @@ _HOME = {
     "StoreDamaged": "session_core.errors",
     "StoreInUse": "session_core.errors",
     "StoreReader": "session_core.storage.base",
-    "StoreStatistics": "session_core.upkeep.store_files",
+    "StoreStatistics": "session_core.storage.maintenance.store_files",
     "StoreUnusable": "session_core.errors",
     "StoredSession": "session_core.storage.base",
     "StreamStatistics": "session_core.stream.event_stream",
@@ -619,7 +619,7 @@ _HOME = {
     "ThinkingChunk": "session_core.providers.base",
     "ThinkingPart": "session_core.vocabulary.messages",
     "TooManyQuestions": "session_core.protocols.contexts",
-    "TooMuchToTrust": "session_core.confine.trust",
+    "TooMuchToTrust": "session_core.sandbox.trust",
     "Tool": "session_core.tools.base",
     "ToolCallChunk": "session_core.providers.base",
     "ToolCallOpened": "session_core.providers.base",
@@ -632,60 +632,60 @@ _HOME = {
     "ToolResultPart": "session_core.vocabulary.messages",
     "ToolSource": "session_core.agent.turn",
     "ToolSpec": "session_core.vocabulary.tools",
-    "TrustStore": "session_core.confine.trust",
+    "TrustStore": "session_core.sandbox.trust",
     "TurnAdditions": "session_core.protocols.api",
     "TurnId": "session_core.ids",
     "TurnLimits": "session_core.vocabulary.sessions",
     "TurnOutcome": "session_core.vocabulary.sessions",
-    "Typed": "session_core.vocabulary.typed",
-    "TypedCommand": "session_core.vocabulary.typed",
-    "TypedMessage": "session_core.vocabulary.typed",
-    "TypedShellLine": "session_core.vocabulary.typed",
+    "Typed": "session_core.vocabulary.prompt_input",
+    "TypedCommand": "session_core.vocabulary.prompt_input",
+    "TypedMessage": "session_core.vocabulary.prompt_input",
+    "TypedShellLine": "session_core.vocabulary.prompt_input",
     "UiKind": "session_core.vocabulary.extensions",
     "Unavailable": "session_core.errors",
-    "Unfollow": "session_core.vocabulary.attaching",
+    "Unfollow": "session_core.vocabulary.client_protocol",
     "UnknownPlugin": "session_core.protocols.faults",
     "Usage": "session_core.vocabulary.messages",
     "UsageLine": "session_core.vocabulary.sessions",
     "Vector": "session_core.vocabulary.frozen",
-    "VerifyReport": "session_core.upkeep.finding",
+    "VerifyReport": "session_core.storage.maintenance.findings",
     "Wakeup": "session_core.vocabulary.sessions",
     "WakeupId": "session_core.ids",
-    "Welcome": "session_core.vocabulary.attaching",
-    "Workspace": "session_core.confine.workspace",
-    "about_trust": "session_core.service.folder_files",
+    "Welcome": "session_core.vocabulary.client_protocol",
+    "Workspace": "session_core.sandbox.workspace",
+    "about_trust": "session_core.assembly.folders.files",
     "apply": "session_core.session.state",
     "available_models": "session_core.providers.choose",
-    "backup_store": "session_core.upkeep.store_files",
+    "backup_store": "session_core.storage.maintenance.store_files",
     "check_extension": "session_core.sep.conformance.runner",
     "chosen_model": "session_core.providers.choose",
     "coding_file_tools": "session_core.tools.files",
     "commands": "session_core.vocabulary",
-    "compact_store": "session_core.upkeep.store_files",
+    "compact_store": "session_core.storage.maintenance.store_files",
     "cost_micros": "session_core.providers.catalogue",
     "decode": "session_core.wire.codec",
     "default_home": "session_core.storage.home",
     "default_model": "session_core.providers.choose",
-    "discover_in": "session_core.sep.places",
+    "discover_in": "session_core.sep.host.catalogue.search_paths",
     "encode": "session_core.wire.codec",
     "encode_event": "session_core.wire.codec",
     "encode_failure": "session_core.rpc.messages",
     "error_from": "session_core.wire.errors",
     "error_info": "session_core.wire.errors",
     "events": "session_core.vocabulary",
-    "export_session": "session_core.upkeep.exchange",
-    "extension_client": "session_core.service.extensions_seam",
-    "extension_may_bring": "session_core.service.late_models",
-    "filter_program": "session_core.confine.seccomp",
-    "find_bubblewrap": "session_core.confine.bubblewrap",
+    "export_session": "session_core.storage.maintenance.export_import",
+    "extension_client": "session_core.service.extension_api",
+    "extension_may_bring": "session_core.assembly.extension_models",
+    "filter_program": "session_core.sandbox.seccomp",
+    "find_bubblewrap": "session_core.sandbox.bubblewrap",
     "find_model": "session_core.providers.catalogue",
-    "fingerprint": "session_core.confine.trust",
+    "fingerprint": "session_core.sandbox.trust",
     "fold": "session_core.session.state",
-    "follow_config": "session_core.service.reloading",
+    "follow_config": "session_core.assembly.config_reload",
     "from_json": "session_core.wire.codec",
-    "glimpse": "session_core.rpc.heads",
-    "import_session": "session_core.upkeep.exchange",
-    "is_extension_name": "session_core.sep.names",
+    "glimpse": "session_core.rpc.broken_lines",
+    "import_session": "session_core.storage.maintenance.export_import",
+    "is_extension_name": "session_core.sep.protocol.names",
     "load_config": "session_core.config.load",
     "load_mcp_config": "session_core.mcp.config",
     "lock_holder": "session_core.storage.home_lock",
@@ -693,42 +693,42 @@ _HOME = {
     "method_not_found": "session_core.rpc.failures",
     "new_id": "session_core.ids",
     "new_session_id": "session_core.ids",
-    "newest_leaf": "session_core.session.tree",
+    "newest_leaf": "session_core.session.message_tree",
     "now_ms": "session_core.ids",
     "open_connection": "session_core.rpc.connection",
-    "open_home_setup": "session_core.service.setup",
+    "open_home_setup": "session_core.assembly.setup",
     "open_session_service": "session_core.service.service",
-    "open_setup": "session_core.service.setup",
+    "open_setup": "session_core.assembly.setup",
     "option": "session_core.protocols.options",
-    "places_of": "session_core.sep.places",
+    "places_of": "session_core.sep.host.catalogue.search_paths",
     "prepare_home": "session_core.storage.home",
-    "prepare_launch": "session_core.sep.launch",
+    "prepare_launch": "session_core.sep.host.process.launch",
     "private_open": "session_core.storage.home",
     "probe_ollama": "session_core.providers.choose",
     "problem_of_protocol_name": "session_core.protocols.registry",
     "project_file_of": "session_core.config.load",
-    "read_manifest": "session_core.sep.manifest",
+    "read_manifest": "session_core.sep.protocol.manifest",
     "read_options": "session_core.protocols.options",
     "read_settings": "session_core.config.load",
-    "read_typed": "session_core.vocabulary.typed",
-    "rebuild_store": "session_core.upkeep.rebuild",
+    "read_typed": "session_core.vocabulary.prompt_input",
+    "rebuild_store": "session_core.storage.maintenance.rebuild",
     "redact": "session_core.providers.secrets",
     "refusal": "session_core.rpc.peer",
-    "refused_choice": "session_core.service.late_models",
+    "refused_choice": "session_core.assembly.extension_models",
     "replies": "session_core.vocabulary",
     "reply_type": "session_core.vocabulary.commands",
-    "restore_store": "session_core.upkeep.store_files",
-    "scaffold_extension": "session_core.sep.scaffold.making",
-    "shown_settings": "session_core.config.showing",
-    "siblings": "session_core.session.tree",
-    "store_statistics": "session_core.upkeep.store_files",
-    "surroundings": "session_core.service.place",
+    "restore_store": "session_core.storage.maintenance.store_files",
+    "scaffold_extension": "session_core.sep.scaffold.template",
+    "shown_settings": "session_core.config.origins",
+    "siblings": "session_core.session.message_tree",
+    "store_statistics": "session_core.storage.maintenance.store_files",
+    "surroundings": "session_core.assembly.surroundings",
     "tag_of": "session_core.wire.catalogue",
-    "take_digest": "session_core.sep.folder_digest",
+    "take_digest": "session_core.sep.host.catalogue.folder_digest",
     "to_json": "session_core.wire.codec",
     "trusted_project": "session_core.config.load",
     "unknown_tool_names": "session_core.config.tool_names",
-    "verify_store": "session_core.upkeep.verify",
+    "verify_store": "session_core.storage.maintenance.verify",
     "vocabulary_schema": "session_core.wire.schema",
 }
 _MODULES_OF = "session_core.vocabulary"  # whose modules are public as a whole: sc.commands, sc.events, sc.replies

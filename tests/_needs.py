@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 import trio
 
-from session_core.confine import bubblewrap
-from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap
+from session_core.sandbox import bubblewrap
+from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap
 
 _TRIES: Final = 5
 

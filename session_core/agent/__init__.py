@@ -1,16 +1,20 @@
 """How a turn runs: ask the model, run the tools it wants, again, until it has answered.
 
 - `turn`: `Agent.run_turn`, the interpreter of a protocol's driver (`session_core.protocols`)
-- `protocol_work`: cells of code, frames, and what code leaves behind; `before_call`: a protocol's word before a call
-- `direct`: questions to models beside the conversation; `turn_processes`: programs of a turn, confined, ended with it
+- `protocol_work`: cells of code, frames, and what code leaves behind
+- `before_model_call`: the hook of a protocol before a model call
+- `direct_model_call`: questions to models beside the conversation
+- `plugin_processes`: programs that a protocol runs, confined, ended with the turn
 - `model_call`: one call of a model: retries, a conversation that is too long, what it costs
-- `answer`: the model's answer as it streams in, put together into a message
+- `streamed_answer`: the model's answer as it streams in, put together into a message
 - `context`: what a model gets to see of a long conversation
-- `compaction`: a summary that takes a conversation's place; `summarising`, `making_room`: when one is made
+- `compaction`: a summary that takes a conversation's place; `compaction_policy`, `auto_compaction`: when one is made
 - `budget`: tokens and money that a turn and its helpers share; `bounds`: how many model calls it may make
 - `tool_runner`: prepare a tool call, ask for it, run it; `tool_results`: what it says, checked and cut
 - `tool_calls`: what a call would do and whether it may, for all who make calls
-- `permissions`: which calls run, which need a person's yes, as a table; `standing`: those that were allowed for good
+- `permissions`: which calls run and which need approval, as a table; `standing_grants`: those that are always allowed
+- `path_filter`: files that rules withhold from tools that come across many; `folder_settings`: rules of a folder
+- `active_tools`, `joined`: the tools of this moment; two mappings seen as one
 - `hooks`: the ten places where extensions take part, one narrow seam
 - `prompt`, `instructions`, `skills`: what a model is told first
 

@@ -20,8 +20,8 @@ from session_core.agent.bounds import dollars
 from session_core.agent.context import CHARS_PER_TOKEN, chars_of, cost_of
 from session_core.providers.base import ModelRequest
 from session_core.providers.catalogue import PER_MILLION, ModelInfo, cost_micros
-from session_core.session.desk import TurnDesk
 from session_core.session.session import Session, Work
+from session_core.session.turn_handle import TurnDesk
 from session_core.vocabulary.messages import Usage
 
 USEFUL_OUTPUT_TOKENS: Final = 2_048

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from session_core import limits
-from session_core.agent.answer import clean_text
 from session_core.agent.budget import LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
 from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, in_words, without_images
 from session_core.agent.model_call import Models
+from session_core.agent.streamed_answer import clean_text
 from session_core.ids import MessageId, new_id
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk
-from session_core.session.desk import TurnDesk
+from session_core.session.turn_handle import TurnDesk
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Message, TextPart, Usage
 

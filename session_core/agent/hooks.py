@@ -14,8 +14,8 @@ import attrs
 
 from session_core.ids import MessageId, SessionId
 from session_core.providers.base import ModelRequest, ThinkingEffort
-from session_core.sep.names import FAIL_CLOSED as FAIL_CLOSED
-from session_core.sep.names import HookName as HookName
+from session_core.sep.protocol.names import FAIL_CLOSED as FAIL_CLOSED
+from session_core.sep.protocol.names import HookName as HookName
 from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart
 

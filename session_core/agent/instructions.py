@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import attrs
 
-from session_core.confine.contents import WorkspaceRefused
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.file_values import WorkspaceRefused
+from session_core.sandbox.workspace import Workspace
 
 FILE_NAME: Final = "AGENTS.md"
 MAX_INSTRUCTION_BYTES: Final = 32_000

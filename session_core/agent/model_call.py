@@ -20,18 +20,18 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.answer import AnswerInProgress, clean_text
 from session_core.agent.budget import CallNeeds, LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
 from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, without_images
+from session_core.agent.folder_settings import Workplaces
 from session_core.agent.hooks import Hooks, on_context, on_request
 from session_core.agent.joined import Joined
-from session_core.agent.workplace import Workplaces
+from session_core.agent.streamed_answer import AnswerInProgress, clean_text
 from session_core.ids import CallId, MessageId, new_id
 from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
 from session_core.protocols.prose import ProseProjector
 from session_core.providers.base import RETRYABLE, ModelFailed, ModelFinished, ModelRequest, Provider
 from session_core.providers.catalogue import ModelInfo, cost_micros
-from session_core.session.desk import TurnDesk
+from session_core.session.turn_handle import TurnDesk
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import InterruptedPart, Message, Usage

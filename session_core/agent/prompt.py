@@ -12,8 +12,8 @@ import attrs
 
 from session_core.agent.instructions import Instruction
 from session_core.agent.skills import skills_catalogue
-from session_core.confine.contents import WorkspaceRefused
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.file_values import WorkspaceRefused
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.skills import Skill
 from session_core.vocabulary.tools import ToolSpec
 

@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.answer import clean_text
+from session_core.agent.streamed_answer import clean_text
 from session_core.agent.tool_results import Reporter, bounded, result_of
 from session_core.agent.tool_runner import ToolRunner, ToolSetting
 from session_core.config.rules import PermissionRule
@@ -32,9 +32,9 @@ from session_core.protocols.faults import ProtocolFault, StateNotKeepable, State
 from session_core.protocols.frames import FrameKeyInvalid, GoBack, Open, Stay, decide_switch, first_frame
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.session.cells import CELL, cell_ended, inner_calls
-from session_core.session.desk import TurnDesk
 from session_core.session.executor_points import saved
 from session_core.session.state import SessionState
+from session_core.session.turn_handle import TurnDesk
 from session_core.tools.background import NOTING_S
 from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.confined import UNCONFINED, explain_no_sandbox

@@ -13,8 +13,8 @@ from typing import Final
 
 import attrs
 
-from session_core.confine.contents import Entry, WorkspaceRefused
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.file_values import Entry, WorkspaceRefused
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.skills import MAX_SKILL_BYTES, SKILL_FILE, Skill, SkillSource
 
 BUILT_IN_SKILLS: Final = str(Path(__file__).resolve().parents[1] / "skills")

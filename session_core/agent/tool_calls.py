@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from session_core import limits
-from session_core.agent.answer import clean_text
 from session_core.agent.permissions import CallFacts, Verdict, decide, fingerprint_of
+from session_core.agent.streamed_answer import clean_text
 from session_core.agent.tool_results import check_preview
 from session_core.config.rules import PermissionRule
 from session_core.foreign_faults import FOREIGN_FAULTS, passes_through

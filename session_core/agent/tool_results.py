@@ -6,12 +6,12 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.answer import clean_text
+from session_core.agent.streamed_answer import clean_text
 from session_core.ids import CallId
-from session_core.session.desk import TurnDesk
+from session_core.session.turn_handle import TurnDesk
 from session_core.tools.base import CallPreview, ToolOutput
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.checks import check_for, is_base64
+from session_core.vocabulary.argument_checks import check_for, is_base64
 from session_core.vocabulary.frozen import JsonValue, freeze_json
 from session_core.vocabulary.messages import ToolCallPart, ToolProgress, ToolResultPart, ToolStatus
 from session_core.wire.codec import encode

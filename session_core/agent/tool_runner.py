@@ -19,16 +19,16 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.agent.folder_settings import FolderUnusable, Workplaces
 from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, on_tool_call, on_tool_result
-from session_core.agent.standing import StandingGrants
+from session_core.agent.path_filter import withholding
+from session_core.agent.standing_grants import StandingGrants
 from session_core.agent.tool_calls import fingerprint_for, judge, preview_of
 from session_core.agent.tool_results import Reporter, bounded, check_output, result_of
-from session_core.agent.withholding import withholding
-from session_core.agent.workplace import FolderUnusable, Workplaces
 from session_core.config.rules import PermissionRule
 from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import CallId, MessageId, new_id
-from session_core.session.desk import AskedCall, TurnDesk
+from session_core.session.turn_handle import AskedCall, TurnDesk
 from session_core.tools.arguments import check_arguments
 from session_core.tools.background import NOTING_S
 from session_core.tools.base import (

@@ -20,20 +20,20 @@ import trio
 
 from session_core import limits
 from session_core.agent.active_tools import ActiveTools
-from session_core.agent.answer import clean_text
-from session_core.agent.before_call import BeforeCalls, has_a_word
+from session_core.agent.auto_compaction import RoomMaker
+from session_core.agent.before_model_call import BeforeCalls, has_a_word
 from session_core.agent.bounds import over_steps
 from session_core.agent.budget import LimitReached, spent_out
-from session_core.agent.direct import DirectCompletions
+from session_core.agent.compaction_policy import COMPACT_AT as COMPACT_AT
+from session_core.agent.compaction_policy import Summarising
+from session_core.agent.direct_model_call import DirectCompletions
+from session_core.agent.folder_settings import FolderUnusable, TurnFolder, tools_in
 from session_core.agent.hooks import NO_HOOKS, Hooks, on_agent_start, on_message_end
-from session_core.agent.making_room import RoomMaker
 from session_core.agent.model_call import Answered, Diverted, ModelCall, Models, ask_model, shown, withdraw
+from session_core.agent.plugin_processes import TurnProcesses
 from session_core.agent.protocol_work import ProtocolWork
-from session_core.agent.summarising import COMPACT_AT as COMPACT_AT
-from session_core.agent.summarising import Summarising
+from session_core.agent.streamed_answer import clean_text
 from session_core.agent.tool_runner import ToolRunner, ToolSetting
-from session_core.agent.turn_processes import TurnProcesses
-from session_core.agent.workplace import FolderUnusable, TurnFolder, tools_in
 from session_core.ids import MessageId, SessionId, new_id
 from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
 from session_core.protocols.driver import (
@@ -55,9 +55,9 @@ from session_core.protocols.driver import (
 from session_core.protocols.faults import ExtensionRejected, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.structured import fitting
-from session_core.session.desk import TurnDesk
 from session_core.session.prompts import newest_prompt
 from session_core.session.state import SessionState
+from session_core.session.turn_handle import TurnDesk
 from session_core.tools.base import Tool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue

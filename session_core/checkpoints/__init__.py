@@ -2,13 +2,13 @@
 
 - `values`: what callers get to see: `Saved`, `TurnCheckpoint`, `RestorePlan`, `RestoreReport`, and the bounds
 - `store`: `CheckpointStore`, the door: save before a write, note how a turn left its files, list, plan, restore, forget
-- `looking`: how a file is at this moment, and the one name under which it is remembered
+- `file_state`: how a file is at this moment, and the one name under which it is remembered
 - `session_folder`: what is kept of one session, and how old turns make room for new ones
 - `manifest`: one file of JSON lines per turn, each line with a checksum
 - `blobs`: contents by their SHA-256
-- `tree`: what a command may have changed: the state of the whole folder before it ran, and what differs afterwards
-- `watching`: commands that run side by side or on in the background, and to which turn their changes belong
-- `restoring`: what an undo would do, file by file, and doing it
+- `folder_snapshot`: what a command changed: the whole folder before it ran, and what differs afterwards
+- `command_changes`: commands that run side by side or on in the background, and to which turn their changes belong
+- `restore`: what an undo would do, file by file, and doing it
 
 What comes in: a `Workspace`, the only way to the user's files, and paths that nobody trusts. What goes out: values that
 say of every file whether it can be brought back and, if not, why.

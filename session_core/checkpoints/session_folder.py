@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from session_core.checkpoints import manifest
 from session_core.checkpoints.blobs import Blobs
+from session_core.checkpoints.folder_snapshot import TreeIndex, read_index
 from session_core.checkpoints.manifest import TurnRecord
-from session_core.checkpoints.tree import TreeIndex, read_index
 from session_core.checkpoints.values import CheckpointLimits, FileState, Origin, Undoing
 from session_core.ids import TurnId
 

@@ -18,9 +18,10 @@ from typing import Final
 
 import attrs
 
-from session_core.checkpoints import restoring
+from session_core.checkpoints import restore
 from session_core.checkpoints.blobs import sync_folder
-from session_core.checkpoints.looking import look, remembered_name
+from session_core.checkpoints.command_changes import Running, Watch, present_state
+from session_core.checkpoints.file_state import look, remembered_name
 from session_core.checkpoints.manifest import TurnRecord
 from session_core.checkpoints.session_folder import SessionFolder
 from session_core.checkpoints.values import (
@@ -34,11 +35,10 @@ from session_core.checkpoints.values import (
     TurnCheckpoint,
     Undoing,
 )
-from session_core.checkpoints.watching import Running, Watch, present_state
-from session_core.confine.ignore import IgnoreRules
-from session_core.confine.workspace import Workspace
 from session_core.errors import InvalidInput, StoreUnusable
 from session_core.ids import SessionId, TurnId, new_id, now_ms
+from session_core.sandbox.ignore import IgnoreRules
+from session_core.sandbox.workspace import Workspace
 from session_core.storage.home import prepare_home
 
 _LOCKS: Final = 32
@@ -179,7 +179,7 @@ class CheckpointStore:
                 runs_on = bool(watch.running.commands)
                 if not runs_on:
                     watch.settle()
-            plan = restoring.plan(kept, session_id, turn_ids, workspace, self._limits)
+            plan = restore.plan(kept, session_id, turn_ids, workspace, self._limits)
             remark = "a command still runs in the background, and may change files again"
             return attrs.evolve(plan, remarks=(*plan.remarks, remark)) if runs_on else plan
 
@@ -196,7 +196,7 @@ class CheckpointStore:
                 as `left`: the same undo again goes on with them.
         """
         with self._session(plan.session_id, "the present files could not be saved, so the undo stopped") as kept:
-            undo = restoring.Undo(
+            undo = restore.Undo(
                 kept=kept,
                 plan=plan,
                 workspace=workspace,
@@ -224,7 +224,7 @@ class CheckpointStore:
         """
         _check_id(undo_turn_id, "undo_turn_id")
         with self._session(plan.session_id, "the undo could not be put back") as kept:
-            undo = restoring.Undo(
+            undo = restore.Undo(
                 kept=kept,
                 plan=plan,
                 workspace=workspace,

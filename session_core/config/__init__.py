@@ -12,7 +12,7 @@
 - `layers`: what one file, the environment or the flags say
 - `load`: `load_config`, which puts the layers on top of each other
 - `problems`: `ConfigProblem` and the one error that holds all of them
-- `showing`: each value with the place it came from, keys masked
+- `origins`: each value with the place it came from, keys masked
 - `watch`: `ConfigWatcher`, which notices that a file was changed
 
 What comes in: two files, the environment and flags. What goes out: one frozen `Config`, or `ConfigInvalid` with every

@@ -21,8 +21,6 @@ from session_core.config.toml_files import (
     read_user_file,
 )
 from session_core.config.values import Config, Source
-from session_core.confine.trust import Fingerprint, TooMuchToTrust, TrustStore, fingerprint
-from session_core.confine.workspace import OutsideWorkspace, Workspace
 from session_core.providers.catalogue import (
     BUILT_IN_PROVIDERS,
     ModelInfo,
@@ -35,6 +33,8 @@ from session_core.providers.catalogue import (
 )
 from session_core.providers.choose import DEMO
 from session_core.providers.timeouts import ProviderTimeouts
+from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, TrustStore, fingerprint
+from session_core.sandbox.workspace import OutsideWorkspace, Workspace
 from session_core.storage.settings import Retention
 from session_core.vocabulary.sessions import SandboxPolicy, TurnLimits
 

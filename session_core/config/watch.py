@@ -11,9 +11,9 @@ from typing import Final, Self
 import attrs
 import trio
 
+from session_core.config.origins import shown_settings
 from session_core.config.problems import ConfigInvalid, ConfigProblem
 from session_core.config.settings import MODELS, PROVIDERS, RULES, SETTINGS
-from session_core.config.showing import shown_settings
 from session_core.config.values import Config
 
 LOOK_EVERY_S: Final = 1.0

@@ -1,16 +1,16 @@
 """Servers of the Model Context Protocol: other programs whose tools, resources and prompts a model can use.
 
 - `config`: the servers named in `mcp.json` files, checked; what is wrong comes back as sentences, not as exceptions
-- `parsing`: the fields of such a file, one by one
+- `json_fields`: the fields of such a file, one by one
 - `variables`: `${NAME}` in environments and headers, from a short list of variables and those the user has released
 - `names`: `mcp__server__tool`, a name that says where a tool comes from and that every provider accepts
 - `client`: `open_mcp_servers`, all servers of a session service and what they offer together
-- `nothing`: the same where no server is named, without loading any of it
+- `no_servers`: the same where no server is named, without loading any of it
 - `connection`: one server: connecting, listing, requests, losing it, connecting again
 - `stdio`, `remote`: how messages get there, over the pipes of a child process or over streamable HTTP
-- `bodies`: the bodies of HTTP answers, bounded
+- `http_bodies`: the bodies of HTTP answers, bounded
 - `diagnostics`: the end of what a server wrote beside its messages
-- `asking`: the greeting and whole listings
+- `sdk_calls`: the greeting and whole listings
 - `transport`: what every transport gives, and `McpFailed`
 - `content`, `results`: what a server answered, as bounded values of ours
 - `tools`: a server's tool as one of ours, and the tools that list and read resources

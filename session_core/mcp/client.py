@@ -8,7 +8,6 @@ import trio
 
 from session_core.errors import InvalidInput, NotFound
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
-from session_core.mcp.asking import all_pages
 from session_core.mcp.config import ServerConfig
 from session_core.mcp.connection import Connection, Pace
 from session_core.mcp.content import (
@@ -23,6 +22,7 @@ from session_core.mcp.content import (
     ServerStatus,
 )
 from session_core.mcp.results import cut, shown_content, shown_resource
+from session_core.mcp.sdk_calls import all_pages
 from session_core.mcp.tools import ListResources, McpTool, ReadResource, tools_of
 from session_core.mcp.transport import McpFailed
 from session_core.own_errors import OwnError

@@ -12,11 +12,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from session_core.confine.contents import WorkspaceRefused
-from session_core.confine.trust import Fingerprint
-from session_core.confine.workspace import Workspace
-from session_core.mcp.names import MAX_SERVER_NAME, is_server_name
-from session_core.mcp.parsing import (
+from session_core.mcp.json_fields import (
     Fields,
     WrongField,
     checked_headers,
@@ -24,7 +20,11 @@ from session_core.mcp.parsing import (
     close_to,
     closest_words,
 )
+from session_core.mcp.names import MAX_SERVER_NAME, is_server_name
 from session_core.mcp.variables import VARIABLE_NAME
+from session_core.sandbox.file_values import WorkspaceRefused
+from session_core.sandbox.trust import Fingerprint
+from session_core.sandbox.workspace import Workspace
 
 DEFAULT_TIMEOUT_MS: Final = 120_000
 """How long one call may take when the file does not say; some servers look things up on the web."""

@@ -17,13 +17,13 @@ import trio
 
 from session_core._version import __version__
 from session_core.limits import MAX_ERROR_CHARS
-from session_core.mcp.asking import all_pages, greet, has_resources, told_by
 from session_core.mcp.config import ServerConfig, StdioServer
 from session_core.mcp.content import MAX_DESCRIPTION_CHARS, RemoteTool, ServerState, ServerStatus
 from session_core.mcp.diagnostics import Diagnostics
 from session_core.mcp.remote import open_remote
 from session_core.mcp.results import cut, remote_tools
 from session_core.mcp.sdk import load_sdk
+from session_core.mcp.sdk_calls import all_pages, greet, has_resources, told_by
 from session_core.mcp.stdio import open_stdio
 from session_core.mcp.transport import Link, McpFailed
 

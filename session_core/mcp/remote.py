@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 import trio
 
-from session_core.mcp.bodies import Reading, UnusableAnswer, as_json, parsed, whole_body
 from session_core.mcp.config import HttpServer
 from session_core.mcp.diagnostics import Diagnostics
-from session_core.mcp.parsing import is_loopback
+from session_core.mcp.http_bodies import Reading, UnusableAnswer, as_json, parsed, whole_body
+from session_core.mcp.json_fields import is_loopback
 from session_core.mcp.transport import MAX_MESSAGE_BYTES, Ending, Link
 from session_core.providers.sse import SseEventTooLarge, SseParser
 

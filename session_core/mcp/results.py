@@ -16,7 +16,7 @@ from session_core.limits import (
 from session_core.mcp.config import HttpServer, ServerConfig
 from session_core.mcp.content import MAX_DESCRIPTION_CHARS, MAX_SCHEMA_CHARS, MAX_TOOLS, RemoteTool, ResourceText
 from session_core.tools.base import ToolFailed, ToolOutput
-from session_core.vocabulary.checks import is_base64
+from session_core.vocabulary.argument_checks import is_base64
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart
 from session_core.vocabulary.tools import Effect

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from session_core.confine.secrets import clean_environment
 from session_core.limits import KILL_GRACE_MS
 from session_core.mcp.config import StdioServer
 from session_core.mcp.diagnostics import Diagnostics
 from session_core.mcp.transport import MAX_MESSAGE_BYTES, Ending, Link, McpFailed
 from session_core.mcp.variables import plain_environment
+from session_core.sandbox.secrets import clean_environment
 from session_core.tools.process import why_not_started
 
 if TYPE_CHECKING:

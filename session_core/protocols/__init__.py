@@ -7,7 +7,7 @@
 - `execution`: running code, and keeping what it leaves behind; `prose`: what people see of an answer
 - `frames`: where a conversation begins anew for the model
 - `registry`: which protocols there are; `lifecycle`: the only caller of their code; `faults`: what can be wrong
-- `given_back`, `guarded_prose`: what plugins give back, looked at before it is relied on
+- `result_checks`, `guarded_prose`: what plugins give back, looked at before it is relied on
 - `structured`: turns that were asked for JSON of a shape end with that, whoever ends them
 - `standard`: native tool calling, the protocol of sessions that name none
 - `code`: the model writes cells of Python, which run in a confined process of their own

@@ -16,7 +16,7 @@ from session_core.protocols.execution import Execution
 from session_core.protocols.faults import ContextExpired
 from session_core.protocols.frames import is_label
 from session_core.providers.base import ModelRequest, ThinkingEffort
-from session_core.vocabulary.checks import check_for
+from session_core.vocabulary.argument_checks import check_for
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolResultPart, Usage
 from session_core.vocabulary.protocols import Frame

@@ -37,16 +37,16 @@ from session_core.protocols.contexts import (
 from session_core.protocols.driver import Decided, DriverCallback, DriverFault, DriverView, checked_actions
 from session_core.protocols.execution import Cell, CellResult, CodeExecutor, Execution, KeptState, StateCapture
 from session_core.protocols.faults import Callback, ExtensionRejected, ProtocolFault, StateNotKeepable, StateRejected
-from session_core.protocols.given_back import (
+from session_core.protocols.guarded_prose import GuardedProse
+from session_core.protocols.options import Materialization
+from session_core.protocols.prose import ProseProjector
+from session_core.protocols.result_checks import (
     is_large,
     problem_of_bundle,
     problem_of_capture,
     problem_of_result,
     problem_of_text,
 )
-from session_core.protocols.guarded_prose import GuardedProse
-from session_core.protocols.options import Materialization
-from session_core.protocols.prose import ProseProjector
 from session_core.providers.base import ModelRequest
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message

@@ -21,8 +21,8 @@ import trio
 
 from session_core import limits
 from session_core.own_errors import OwnError
+from session_core.rpc.byte_streams import FAILURES, Sink, Source, sink_from, source_from, without_blocking
 from session_core.rpc.deadlines import Deadlines, Patience
-from session_core.rpc.ends import FAILURES, Sink, Source, sink_from, source_from, without_blocking
 from session_core.rpc.failures import Closed, ClosedKind, RpcClosed, RpcFailed, RpcTimedOut
 from session_core.rpc.messages import Notification, Request, Success, encode_notification
 from session_core.rpc.outbox import Outbox, OutboxOverflow, OutboxStatistics
@@ -37,9 +37,9 @@ from session_core.rpc.peer import (
     pass_over,
     refusal,
 )
-from session_core.rpc.reading import Reading
-from session_core.rpc.serving import RequestHandler, Serving, no_methods
-from session_core.rpc.waiting import Waiter
+from session_core.rpc.pending_reply import Waiter
+from session_core.rpc.read_loop import Reading
+from session_core.rpc.request_tasks import RequestHandler, Serving, no_methods
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from session_core.rpc.connection import NotificationHandler, RpcConnection, ignore, open_connection
-from session_core.rpc.serving import RequestHandler, no_methods
+from session_core.rpc.request_tasks import RequestHandler, no_methods
 
 
 @asynccontextmanager

@@ -14,8 +14,8 @@ import attrs
 
 from session_core import limits
 from session_core.errors import InvalidInput, ProtocolError
-from session_core.rpc.heads import Kind, glimpse
-from session_core.rpc.plain import DOUBTS, read_json, read_quickly, write_json, write_quickly
+from session_core.rpc.broken_lines import Kind, glimpse
+from session_core.rpc.fast_json import DOUBTS, read_json, read_quickly, write_json, write_quickly
 from session_core.vocabulary.frozen import JsonObject
 
 RpcId = int | str

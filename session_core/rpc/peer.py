@@ -19,9 +19,9 @@ import attrs
 
 from session_core import limits
 from session_core.rpc import messages
+from session_core.rpc.broken_lines import Kind, glimpse
 from session_core.rpc.failures import INTERNAL_ERROR, INVALID_REQUEST
-from session_core.rpc.framing import LineSplitter, Oversized
-from session_core.rpc.heads import Kind, glimpse
+from session_core.rpc.line_frames import LineSplitter, Oversized
 from session_core.rpc.messages import Failure, Notification, Request, RpcId, Success, Unusable, as_id
 
 CANCEL = "$/cancel"

@@ -1,33 +1,31 @@
-"""The service: one actor that runs commands in order, and the work it sets going.
+"""The service: one actor that runs commands in order, and the work it starts.
 
 - `service`: `SessionService` and `open_session_service`, the way in
 - `config`: `ServiceConfig`, where everything has a default
-- `core`: what handlers work with: sessions, starting and ending turns
-- `other_work`: summaries and undos, which are no turns
-- `side_work`: what runs beside turns: commands of extensions, logins, reloads
-- `extensions_seam`: `Extensions`, what handlers need of extensions, and in whose name those act
-- `tool_host`: what a turn does for its tools: files kept for an undo, child sessions
-- `program_gate`: programs that extensions run, judged and confined like commands of a model
-- `family`: which sessions work for which
-- `file_finder`: files of a session's folder by some letters of their paths
-- `before`: what is done about a command before it is sent: extensions are asked, its folder is read
-- `setup`: a whole coding agent out of a home and a folder, or a home and any number of folders
-- `folders`: the folders that sessions work in, each with its own rules, defaults and MCP servers; `folder_files` reads
-  what one says, `folder_servers` opens its servers, `folder_telling` says what it has changed, `open_folder` is
-  one of them, `folder_hosts` runs their own extensions, `folder_extensions` joins these with the user's
-- `late_models`: models that an extension may bring once it runs
-- `reloading`: `follow_config`, which takes changes of the configuration over while the service runs
-- `mailbox`: the bounded queue of commands and the actor that drains it; `lines` keeps the order of those of a session
-  that have to wait before they come in
-- `acknowledging`: replies that wait for the disk
-- `residents`: which sessions are in memory, and how they leave and come back
-- `retention`: what is archived and deleted by itself, if anything
+- `mailbox`: the bounded queue of commands, and the actor that drains it
+- `preparation`: what happens to a command before it is sent: extensions are asked, its folder is read
+- `session_queues`: keeps the commands of one session in order while one of them is being prepared
+- `validation`: checks of the texts and files that commands carry
 - `handlers`: one synchronous function per command, in a table
-- `stopping`: the stop contract, beside the mailbox
-- `wakeups`: messages that deliver themselves later
+- `core`: what handlers work with: sessions, starting and ending turns
+- `stop`: the stop contract, beside the mailbox
+- `durable_replies`: replies that wait for the disk
 - `idempotency`: replies remembered for retries
+- `clients`: who is attached, by which name and in which role
+- `feed`: a snapshot, events, and a new snapshot after a lag, for readers in this process
+- `loaded_sessions`: which sessions are in memory, and how they leave and come back
+- `session_tree`: which sessions work for which
+- `child_sessions`: what a turn does for its tools: files kept for an undo, child sessions
+- `side_tasks`: what runs beside turns: commands of extensions, logins, reloads
+- `compact_and_restore`: compaction and undo, which are no turns
+- `protocols`: which protocol a session uses, and its options
+- `extension_api`: `Extensions`, what handlers need of extensions, and in whose name those act
+- `extension_bridge`: the service as extensions reach it
+- `file_finder`: files of a session's folder by some letters of their paths
+- `retention`: what is archived and deleted by itself, if anything
+- `wakeups`: messages that deliver themselves later
 - `statistics`: counts for people and tests
-- `feed`: snapshot, events, and a new snapshot after a lag, for readers in this process
 
-In come commands; out go replies and, through the sessions, events. Frontends are not its business.
+In come commands; out go replies and, through the sessions, events. Frontends are not its business, nor is how an agent
+is put together: see `session_core.assembly`.
 """

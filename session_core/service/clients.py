@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, TypeVar
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
 from session_core.service import retention
-from session_core.service.content import checked_client_id, checked_name, checked_ui
-from session_core.service.extensions_seam import extension_of
+from session_core.service.extension_api import extension_of
 from session_core.service.feed import Feed
+from session_core.service.validation import checked_client_id, checked_name, checked_ui
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.checks import check_for, describe
+from session_core.vocabulary.argument_checks import check_for, describe
 from session_core.vocabulary.commands import Command
 from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.methods import SessionMethods

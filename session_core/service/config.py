@@ -8,10 +8,10 @@ import attrs
 
 from session_core import limits
 from session_core.agent.compaction import Compactor as Compactor
+from session_core.agent.folder_settings import Workplaces
 from session_core.agent.hooks import NO_HOOKS, Hooks
-from session_core.agent.standing import StandingGrants
+from session_core.agent.standing_grants import StandingGrants
 from session_core.agent.turn import COMPACT_AT, MakePrompt, ToolSource
-from session_core.agent.workplace import Workplaces
 from session_core.checkpoints.store import CheckpointStore
 from session_core.config.rules import PermissionRule
 from session_core.errors import InvalidInput
@@ -23,7 +23,7 @@ from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.providers.choose import ModelChoice
 from session_core.providers.demo import DemoProvider
-from session_core.service.extensions_seam import Extensions
+from session_core.service.extension_api import Extensions
 from session_core.storage.base import SessionStore
 from session_core.storage.settings import Retention
 from session_core.storage.sqlite import SqliteStore

@@ -15,8 +15,8 @@ import attrs
 import trio
 
 from session_core import limits
+from session_core.agent.compaction_policy import Summarising
 from session_core.agent.model_call import Models, shown
-from session_core.agent.summarising import Summarising
 from session_core.agent.tool_runner import ToolSetting
 from session_core.agent.turn import Agent
 from session_core.checkpoints.store import CheckpointStore
@@ -26,23 +26,23 @@ from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import CallId, ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.registry import ProtocolRegistry
+from session_core.service.child_sessions import TurnHost, kept_as
 from session_core.service.config import ServiceConfig
-from session_core.service.content import queue_item, text_parts, user_message
-from session_core.service.extensions_seam import extension_of
-from session_core.service.family import Family
+from session_core.service.extension_api import extension_of
 from session_core.service.file_finder import FileFinder
-from session_core.service.lines import begin_work
+from session_core.service.loaded_sessions import Residents
 from session_core.service.mailbox import Mailbox
 from session_core.service.protocols import SessionProtocols
-from session_core.service.residents import Residents
-from session_core.service.side_work import SideWorks
-from session_core.service.tool_host import TurnHost, kept_as
+from session_core.service.session_queues import begin_work
+from session_core.service.session_tree import Family
+from session_core.service.side_tasks import SideWorks
+from session_core.service.validation import queue_item, text_parts, user_message
 from session_core.service.wakeups import WakeupClock
-from session_core.session.desk import TurnDesk, message_from_queue
-from session_core.session.ledger import Ledger
+from session_core.session.recorder import Ledger
 from session_core.session.restore import close_after_crash, needs_memory
 from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
+from session_core.session.turn_handle import TurnDesk, message_from_queue
 from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import EventStream
 from session_core.tools.base import turn_at_work

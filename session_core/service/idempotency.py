@@ -9,9 +9,9 @@ import trio
 from session_core import limits
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import ClientId
-from session_core.service.before import SeenRequest
-from session_core.service.content import check_encodable
 from session_core.service.core import Later
+from session_core.service.preparation import SeenRequest
+from session_core.service.validation import check_encodable
 from session_core.storage.base import StoredReply
 from session_core.vocabulary.commands import CommandRequest
 from session_core.vocabulary.replies import AnswerReply, DialogReply, QueueReply, RunCommandReply, StopOutcome

@@ -22,7 +22,7 @@ import trio
 
 from session_core import limits
 from session_core.errors import Overloaded, ServiceClosed
-from session_core.service.lines import Lines
+from session_core.service.session_queues import Lines
 from session_core.vocabulary.commands import CommandRequest
 
 

@@ -22,23 +22,23 @@ from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
 from session_core.own_errors import OwnError
 from session_core.service import retention
-from session_core.service.acknowledging import Acknowledger, Durable
-from session_core.service.before import SeenRequest, ask_hooks, enters_folder, in_folder, wants_hooks
 from session_core.service.clients import AttachedClient as AttachedClient
 from session_core.service.clients import coming
 from session_core.service.config import Companion, ServiceConfig
-from session_core.service.content import checked_client_id
 from session_core.service.core import Caller, Later, ServiceCore
+from session_core.service.durable_replies import Acknowledger, Durable
 from session_core.service.feed import Feed
 from session_core.service.handlers import HANDLERS
 from session_core.service.idempotency import RememberedReplies
-from session_core.service.lines import Place
 from session_core.service.mailbox import Entry, Mailbox
+from session_core.service.preparation import SeenRequest, ask_hooks, enters_folder, in_folder, wants_hooks
+from session_core.service.session_queues import Place
 from session_core.service.statistics import ServiceStatistics, statistics_of
+from session_core.service.validation import checked_client_id
 from session_core.storage.base import OpenedStore
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.checks import check_for
+from session_core.vocabulary.argument_checks import check_for
 from session_core.vocabulary.commands import Command, CommandRequest, DeleteSession, RequestStop
 from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.methods import SessionMethods

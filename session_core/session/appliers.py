@@ -10,8 +10,8 @@ import attrs
 
 from session_core import limits
 from session_core.ids import CallId, WakeupId
-from session_core.session.adding import add_messages
 from session_core.session.extension_appliers import EXTENSION_APPLIERS
+from session_core.session.new_messages import add_messages
 from session_core.session.protocol_appliers import PROTOCOL_APPLIERS, follow_head
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent

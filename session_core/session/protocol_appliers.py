@@ -7,8 +7,8 @@ import attrs
 
 from session_core import limits
 from session_core.ids import MessageId
-from session_core.session.adding import add_messages
 from session_core.session.executor_points import executor_saved, follow_executor
+from session_core.session.new_messages import add_messages
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import Message

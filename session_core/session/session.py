@@ -19,12 +19,12 @@ import trio
 from session_core import limits
 from session_core.errors import StoreDamaged
 from session_core.ids import ClientId, Cursor, MessageId, RequestId, TurnId
-from session_core.session.closing import next_closing_event
+from session_core.session.conversation_cache import KnownPath
 from session_core.session.deferred import Deferred
-from session_core.session.known_path import KnownPath
-from session_core.session.ledger import Ledger
+from session_core.session.finish_work import next_closing_event
+from session_core.session.message_tree import missing_before
+from session_core.session.recorder import Ledger
 from session_core.session.state import SessionState
-from session_core.session.tree import missing_before
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
 from session_core.vocabulary.messages import Message, Usage

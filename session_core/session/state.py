@@ -19,7 +19,7 @@ from session_core.errors import ProtocolError
 from session_core.ids import Cursor, MessageId, SessionId
 from session_core.session.activity import next_activity
 from session_core.session.appliers import APPLIERS
-from session_core.session.fleet import FleetState
+from session_core.session.session_list import FleetState
 from session_core.vocabulary.events import DELTAS, PASSING, SessionEvent
 from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry
 from session_core.vocabulary.frozen import Rope, Vector

@@ -16,7 +16,7 @@ import msgspec
 from session_core import limits
 from session_core.errors import InvalidInput, StoreDamaged
 from session_core.wire import strict_json
-from session_core.wire.wording import quoted
+from session_core.wire.error_text import quoted
 
 KV_TABLE = """
 CREATE TABLE kv (

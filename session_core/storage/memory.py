@@ -10,10 +10,10 @@ from session_core import limits
 from session_core.errors import StorageFailed
 from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage.base import LiveState, MessagePage, OpenedStore, StoredReply, StoredSession
+from session_core.storage.executor_state import checked_leaves, staying_after
 from session_core.storage.kv import checked_key, checked_owner, decoded_value, encoded_value, no_room
-from session_core.storage.leaves import checked_leaves, staying_after
 from session_core.storage.partial_text import about_of, ended_by
-from session_core.vocabulary.added import added_messages, collect_results
+from session_core.vocabulary.added_messages import added_messages, collect_results
 from session_core.vocabulary.events import PASSING, SessionEvent
 from session_core.vocabulary.messages import Message, ToolResultPart, size_of
 from session_core.vocabulary.replies import SearchHit

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 from session_core import limits
 from session_core.errors import ProtocolError, StoreDamaged
 from session_core.ids import CallId, MessageId, SessionId
-from session_core.storage import kv, lists
+from session_core.storage import kv, session_list
 from session_core.storage.base import MessagePage, StoredReply, StoredSession
-from session_core.storage.leaves import read_leaves
+from session_core.storage.executor_state import read_leaves
 from session_core.storage.records import FOLD, DamagedRecord, checksum, from_record, plain_payload
 from session_core.storage.search import Text, search, searchable, searched_text
-from session_core.vocabulary.added import added_messages, collect_results
+from session_core.vocabulary.added_messages import added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import Vector
 from session_core.vocabulary.messages import Message, ToolResultPart
@@ -50,11 +50,11 @@ class Reader:
 
     def summaries(self) -> tuple[SessionSummary, ...]:
         """Return the list of sessions, oldest first."""
-        return lists.summaries(self._db)
+        return session_list.summaries(self._db)
 
     def replies(self) -> tuple[StoredReply, ...]:
         """Return the newest replies, oldest first."""
-        return lists.replies(self._db)
+        return session_list.replies(self._db)
 
     def search(self, text: str, limit: int) -> tuple[SearchHit, ...]:
         """Return messages that hold all words of `text`, best first."""

@@ -11,8 +11,8 @@ import sqlite3
 from collections.abc import Callable, Mapping
 
 from session_core.errors import StoreDamaged, StoreUnusable
+from session_core.storage.executor_state import LEAF_TABLE
 from session_core.storage.kv import KV_TABLE
-from session_core.storage.leaves import LEAF_TABLE
 from session_core.storage.search import SEARCH_INDEX
 
 APPLICATION_ID = 0x5E55C0DE

@@ -25,11 +25,11 @@ from session_core import limits
 from session_core.errors import Overloaded, ProtocolError, ServiceClosed, StorageFailed
 from session_core.ids import SessionId
 from session_core.storage.base import LiveState, OpenedStore, StoredReply, StoredSession
+from session_core.storage.executor_state import checked_leaves
 from session_core.storage.files import Connect, connect, open_for_writing
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
 from session_core.storage.kv import KvChange, checked_key, checked_owner, encoded_value
-from session_core.storage.leaves import checked_leaves
 from session_core.storage.partial_text import PartialText, ended_by
 from session_core.storage.reader import Reader
 from session_core.storage.schema import UNREADABLE, problem

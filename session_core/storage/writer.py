@@ -13,16 +13,16 @@ import attrs
 from session_core import limits
 from session_core.ids import CallId, SessionId
 from session_core.storage.base import StoredReply
+from session_core.storage.executor_state import KeptLeaves, drop_leaves, keep_leaves, staying_after
 from session_core.storage.files import BUSY_TIMEOUT_MS
 from session_core.storage.kv import KvChange, KvWriter
-from session_core.storage.leaves import KeptLeaves, drop_leaves, keep_leaves, staying_after
-from session_core.storage.lists import reply_checksum
 from session_core.storage.reader import Reader
 from session_core.storage.records import BLOB_CHARS, FOLD, FORMAT, Record, checksum, compressed, to_record
 from session_core.storage.rows import insert_rows
 from session_core.storage.search import SearchIndex, searchable, searched_text
+from session_core.storage.session_list import reply_checksum
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.added import ABOUT_MESSAGES, added_messages, collect_results
+from session_core.vocabulary.added_messages import ABOUT_MESSAGES, added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import Vector
 from session_core.vocabulary.messages import ToolResultPart, size_of

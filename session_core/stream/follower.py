@@ -17,7 +17,7 @@ import attrs
 
 from session_core.errors import CursorProblem, ProtocolError
 from session_core.ids import Cursor, Epoch, SessionId
-from session_core.vocabulary.attaching import ResyncReason
+from session_core.vocabulary.client_protocol import ResyncReason
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.snapshots import Bookmark, ServiceSnapshot, SessionSnapshot
 

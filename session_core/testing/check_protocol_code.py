@@ -17,7 +17,7 @@ from session_core.protocols.execution import (
     digest_of,
 )
 from session_core.protocols.faults import StateRejected
-from session_core.protocols.given_back import problem_of_result
+from session_core.protocols.result_checks import problem_of_result
 from session_core.testing.check_protocol_world import PYTHON_CELLS, TOOL, CellSamples, ProtocolSubject
 from session_core.tools.base import ToolFailed
 from session_core.vocabulary.frozen import JsonObject

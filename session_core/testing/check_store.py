@@ -34,7 +34,7 @@ from session_core.testing import check_store_leaves as leaves
 from session_core.testing import check_store_messages as messages
 from session_core.testing import check_store_states as states
 from session_core.testing import check_store_values as values
-from session_core.testing import check_store_writing as writing
+from session_core.testing import check_store_writes as writing
 from session_core.testing.check_store_world import LiveSessions as LiveSessions
 from session_core.testing.check_store_world import StoreHarness as StoreHarness
 from session_core.testing.check_store_world import serving as serving

@@ -13,8 +13,8 @@ import trio
 
 from session_core.errors import StorageFailed
 from session_core.ids import CallId, Cursor, Epoch, MessageId, SessionId, TurnId, new_id, new_session_id
-from session_core.session.fleet import FleetState
 from session_core.session.restore import restore
+from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore, SessionStore, StoredSession, StoreReader
 from session_core.vocabulary import events as ev

@@ -9,7 +9,7 @@ from session_core.ids import Cursor, SessionId
 from session_core.service.config import ServiceConfig
 from session_core.service.core import ServiceCore
 from session_core.service.service import SessionService, open_session_service
-from session_core.session.fleet import FleetState
+from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState, fold
 from session_core.storage.memory import MemoryStore
 from session_core.vocabulary.events import PASSING, SessionEvent

@@ -2,8 +2,9 @@
 
 - `base`: the `Tool` protocol, what a call would do (`CallPreview`), what a running tool is given (`ToolContext`)
   and gives (`ToolOutput`, `ToolFailed`); `arguments`: checking and reading what a model has made up
-- files: `read`, `write`, `edit`, `listing`, `search` (with `search_worker`, `search_results`, `globbing`), and beneath
-  them `text_files`, `confined`, `matching`, `nearest`, `diffs`; `files` has the tools that only look
+- files: `read`, `write`, `edit`, `list_files`, `search` (with `search_worker`, `search_results`, `path_patterns`), and
+  beneath them `text_files`, `confined`, `text_match`, `nearest`, `diffs`, `withheld`; `files` has the tools that only
+  look
 - for people who type a path: `paths_beneath` (what there is to name), `fuzzy` (what fits some letters, best first)
 - programs: `shell` runs a command in the sandbox, `background` and `job_tools` go on while the model does other things,
   `process` runs a program so that stopping it leaves no process behind, `namespace` keeps it apart

@@ -6,8 +6,8 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 import attrs
 
-from session_core.confine.workspace import Workspace
 from session_core.ids import CallId, SessionId, TurnId
+from session_core.sandbox.workspace import Workspace
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, ToolProgress
 from session_core.vocabulary.sessions import PlanItem, SandboxPolicy

@@ -10,14 +10,14 @@ from typing import Final
 import attrs
 import trio
 
-from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
-from session_core.confine.contents import WorkspaceRefused
-from session_core.confine.guarding import clear_stand_ins
-from session_core.confine.plan import PRIVATE, SandboxPlan, hold_places, plan_sandbox, without_vanished
-from session_core.confine.protected import PROTECTED
-from session_core.confine.seccomp import filter_in_memory
-from session_core.confine.secrets import clean_environment, hidden_places, home_folders
-from session_core.confine.walking import is_beneath
+from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
+from session_core.sandbox.file_values import WorkspaceRefused
+from session_core.sandbox.folder_walk import is_beneath
+from session_core.sandbox.plan import PRIVATE, SandboxPlan, hold_places, plan_sandbox, without_vanished
+from session_core.sandbox.protected_mounts import clear_stand_ins
+from session_core.sandbox.protected_paths import PROTECTED
+from session_core.sandbox.seccomp import filter_in_memory
+from session_core.sandbox.secrets import clean_environment, hidden_places, home_folders
 from session_core.tools.base import ToolContext, ToolFailed
 
 QUIET: Final = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "TERM": "dumb"}

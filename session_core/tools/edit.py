@@ -10,8 +10,8 @@ from typing import Final
 
 import attrs
 
-from session_core.confine.workspace import Workspace
 from session_core.limits import MAX_ERROR_CHARS
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import (
     flag_argument,
     objects_argument,
@@ -21,7 +21,6 @@ from session_core.tools.arguments import (
 )
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.diffs import difference
-from session_core.tools.matching import NoSinglePlace, replace_text
 from session_core.tools.text_files import (
     FILE_ARGUMENT,
     MAX_FILE_BYTES,
@@ -32,6 +31,7 @@ from session_core.tools.text_files import (
     plain_name,
     read_text,
 )
+from session_core.tools.text_match import NoSinglePlace, replace_text
 from session_core.tools.write import FileChange, make, preview_of, state_of
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec

@@ -5,14 +5,14 @@ The plain ones are what the demo model knows. They show texts as they are, witho
 
 from typing import Final
 
-from session_core.confine.contents import Entry
-from session_core.confine.workspace import Workspace
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
+from session_core.sandbox.file_values import Entry
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown
 from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput, Withholding
 from session_core.tools.diffs import split_lines
 from session_core.tools.edit import Edit, MultiEdit
-from session_core.tools.listing import Glob, List, told
+from session_core.tools.list_files import Glob, List, told
 from session_core.tools.read import Read
 from session_core.tools.search import Grep
 from session_core.tools.text_files import (

@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from session_core.confine.bubblewrap import open_filter
+from session_core.sandbox.bubblewrap import open_filter
 
 _PROC: Final = Path("/proc")
 _MOST_TOLD: Final = 4_096

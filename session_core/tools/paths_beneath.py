@@ -15,13 +15,13 @@ from typing import Final
 import attrs
 import trio
 
-from session_core.confine.ignore import IgnoreRules
-from session_core.confine.protected import PROTECTED, home_guards
-from session_core.confine.secrets import hidden_places, home_folders
-from session_core.confine.workspace import Workspace
 from session_core.limits import FIND_FILES_MS, MAX_FOUND_CHARS, MAX_FOUND_PATHS
+from session_core.sandbox.ignore import IgnoreRules
+from session_core.sandbox.protected_paths import PROTECTED, home_guards
+from session_core.sandbox.secrets import hidden_places, home_folders
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolFailed
-from session_core.tools.listing import end_if_cancelled
+from session_core.tools.list_files import end_if_cancelled
 from session_core.tools.process import run_in_group
 
 HEAVY: Final = ("node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hg")

@@ -9,8 +9,8 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from session_core.confine.workspace import Workspace
 from session_core.limits import MAX_IMAGE_BYTES, MAX_TOOL_OUTPUT_CHARS
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import count_argument, path_argument, refuse_unknown
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.text_files import (

@@ -17,12 +17,12 @@ from typing import Final, Literal, cast
 import attrs
 import trio
 
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.confined import ConfinedReading, confine_reading
-from session_core.tools.globbing import PathPattern
-from session_core.tools.listing import FOLDER_ARGUMENT, files_beneath
+from session_core.tools.list_files import FOLDER_ARGUMENT, files_beneath
+from session_core.tools.path_patterns import PathPattern
 from session_core.tools.process import run_in_group
 from session_core.tools.search_results import SearchResults, Show, laid_out
 from session_core.tools.text_files import MAX_FILE_BYTES, READS, explained, in_thread, preview_reading

@@ -11,9 +11,9 @@ from typing import Final, Literal
 import attrs
 import trio
 
-from session_core.confine.contents import WorkspaceRefused
-from session_core.confine.workspace import Workspace
 from session_core.limits import MAX_PATH_CHARS, MAX_TOOL_OUTPUT_CHARS
+from session_core.sandbox.file_values import WorkspaceRefused
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec

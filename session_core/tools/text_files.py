@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
-from session_core.confine.contents import FileContent, WorkspaceRefused
-from session_core.confine.workspace import Workspace
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
+from session_core.sandbox.file_values import FileContent, WorkspaceRefused
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed
 from session_core.vocabulary.tools import Effect
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import attrs
 
-from session_core.confine.contents import Entry
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.file_values import Entry
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolFailed, Withheld, Withholding, nothing_withheld
 from session_core.tools.text_files import in_words, named_paths
 

@@ -5,8 +5,8 @@ from typing import Final
 
 import attrs
 
-from session_core.confine.contents import FileContent, FileVersion
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.file_values import FileContent, FileVersion
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import path_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.diffs import Difference, difference, split_lines

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, get_args
 
 from session_core.ids import LOCAL_CLIENT, ClientId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.vocabulary import replies
-from session_core.vocabulary.checks import checked_value
+from session_core.vocabulary.argument_checks import checked_value
 from session_core.vocabulary.extension_commands import (
     AppendEntry as AppendEntry,
 )

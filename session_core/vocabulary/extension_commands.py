@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from session_core.ids import SessionId
 from session_core.vocabulary import replies
-from session_core.vocabulary.checks import checked_value
+from session_core.vocabulary.argument_checks import checked_value
 from session_core.vocabulary.extensions import NoticeLevel
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import PostedRole

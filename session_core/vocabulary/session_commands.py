@@ -9,7 +9,7 @@ import attrs
 
 from session_core.ids import MessageId, SessionId
 from session_core.vocabulary import replies
-from session_core.vocabulary.checks import checked_value
+from session_core.vocabulary.argument_checks import checked_value
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Thinking, TurnLimits
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot

@@ -6,10 +6,11 @@ coerced, guessed or silently left out.
 
 - `codec`: the door: `encode`, `decode`, `to_json`, `from_json`, and `encode_event`, which all readers of an event share
 - `strict_json`: from bytes to plain JSON, without duplicate keys, NaN, half characters or bottomless nesting
-- `reading`: from plain JSON to values; one private converter that knows every kind of type hint of the vocabulary
-- `writing`: from values to plain JSON
+- `reader`: from plain JSON to values; one private converter that knows every kind of type hint of the vocabulary
+- `writer`: from values to plain JSON
 - `catalogue`: which classes travel, and their tags: `"type": "part_delta"` stands first in every object we write
-- `wording`: JSON paths, and what is said about faults
+- `error_text`: JSON paths, and what is said about faults
+- `json_schema`: the schema of a class; `errors`: errors as they travel
 - `schema`: makes `vocabulary.schema.json`, for clients in other languages
 
 Every field is written, even when it has its default; what comes in may leave such fields out. `Vector` and tuples are

@@ -13,7 +13,7 @@ import attrs
 
 from session_core import ids
 from session_core.vocabulary import (
-    attaching,
+    client_protocol,
     commands,
     conversation_events,
     events,
@@ -57,7 +57,7 @@ _MODULES = (
     protocol_commands,
     commands,
     tools,
-    attaching,
+    client_protocol,
 )
 
 

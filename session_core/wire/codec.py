@@ -14,9 +14,9 @@ from typing_extensions import TypeForm
 from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.vocabulary.events import SessionEvent
-from session_core.wire import reading, strict_json, writing
+from session_core.wire import reader, strict_json, writer
 from session_core.wire.catalogue import wire_classes as wire_classes
-from session_core.wire.wording import ROOT
+from session_core.wire.error_text import ROOT
 
 T = TypeVar("T")
 
@@ -30,9 +30,9 @@ def encode(value: object) -> bytes:
         ProtocolError: Something in it has no form in JSON, such as half a character; the path says where.
     """
     try:
-        return _ENCODER.encode(writing.write(value))
-    except (writing.Unwritable, UnicodeEncodeError, OverflowError, TypeError) as error:
-        raise writing.unwritable_place(value) from error
+        return _ENCODER.encode(writer.write(value))
+    except (writer.Unwritable, UnicodeEncodeError, OverflowError, TypeError) as error:
+        raise writer.unwritable_place(value) from error
 
 
 def encode_event(event: SessionEvent) -> bytes:
@@ -51,9 +51,9 @@ def to_json(value: object) -> Any:
             the envelope finds it at no further cost.
     """
     try:
-        return writing.write(value)
-    except writing.Unwritable as error:
-        raise writing.unwritable_place(value) from error
+        return writer.write(value)
+    except writer.Unwritable as error:
+        raise writer.unwritable_place(value) from error
 
 
 def decode(data: bytes | str, expected: TypeForm[T], *, max_bytes: int = limits.MAX_FRAME_BYTES) -> T:
@@ -68,7 +68,7 @@ def decode(data: bytes | str, expected: TypeForm[T], *, max_bytes: int = limits.
 def from_json(plain: object, expected: TypeForm[T]) -> T:
     """Read a value from what `strict_json.parse` gave; raises `ProtocolError` as `decode` does."""
     try:
-        value: T = reading.read(plain, expected)
-    except reading.Misfit as misfit:
+        value: T = reader.read(plain, expected)
+    except reader.Misfit as misfit:
         raise ProtocolError(misfit.reason, field=ROOT + misfit.path) from None
     return value

@@ -5,7 +5,7 @@ from typing import Any
 from session_core import errors
 from session_core.errors import CursorRefused, ExtensionFailed, FilesChanged, InternalError, Lagged, SessionCoreError
 from session_core.ids import Cursor, Epoch
-from session_core.vocabulary.attaching import ErrorInfo
+from session_core.vocabulary.client_protocol import ErrorInfo
 from session_core.vocabulary.frozen import JsonObject
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.vocabulary.frozen import JsonObject
-from session_core.wire.wording import ROOT, child, mismatch, quoted
+from session_core.wire.error_text import ROOT, child, mismatch, quoted
 
 _MOST_DIGITS = len(str(limits.MAX_INTEGER)) + 1  # one for the sign
 

@@ -16,10 +16,11 @@ TESTING = "testing"
 # From low to high. A part may import any part of a lower layer.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "foreign_faults", "own_errors", "ids", "limits", "http_body", "_version", "vocabulary"}),
-    frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "confine"}),
+    frozenset({"wire", "rpc", "stream", "storage", "providers", "tools", "sandbox"}),
     frozenset({"session", "sep", "mcp", "protocols", "config", "checkpoints"}),
-    frozenset({"agent", "upkeep"}),
+    frozenset({"agent", "storage.maintenance"}),
     frozenset({"service"}),
+    frozenset({"assembly"}),
     frozenset({DOOR}),
 )
 
@@ -32,9 +33,9 @@ NEIGHBOURS: dict[tuple[str, str], str] = {
     ("rpc", "wire"): "every line from outside is read by the one strict parser",
     ("storage", "wire"): "the journal holds events as they go over the wire",
     ("storage", "stream"): "deltas kept for a crash are merged as for a slow reader",
-    ("confine", "storage"): "what is trusted is kept in the home, by the rules of all files there",
+    ("sandbox", "storage"): "what is trusted is kept in the home, by the rules of all files there",
     ("tools", "wire"): "arguments are checked against a schema where every schema from outside is compiled",
-    ("tools", "confine"): "tools touch files and start programs only within the confinement",
+    ("tools", "sandbox"): "tools touch files and start programs only within the confinement",
     ("stream", "wire"): "an event is encoded once and the bytes are shared by all who read it",
 }
 
@@ -44,7 +45,11 @@ PARTS = {*LEVEL, TESTING}
 
 def part_of(module: str) -> str:
     """The part of session_core a module belongs to: session_core.wire.codec is of wire."""
-    return module.split(".")[1] if "." in module else DOOR
+    if "." not in module:
+        return DOOR
+    _, package, *rest = module.split(".")
+    nested = f"{package}.{rest[0]}" if rest else package
+    return nested if nested in LEVEL else package
 
 
 def part_reached(found: Import) -> str:

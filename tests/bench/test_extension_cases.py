@@ -10,7 +10,7 @@ import trio
 from bench import __main__ as program
 from bench import extension_ways, extensions, peer_host, spawn, store_material
 from bench.measure import NotMeasured, Result, needing
-from session_core.sep.extension import Extension
+from session_core.sep.host.extension import Extension
 from tests._needs import needs_node
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trio
 
-from session_core.sep.names import FAIL_CLOSED, HOOKS
+from session_core.sep.protocol.names import FAIL_CLOSED, HOOKS
 from session_core.sep.sdk import Extension
 from session_core.sep.sdk.extension import KNOWN_EVENTS
 from session_core.sep.sdk.testing import TestHost

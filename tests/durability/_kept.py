@@ -15,9 +15,9 @@ from session_core.session.restore import restore
 from session_core.session.state import SessionState
 from session_core.storage.base import StoreReader
 from session_core.storage.files import connect
+from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.sqlite_reader import SqliteReader
-from session_core.upkeep.verify import verify_store
-from session_core.vocabulary.added import added_messages, collect_results
+from session_core.vocabulary.added_messages import added_messages, collect_results
 from session_core.vocabulary.events import MessagesImported, SessionEvent
 from session_core.vocabulary.messages import Message, ToolResultPart
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary

@@ -18,12 +18,12 @@ import trio
 
 from session_core.errors import StoreDamaged
 from session_core.ids import SessionId
+from session_core.storage.executor_state import named_by
 from session_core.storage.files import MARK_FILE, STORE_FILE
-from session_core.storage.leaves import named_by
-from session_core.upkeep.finding import LEAVES_MISSING
-from session_core.upkeep.rebuild import LOST_WITH_LOG, RebuildReport, rebuild_store
-from session_core.upkeep.verify import VerifyReport, verify_store
-from tests.session_core.upkeep._stores import Contents, contents_of, make_interrupted_store, make_store
+from session_core.storage.maintenance.findings import LEAVES_MISSING
+from session_core.storage.maintenance.rebuild import LOST_WITH_LOG, RebuildReport, rebuild_store
+from session_core.storage.maintenance.verify import VerifyReport, verify_store
+from tests.session_core.storage.maintenance._stores import Contents, contents_of, make_interrupted_store, make_store
 
 SMALL_PAGE = 512
 HEADER_BITS = 800

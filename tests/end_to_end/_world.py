@@ -7,11 +7,11 @@ from pathlib import Path
 import attrs
 import trio
 
+from session_core.assembly.setup import Place, Setup, open_setup
 from session_core.ids import SessionId
 from session_core.service.service import SessionService, open_session_service
-from session_core.service.setup import Place, Setup, open_setup
+from session_core.storage.maintenance.export_import import export_session
 from session_core.storage.sqlite import SqliteStore
-from session_core.upkeep.exchange import export_session
 from session_core.vocabulary.events import Event, SessionEvent
 from session_core.vocabulary.messages import Message
 from session_core.vocabulary.sessions import TurnOutcome

@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 import pytest
 
+from session_core.assembly import setup
 from session_core.providers.catalogue import ProviderSettings
 from session_core.providers.endpoint import Endpoint
 from session_core.providers.timeouts import ProviderTimeouts
-from session_core.service import setup
 from tests.end_to_end._world import SILENT_S
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from session_core.config.load import load_config
-from session_core.config.showing import shown_settings
+from session_core.config.origins import shown_settings
 from session_core.vocabulary.messages import ToolResultPart
 from session_core.wire.codec import encode, encode_event
 from tests._needs import NO_SANDBOX

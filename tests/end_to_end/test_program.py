@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
+from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.sqlite import SqliteStore
-from session_core.upkeep.verify import verify_store
 from session_core.vocabulary.messages import ToolResultPart
 from tests._needs import needs_sandbox
 from tests.end_to_end._streams import ANTHROPIC, CHAT, Dialect

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from session_core.sep.names import UI_KINDS
+from session_core.sep.protocol.names import UI_KINDS
 from session_core.vocabulary.extensions import ExtensionDisplay
 from session_core.vocabulary.messages import ToolResultPart
 from session_core.vocabulary.sessions import Dialog

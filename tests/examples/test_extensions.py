@@ -5,7 +5,7 @@ from pathlib import Path
 
 import trio
 
-from session_core.sep.manifest import read_manifest
+from session_core.sep.protocol.manifest import read_manifest
 from session_core.stream.subscription import Subscription
 from session_core.testing.scripted import Pause, ScriptedTool, text, tool_call
 from session_core.tools.shell import Shell

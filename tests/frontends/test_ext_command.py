@@ -17,7 +17,7 @@ from frontends.extensions.consenting import asked, what_would_run
 from frontends.extensions.listing import extension_lines
 from frontends.extensions.places import look, pick
 from session_core.providers.secrets import Secret
-from session_core.sep.credentials import CredentialFile, Credentials, Login
+from session_core.sep.host.models.credentials import CredentialFile, Credentials, Login
 from tests.frontends._extensions import make_extension
 from tests.frontends._kept import session_core
 from tests.frontends._paper import Paper, written

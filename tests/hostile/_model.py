@@ -19,9 +19,9 @@ import attrs
 import pytest
 import trio
 
+from session_core.assembly.setup import Place, open_setup
 from session_core.ids import CallId, SessionId
 from session_core.service.service import SessionService, open_session_service
-from session_core.service.setup import Place, open_setup
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.scripted import Answer, ScriptedProvider, tool_calls
 from session_core.vocabulary import events as ev
@@ -29,7 +29,7 @@ from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import ToolResultPart
 from session_core.vocabulary.sessions import Approval, Decision, PermissionTier, SandboxPolicy, TurnOutcome
 from session_core.wire.codec import encode
-from tests.session_core.confine._place import world_base
+from tests.session_core.sandbox._place import world_base
 
 CANARY: Final = "canary-5d1c7e"
 """In every secret, and nowhere else."""

@@ -16,11 +16,11 @@ from typing import Any, Literal
 import attrs
 import trio
 
+from session_core.assembly.setup import Place, open_setup
 from session_core.config.values import Config
-from session_core.confine.trust import Fingerprint, TrustStore, fingerprint
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.trust import Fingerprint, TrustStore, fingerprint
+from session_core.sandbox.workspace import Workspace
 from session_core.service.service import open_session_service
-from session_core.service.setup import Place, open_setup
 from session_core.testing.scripted import ScriptedProvider, text, tool_calls
 from session_core.wire.codec import encode
 

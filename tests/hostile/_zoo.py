@@ -15,17 +15,17 @@ from typing import Any, Final
 import attrs
 import trio
 
+from session_core.assembly.extension_setup import Joined
+from session_core.assembly.setup import Place, open_setup
 from session_core.errors import ExtensionFailed
 from session_core.ids import SessionId, new_id
 from session_core.providers.base import ModelRequest, ProviderEvent
-from session_core.sep.consent import CONSENT_FILE, Consents, digest_of
-from session_core.sep.discovery import Found
-from session_core.sep.extension import Extension
-from session_core.sep.host import ExtensionHost
-from session_core.sep.life import Pace
-from session_core.service.extension_setup import Joined
+from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents, digest_of
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.extension import Extension
+from session_core.sep.host.host import ExtensionHost
+from session_core.sep.host.process.process_session import Pace
 from session_core.service.service import AttachedClient, SessionService, open_session_service
-from session_core.service.setup import Place, open_setup
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.scripted import Item, ScriptedProvider, text, tool_calls
 from session_core.vocabulary import events as ev

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from session_core import limits
-from session_core.protocols.code import executor, kept_parts
+from session_core.protocols.code import executor, saved_state
 from session_core.protocols.execution import KeptState
 from session_core.storage.home import default_home
 from session_core.vocabulary.frozen import JsonObject
@@ -309,7 +309,7 @@ async def test_what_is_kept_never_runs_in_the_service(
     cells: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Written variables are only ever read by the process of cells, and evil ones run there."""
-    for module in (executor, kept_parts):
+    for module in (executor, saved_state):
         assert not hasattr(module, "pickle")
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(f"pickle.{name}", None)
@@ -330,7 +330,7 @@ async def test_variable_that_takes_for_ever_is_not_kept(cells: Session, monkeypa
     assert "slow (it takes too long to write down)" in output
     capture = await cells.keep()
     assert "value:later" in capture.state.root["order"]  # type: ignore[operator]
-    monkeypatch.setattr("session_core.protocols.code.worker_loading._PATIENCE", 0.3)
+    monkeypatch.setattr("session_core.protocols.code.worker_restore._PATIENCE", 0.3)
     hang = "import time\nclass Hang:\n    def __reduce__(self): return (time.sleep, (60,))\nhang = Hang()"
     await cells.run(hang)
     await cells.executor.restore(kept(await cells.keep(), capture))

@@ -6,7 +6,7 @@ from typing import Any
 import trio
 
 from session_core import limits
-from session_core.sep.names import CONTEXT_VIOLATION, METHOD_NOT_FOUND
+from session_core.sep.protocol.names import CONTEXT_VIOLATION, METHOD_NOT_FOUND
 from session_core.vocabulary import events as ev
 from tests._needs import needs_sandbox
 from tests.hostile._zoo import HEALTHY, Animal, Zoo, open_zoo

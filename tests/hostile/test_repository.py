@@ -10,7 +10,7 @@ import trio
 
 from session_core.config.load import trusted_project
 from session_core.config.problems import ConfigInvalid, ConfigProblem
-from session_core.confine.trust import PROJECT_FILES, TooMuchToTrust
+from session_core.sandbox.trust import PROJECT_FILES, TooMuchToTrust
 from tests.hostile._repository import (
     INJECTED,
     SECRET,

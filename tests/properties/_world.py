@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from session_core.errors import Conflict, InvalidInput, NotFound, Overloaded, Unavailable
 from session_core.ids import SessionId
 from session_core.service.config import ServiceConfig
-from session_core.service.extensions_seam import extension_client
+from session_core.service.extension_api import extension_client
 from session_core.service.feed import Feed
 from session_core.service.service import SessionService
 from session_core.session.state import apply

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core.ids import ClientId, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
-from session_core.service.extensions_seam import extension_client
+from session_core.service.extension_api import extension_client
 from session_core.service.service import SessionService, open_session_service
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from session_core.testing.checked import WitnessStore, check_laws

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from session_core.ids import LOCAL_CLIENT, SessionId
 from session_core.service.core import Caller
 from session_core.service.service import SessionService
-from session_core.service.stopping import stop
+from session_core.service.stop import stop
 from session_core.session.state import SessionState
 from session_core.testing.cancel_sweep import MOMENTS, Moment, at_step
 from session_core.testing.checked import open_checked_service

@@ -18,11 +18,11 @@ from session_core.errors import ExtensionFailed, SessionCoreError
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Request
-from session_core.sep.discovery import Discovery, Found, Skipped
-from session_core.sep.extension import Extension
-from session_core.sep.host import ExtensionHost, HostSetting
-from session_core.sep.manifest import Manifest, RunSpec
-from session_core.service.extensions import ExtensionHooks, accompany
+from session_core.sep.host.catalogue.discovery import Discovery, Found, Skipped
+from session_core.sep.host.extension import Extension
+from session_core.sep.host.host import ExtensionHost, HostSetting
+from session_core.sep.protocol.manifest import Manifest, RunSpec
+from session_core.service.extension_bridge.delegate import ExtensionHooks, accompany
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, text, tool_call
@@ -175,7 +175,7 @@ class Harness:
     @asynccontextmanager
     async def open(self, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[None]:
         """Open the service with both extensions and two sessions."""
-        monkeypatch.setattr("session_core.sep.host.Extension", partial(Extension, open_process=self.open_process))
+        monkeypatch.setattr("session_core.sep.host.host.Extension", partial(Extension, open_process=self.open_process))
         monkeypatch.setattr("trio.to_thread.run_sync", _at_once)
         setting = HostSetting(folder="/")
         self.host = ExtensionHost(self._look, setting, prepare=no_preparation, enable=self._on.__setitem__)

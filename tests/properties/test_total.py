@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from session_core.ids import CallId, Cursor, Epoch, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.session.activity import AFTER_TURN, RULES
-from session_core.session.fleet import FleetState
-from session_core.session.ledger import Ledger
+from session_core.session.recorder import Ledger
 from session_core.session.session import Session
+from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState, fold
 from session_core.storage.memory import MemoryStore
 from session_core.stream.event_stream import EventStream

@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 from session_core.ids import LOCAL_CLIENT
 from session_core.service.core import Caller
 from session_core.service.service import SessionService
-from session_core.service.stopping import stop
+from session_core.service.stop import stop
 from session_core.testing.cancel_sweep import SweepRun, at_step, cancel_sweep
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedTool, text, tool_call

@@ -6,7 +6,7 @@ import pytest
 
 from session_core.ids import LOCAL_CLIENT, SessionId
 from session_core.service.core import Caller
-from session_core.service.stopping import stop
+from session_core.service.stop import stop
 from session_core.testing.scripted import Pause
 from session_core.vocabulary.commands import RequestStop
 from session_core.vocabulary.sessions import StopScope

@@ -5,7 +5,7 @@
 - `driver`: runs the cell, mends what can be mended, and knows when a turn is done
 - `instructions`: what the model is told, and how tools become functions
 - `executor`: runs cells in a confined process whose globals live on; `cell_run`, `cell_output`: one cell
-- `worker_process`, `confinement`: that process, and what it can reach; `worker_loading`, `kept_parts`: what it keeps
+- `worker_process`, `confinement`: that process, and what it can reach; `worker_restore`, `saved_state`: what it keeps
 - `worker`, `worker_wire`, `worker_state`: the program in it, sent as text, which has nothing but the standard library
 - `protocol`: puts them together, with their options
 

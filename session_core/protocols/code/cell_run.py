@@ -19,7 +19,7 @@ import trio
 from session_core import limits
 from session_core.protocols.code.cell_output import CellImages, CellText
 from session_core.protocols.code.instructions import documentation, function_names
-from session_core.protocols.code.kept_parts import MOST_LOST, Kept, Part, is_part_name, problem_of
+from session_core.protocols.code.saved_state import MOST_LOST, Kept, Part, is_part_name, problem_of
 from session_core.protocols.code.worker_process import Worker, WorkerGone
 from session_core.protocols.execution import Execution
 from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json, thaw_json

@@ -17,13 +17,13 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.confine.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
-from session_core.confine.contents import WorkspaceRefused
-from session_core.confine.plan import ResourceLimits, SandboxPlan, plan_sandbox, without_vanished
-from session_core.confine.seccomp import filter_program, seal_in_memory
-from session_core.confine.secrets import clean_environment, hidden_places, home_folders
-from session_core.confine.walking import is_beneath
 from session_core.protocols.code.worker_process import BOOT, WorkerLaunch
+from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
+from session_core.sandbox.file_values import WorkspaceRefused
+from session_core.sandbox.folder_walk import is_beneath
+from session_core.sandbox.plan import ResourceLimits, SandboxPlan, plan_sandbox, without_vanished
+from session_core.sandbox.seccomp import filter_program, seal_in_memory
+from session_core.sandbox.secrets import clean_environment, hidden_places, home_folders
 from session_core.vocabulary.sessions import SandboxPolicy
 
 _PYTHON_FLAGS: Final = ("-S", "-s", "-P", "-B", "-X", "utf8")

@@ -19,15 +19,15 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.confine.bubblewrap import NoBubblewrap, find_bubblewrap
 from session_core.protocols.code.cell_output import CellImages, CellText
 from session_core.protocols.code.cell_run import CellEnd, CellRun, NeverBegun
 from session_core.protocols.code.confinement import CannotRunCells, worker_launch
-from session_core.protocols.code.kept_parts import ENGINE, Kept, from_state, to_capture
-from session_core.protocols.code.worker_loading import bring_back
+from session_core.protocols.code.saved_state import ENGINE, Kept, from_state, to_capture
 from session_core.protocols.code.worker_process import ENDING_SECONDS, Worker, WorkerGone, start_worker
+from session_core.protocols.code.worker_restore import bring_back
 from session_core.protocols.execution import Cell, CellResult, CodeExecutor, Execution, KeptState, StateCapture
 from session_core.protocols.faults import ProtocolFault
+from session_core.sandbox.bubblewrap import NoBubblewrap, find_bubblewrap
 
 _PLUGIN: Final = "code"
 _BOUNDS: Final = {

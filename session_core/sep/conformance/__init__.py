@@ -8,14 +8,14 @@ schema refuses any; the runner warns of them, as most are slips of the pen.
 
 - `catalogue`: the schemas by method, and what is wrong with a value (no I/O but reading the files once)
 - `frames`: one line from an extension, judged; which ids were answered (pure)
-- `samples`: arguments made up from the schema of a tool, right and wrong ones (pure)
-- `inputs`: what the runner tells and asks: the greeting, hooks, events, lines that are no messages (pure)
+- `sample_arguments`: arguments made up from the schema of a tool, right and wrong ones (pure)
+- `host_messages`: what the runner tells and asks: the greeting, hooks, events, lines that are no messages (pure)
 - `verdicts`: judging answers (pure)
 - `report`: steps, and all of them together
 - `target`: the folder or command line that is checked, and how it is started
-- `pretence`: the host's side, without a service: everything is answered, nothing is done
+- `fake_host`: the host's side, without a service: everything is answered, nothing is done
 - `peer`: a running extension whose every line is looked at
-- `driving`: the peer through crashes, and the steps so far
+- `driver`: the peer through crashes, and the steps so far
 - `call_steps`, `message_steps`, `ending_steps`: what is tried
 - `runner`: `check_extension`
 """

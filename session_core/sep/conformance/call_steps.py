@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from session_core.rpc.messages import Failure, Success
 from session_core.sep.conformance.catalogue import fault_of
-from session_core.sep.conformance.driving import Driver
+from session_core.sep.conformance.driver import Driver
 from session_core.sep.conformance.frames import Answer
-from session_core.sep.conformance.inputs import UNKNOWN_NAME, completion_request, hook_input
+from session_core.sep.conformance.host_messages import UNKNOWN_NAME, completion_request, hook_input
 from session_core.sep.conformance.peer import Peer
-from session_core.sep.conformance.samples import sample_arguments, wrong_arguments
+from session_core.sep.conformance.sample_arguments import sample_arguments, wrong_arguments
 from session_core.sep.conformance.verdicts import (
     Verdict,
     failed,
@@ -26,8 +26,8 @@ from session_core.sep.conformance.verdicts import (
     skipped,
     warned,
 )
-from session_core.sep.names import HOOKS, HookName
-from session_core.sep.registrations import ProviderRegistration, ToolRegistration, handled_hooks
+from session_core.sep.host.registrations import ProviderRegistration, ToolRegistration, handled_hooks
+from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.vocabulary.frozen import thaw_json
 
 MOST_OF_A_KIND: Final = 32

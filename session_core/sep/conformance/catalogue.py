@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import attrs
 
+from session_core.wire.error_text import child
 from session_core.wire.json_schema import shortened
-from session_core.wire.wording import child
 
 if TYPE_CHECKING:
     import jsonschema_rs

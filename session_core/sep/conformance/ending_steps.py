@@ -5,9 +5,9 @@ from typing import Final, get_args
 import attrs
 
 from session_core.rpc.messages import Failure, Success
-from session_core.sep.conformance.driving import STOP_SECONDS, Driver
+from session_core.sep.conformance.driver import STOP_SECONDS, Driver
 from session_core.sep.conformance.frames import About, Complaint
-from session_core.sep.conformance.inputs import HIGHER_VERSION
+from session_core.sep.conformance.host_messages import HIGHER_VERSION
 from session_core.sep.conformance.peer import Peer
 from session_core.sep.conformance.verdicts import (
     Verdict,
@@ -20,9 +20,9 @@ from session_core.sep.conformance.verdicts import (
     skipped,
     warned,
 )
-from session_core.sep.names import PROTOCOL_VERSION
-from session_core.sep.process import how_it_ended
-from session_core.sep.registrations import Registrations, permitted
+from session_core.sep.host.process.process import how_it_ended
+from session_core.sep.host.registrations import Registrations, permitted
+from session_core.sep.protocol.names import PROTOCOL_VERSION
 
 _FEW: Final = 3
 _EXPECTED: Final[dict[About, tuple[str, str]]] = {

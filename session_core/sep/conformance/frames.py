@@ -11,11 +11,11 @@ from typing import Any, Final, Literal
 import attrs
 
 from session_core.errors import ProtocolError
-from session_core.rpc.framing import Oversized
+from session_core.rpc.fast_json import read_json
+from session_core.rpc.line_frames import Oversized
 from session_core.rpc.messages import Failure, Message, RpcId, Success, Unusable, parse
-from session_core.rpc.plain import read_json
 from session_core.sep.conformance.catalogue import fault_at, fault_of, methods, unknown_keys
-from session_core.wire.wording import quoted
+from session_core.wire.error_text import quoted
 
 About = Literal["stdout", "messages", "replies", "contexts"]
 """What a complaint is about; each is a step of its own at the end of a check."""

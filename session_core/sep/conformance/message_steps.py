@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import trio
 
+from session_core.rpc.fast_json import write_json
 from session_core.rpc.messages import RpcId, Success
-from session_core.rpc.plain import write_json
 from session_core.sep.conformance.call_steps import tool_call
-from session_core.sep.conformance.driving import Driver
+from session_core.sep.conformance.driver import Driver
 from session_core.sep.conformance.frames import Answer, Silence
-from session_core.sep.conformance.inputs import (
+from session_core.sep.conformance.host_messages import (
     LARGE_CHARS,
     ODD_LINES,
     UNKNOWN_EVENT,
@@ -19,7 +19,7 @@ from session_core.sep.conformance.inputs import (
     hook_input,
 )
 from session_core.sep.conformance.peer import Peer, request_line
-from session_core.sep.conformance.samples import sample_arguments
+from session_core.sep.conformance.sample_arguments import sample_arguments
 from session_core.sep.conformance.verdicts import (
     Verdict,
     failed,
@@ -29,8 +29,8 @@ from session_core.sep.conformance.verdicts import (
     passed,
     skipped,
 )
-from session_core.sep.names import HOOKS
-from session_core.sep.registrations import clamped_subscriptions, handled_hooks
+from session_core.sep.host.registrations import clamped_subscriptions, handled_hooks
+from session_core.sep.protocol.names import HOOKS
 from session_core.vocabulary.frozen import thaw_json
 
 _AT_ONCE: Final = 24

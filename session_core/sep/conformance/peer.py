@@ -15,9 +15,10 @@ import trio
 
 from session_core import limits
 from session_core.rpc.failures import RpcFailed
-from session_core.rpc.framing import LineSplitter
+from session_core.rpc.fast_json import write_json
+from session_core.rpc.line_frames import LineSplitter
 from session_core.rpc.messages import Failure, Notification, Request, RpcId, Success
-from session_core.rpc.plain import write_json
+from session_core.sep.conformance.fake_host import Pretence
 from session_core.sep.conformance.frames import (
     Answer,
     Complaint,
@@ -28,12 +29,11 @@ from session_core.sep.conformance.frames import (
     judge_result,
     unknown_key,
 )
-from session_core.sep.conformance.inputs import SESSION
-from session_core.sep.conformance.pretence import Pretence
-from session_core.sep.extension_log import ProcessLog
-from session_core.sep.launch import Launch
-from session_core.sep.names import CANCELLED
-from session_core.sep.process import StartedChild, how_it_ended, open_child
+from session_core.sep.conformance.host_messages import SESSION
+from session_core.sep.host.process.extension_log import ProcessLog
+from session_core.sep.host.process.launch import Launch
+from session_core.sep.host.process.process import StartedChild, how_it_ended, open_child
+from session_core.sep.protocol.names import CANCELLED
 
 _CHUNK: Final = 65_536
 _MAX_BYTES: Final = 256 * 1024 * 1024

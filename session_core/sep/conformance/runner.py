@@ -13,12 +13,12 @@ import attrs
 import trio
 
 from session_core.sep.conformance import call_steps, ending_steps, message_steps
-from session_core.sep.conformance.driving import Driver
+from session_core.sep.conformance.driver import Driver
 from session_core.sep.conformance.report import ConformanceReport, ConformanceStep
 from session_core.sep.conformance.target import Target, read_target
 from session_core.sep.conformance.verdicts import Verdict, failed, passed, skipped, warned
-from session_core.sep.launch import Launch, LaunchRefused
-from session_core.sep.manifest import ManifestInvalid
+from session_core.sep.host.process.launch import Launch, LaunchRefused
+from session_core.sep.protocol.manifest import ManifestInvalid
 
 ANSWER_SECONDS: Final = 5.0
 """How long an answer may take by default."""

@@ -13,10 +13,10 @@ import attrs
 import trio
 
 from session_core.errors import InvalidInput, SessionCoreError
-from session_core.sep.consent import digest_of
-from session_core.sep.discovery import Found
-from session_core.sep.launch import Launch, LaunchRefused, child_environment, prepare_launch
-from session_core.sep.manifest import MANIFEST_FILE, Manifest, RunSpec, read_manifest
+from session_core.sep.host.catalogue.consent import digest_of
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.process.launch import Launch, LaunchRefused, child_environment, prepare_launch
+from session_core.sep.protocol.manifest import MANIFEST_FILE, Manifest, RunSpec, read_manifest
 
 _NO_NAME: Final = "extension"
 

@@ -8,11 +8,11 @@ import attrs
 from session_core.rpc.messages import Failure, Success
 from session_core.sep.conformance.frames import Answer, Silence, judge_result
 from session_core.sep.conformance.report import StepOutcome
-from session_core.sep.hooks import Failure as HookFailure
-from session_core.sep.hooks import read_outcome
-from session_core.sep.names import CANCELLED, METHOD_NOT_FOUND
-from session_core.sep.registrations import Registrations, RegistrationsInvalid, read_registrations
-from session_core.wire.wording import kind_of, quoted
+from session_core.sep.host.calls.hooks import Failure as HookFailure
+from session_core.sep.host.calls.hooks import read_outcome
+from session_core.sep.host.registrations import Registrations, RegistrationsInvalid, read_registrations
+from session_core.sep.protocol.names import CANCELLED, METHOD_NOT_FOUND
+from session_core.wire.error_text import kind_of, quoted
 
 _SHOWN: Final = 400
 _NO_SDK: Final = "No module named 'session_core'"

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from session_core.sep.names import Capability
+from session_core.sep.protocol.names import Capability
 
 
 @attrs.frozen(kw_only=True)

@@ -1,12 +1,13 @@
 """Writing extensions in Python: `from session_core.sep.sdk import Extension`.
 
-- `extension`: `Extension` and its decorators; `registry` keeps what they register, `shapes` turns type hints into
+- `extension`: `Extension` and its decorators; `registry` keeps what they register, `json_types` turns type hints into
   JSON schemas and back, `signatures` refuses what could not work.
 - `contexts`: what handlers are given; `ports`: the session, people, kept values and others that they reach.
-- `answers`: what handlers return; `providing`: models that stream; `render`: blocks that frontends draw.
+- `answers`: what handlers return; `model_calls`: models that stream; `render`: blocks that frontends draw.
 - `runtime`: the protocol's other side; `stdio`: stdin and stdout, kept safe; `link`: the way to the host.
-- `failures`: what the host refuses, as exceptions; `raised`: what handlers raise.
+- `failures`: what the host refuses, as exceptions; `handler_errors`: what handlers raise.
 - `testing`: a host in memory, for tests.
+  (parts: `testing_answers`, `testing_life`, `testing_link`, `testing_world`)
 """
 
 from session_core.sep.sdk import render as render
@@ -38,6 +39,6 @@ from session_core.sep.sdk.failures import NotTrusted as NotTrusted
 from session_core.sep.sdk.failures import NoUi as NoUi
 from session_core.sep.sdk.failures import Refused as Refused
 from session_core.sep.sdk.failures import ToolError as ToolError
-from session_core.sep.sdk.providing import Piece as Piece
-from session_core.sep.sdk.providing import Reasoning as Reasoning
+from session_core.sep.sdk.model_calls import Piece as Piece
+from session_core.sep.sdk.model_calls import Reasoning as Reasoning
 from session_core.sep.sdk.registry import Model as Model

@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from session_core.rpc.failures import INVALID_PARAMS, RpcFailed
-from session_core.sep.names import UiKind
+from session_core.sep.protocol.names import UiKind
 from session_core.sep.sdk.answers import Ran, ToolCall, Usage
 from session_core.sep.sdk.link import HostInfo, Link
 from session_core.sep.sdk.ports import Bus, Kv, Log, Session, Ui, Wire

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import trio
 
-from session_core.sep.names import EVENTS, HOOKS, HookName
+from session_core.sep.protocol.names import EVENTS, HOOKS, HookName
 from session_core.sep.sdk.registry import (
     Command,
     Handler,

@@ -7,7 +7,7 @@ had asked, with its code, so the person who started it all is told the reason.
 from typing import Final
 
 from session_core.rpc.failures import INVALID_PARAMS, METHOD_NOT_FOUND, RpcClosed, RpcFailed
-from session_core.sep.names import BLOCKED, CAPABILITY_DISABLED, CONTEXT_VIOLATION, NO_UI, NOT_TRUSTED
+from session_core.sep.protocol.names import BLOCKED, CAPABILITY_DISABLED, CONTEXT_VIOLATION, NO_UI, NOT_TRUSTED
 
 
 class HostError(RpcFailed):

@@ -20,9 +20,9 @@ from session_core.errors import InvalidInput
 from session_core.rpc.connection import RpcConnection
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import encode_notification
-from session_core.sep.names import INTERNAL_ERROR, Capability
+from session_core.sep.protocol.names import INTERNAL_ERROR, Capability
 from session_core.sep.sdk.failures import ContextExpired, HostError, HostGone, InvalidRequest, host_error
-from session_core.sep.sdk.raised import put_in_order
+from session_core.sep.sdk.handler_errors import put_in_order
 
 log = logging.getLogger("session_core.sep.sdk")
 

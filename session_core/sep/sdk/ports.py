@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import attrs
 
-from session_core.sep.delegate import DeliverAs, Role
-from session_core.sep.names import UiKind
+from session_core.sep.protocol.names import UiKind
+from session_core.sep.protocol.service_api import DeliverAs, Role
 from session_core.sep.sdk.link import Link
 from session_core.sep.sdk.render import RenderBlock
 

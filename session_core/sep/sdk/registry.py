@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 import attrs
 
 from session_core.sep.sdk.contexts import Context
+from session_core.sep.sdk.json_types import Member, Shape, member, object_shape, shape_of
 from session_core.sep.sdk.render import RenderBlock
-from session_core.sep.sdk.shapes import Member, Shape, member, object_shape, shape_of
 from session_core.sep.sdk.signatures import check_called_with
 
 if TYPE_CHECKING:

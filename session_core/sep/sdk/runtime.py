@@ -28,7 +28,7 @@ from session_core.rpc.failures import (
     method_not_found,
 )
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.names import CAPABILITIES, PROTOCOL_VERSION
+from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION
 from session_core.sep.sdk import answers
 from session_core.sep.sdk.contexts import (
     CommandContext,
@@ -40,10 +40,10 @@ from session_core.sep.sdk.contexts import (
     completion_request,
 )
 from session_core.sep.sdk.failures import ToolError
+from session_core.sep.sdk.json_types import WrongArgument
 from session_core.sep.sdk.link import HostInfo, Link, call, call_in, log
-from session_core.sep.sdk.providing import complete
+from session_core.sep.sdk.model_calls import complete
 from session_core.sep.sdk.registry import Observer, Provider
-from session_core.sep.sdk.shapes import WrongArgument
 
 if TYPE_CHECKING:
     from session_core.sep.sdk.extension import Extension

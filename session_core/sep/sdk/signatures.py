@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from session_core.sep.names import is_extension_name
+from session_core.sep.protocol.names import is_extension_name
 
 _GRAMMAR = "use 1 to 64 of a-z, 0-9, '-' and '_', beginning with a letter or digit"
 

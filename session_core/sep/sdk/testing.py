@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeVar
 
 from session_core.errors import NotFound
 from session_core.ids import new_id
-from session_core.sep import hooks
-from session_core.sep.events import bus_event, widget_key
-from session_core.sep.names import HOOKS, HookName
-from session_core.sep.registrations import handled_hooks
+from session_core.sep.host.calls import hooks
+from session_core.sep.host.calls.events import bus_event, widget_key
+from session_core.sep.host.info import as_arguments
+from session_core.sep.host.registrations import handled_hooks
+from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.sep.sdk.answers import Completion, Credentials, ToolResult
 from session_core.sep.sdk.extension import KNOWN_EVENTS, Extension
 from session_core.sep.sdk.failures import HostError as HostError
@@ -39,7 +40,6 @@ from session_core.sep.sdk.testing_world import Progress as Progress
 from session_core.sep.sdk.testing_world import Published as Published
 from session_core.sep.sdk.testing_world import SessionCall as SessionCall
 from session_core.sep.sdk.testing_world import UiRequest as UiRequest
-from session_core.sep.telling import as_arguments
 from session_core.tools.arguments import check_arguments
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import attrs
 
 from session_core.sep.sdk.answers import Answer, Completion, Credentials, ToolCall, ToolResult, Usage
+from session_core.wire.error_text import kind_of
 from session_core.wire.strict_json import is_whole
-from session_core.wire.wording import kind_of
 
 
 class UnusableAnswer(Exception):
@@ -133,6 +133,6 @@ def credentials_in(answer: Any) -> Credentials:
     Raises:
         CredentialsInvalid: It has another shape, or holds no key and no token.
     """
-    from session_core.sep.credentials import read_credentials
+    from session_core.sep.host.models.credentials import read_credentials
 
     return Credentials(**read_credentials(answer).wire())

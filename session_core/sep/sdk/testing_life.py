@@ -12,12 +12,12 @@ import trio
 from session_core._version import __version__
 from session_core.ids import SessionId
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.contexts import Contexts
-from session_core.sep.discovery import Found
-from session_core.sep.inbound import Inbound
-from session_core.sep.manifest import Capabilities, Manifest, RunSpec, read_manifest
-from session_core.sep.names import CAPABILITIES, PROTOCOL_VERSION, Capability, Mode, UiKind
-from session_core.sep.registrations import Registrations, clamped_subscriptions, read_registrations
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.calls.requests import Inbound
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.registrations import Registrations, clamped_subscriptions, read_registrations
+from session_core.sep.protocol.manifest import Capabilities, Manifest, RunSpec, read_manifest
+from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION, Capability, Mode, UiKind
 from session_core.sep.sdk.extension import Extension
 from session_core.sep.sdk.testing_answers import UnusableAnswer, object_in
 from session_core.sep.sdk.testing_link import FarEnd, Line, Running, as_process, in_memory, open_line

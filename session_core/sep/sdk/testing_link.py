@@ -16,7 +16,7 @@ from session_core.errors import InvalidInput
 from session_core.rpc.connection import NotificationHandler, RpcConnection, open_connection
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.peer import CANCEL
-from session_core.rpc.serving import RequestHandler
+from session_core.rpc.request_tasks import RequestHandler
 from session_core.sep.sdk.extension import Extension
 from session_core.sep.sdk.failures import host_error
 from session_core.sep.sdk.runtime import CLEANUP_SECONDS, Runtime

@@ -12,13 +12,13 @@ import attrs
 
 from session_core.errors import SessionCoreError
 from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
-from session_core.sep import delegate
-from session_core.sep.delegate import Asker, DeliverAs, Role
-from session_core.sep.discovery import Found
-from session_core.sep.manifest import Manifest
-from session_core.sep.names import NOT_TRUSTED, QUESTIONS, UI_KINDS, UiKind
-from session_core.sep.notes import LogLevel
-from session_core.sep.registrations import Registrations, permitted
+from session_core.sep.host.calls.notifications import LogLevel
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.registrations import Registrations, permitted
+from session_core.sep.protocol import service_api
+from session_core.sep.protocol.manifest import Manifest
+from session_core.sep.protocol.names import NOT_TRUSTED, QUESTIONS, UI_KINDS, UiKind
+from session_core.sep.protocol.service_api import Asker, DeliverAs, Role
 from session_core.sep.sdk.answers import Ran
 from session_core.sep.sdk.signatures import meant
 
@@ -163,7 +163,7 @@ class World:
             f"the ui request {kind}", self.ui[kind], lambda said: _ui_answer(kind, said, options), dict(params)
         )
 
-    async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> delegate.Ran:
+    async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> service_api.Ran:
         """End at once, as the test says."""
         self.programs.append(Program(command=command, args=args, cwd=cwd))
         if self.exec is None:
@@ -262,9 +262,9 @@ def _ui_answer(kind: UiKind, said: Any, options: Any) -> dict[str, Any]:
     return {key: said}
 
 
-def _ran(said: Any) -> delegate.Ran:
+def _ran(said: Any) -> service_api.Ran:
     if isinstance(said, str):
-        return delegate.Ran(stdout=said, stderr="", exit_code=0)
-    if isinstance(said, Ran | delegate.Ran):
-        return delegate.Ran(stdout=said.stdout, stderr=said.stderr, exit_code=said.exit_code)
+        return service_api.Ran(stdout=said, stderr="", exit_code=0)
+    if isinstance(said, Ran | service_api.Ran):
+        return service_api.Ran(stdout=said.stdout, stderr=said.stderr, exit_code=said.exit_code)
     raise TypeError(f"a program must end with a Ran or a text, not {said!r}")

@@ -1,11 +1,11 @@
 """One synchronous function per command, collected in the table `HANDLERS`.
 
-- `sessions`: create, list, load, rename, archive, restore, delete, fork (`code_there`: what code has left behind)
+- `sessions`: create, list, load, rename, archive, restore, delete, fork (`protocol_check`: what code has left behind)
 - `history`: read and search older messages
-- `listing`: models, and files by some letters of their paths
+- `choices`: models, and files by some letters of their paths
 - `messages`: send, start, edit, switch branch, resume, dismiss, wait, clear, compact
 - `shell_line`: run a command that a person has typed
-- `restoring`: go back to an earlier message, with the files, and take that back (`taking_back` finds what is meant)
+- `restore`: go back to an earlier message, with the files, and take that back (`undo_records` finds what is meant)
 - `queue`: list, edit, reorder, remove, take
 - `settings`: model, permission tier, sandbox policy, working directory
 - `requests`: dialogs, answers, wake-ups
@@ -18,14 +18,14 @@ or a `Later` when the reply takes time. Refusals are typed errors; anything else
 
 from session_core.service.core import Handlers
 from session_core.service.handlers import (
+    choices,
     extensions,
     history,
-    listing,
     messages,
     protocols,
     queue,
     requests,
-    restoring,
+    restore,
     sessions,
     settings,
     shell_line,
@@ -34,10 +34,10 @@ from session_core.service.handlers import (
 HANDLERS: Handlers = {
     **sessions.HANDLERS,
     **history.HANDLERS,
-    **listing.HANDLERS,
+    **choices.HANDLERS,
     **messages.HANDLERS,
     **shell_line.HANDLERS,
-    **restoring.HANDLERS,
+    **restore.HANDLERS,
     **queue.HANDLERS,
     **settings.HANDLERS,
     **requests.HANDLERS,

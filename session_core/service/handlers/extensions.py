@@ -3,11 +3,14 @@
 from collections.abc import Awaitable, Callable, Iterable
 
 from session_core import limits
-from session_core.agent.answer import clean_text
+from session_core.agent.streamed_answer import clean_text
 from session_core.errors import Conflict, InvalidInput, NotFound, SessionCoreError, Unavailable
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
-from session_core.service.content import (
+from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.extension_api import ExtensionKeeper, Extensions, extension_of, shown_by
+from session_core.service.handlers.messages import overtaken
+from session_core.service.validation import (
     check_encodable,
     checked_json,
     checked_name,
@@ -17,9 +20,6 @@ from session_core.service.content import (
     text_parts,
     user_message,
 )
-from session_core.service.core import Caller, Handlers, Later, ServiceCore
-from session_core.service.extensions_seam import ExtensionKeeper, Extensions, extension_of, shown_by
-from session_core.service.handlers.messages import overtaken
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev

@@ -3,8 +3,8 @@
 from session_core import limits
 from session_core.errors import InvalidInput, NotFound
 from session_core.ids import MessageId
-from session_core.service.content import check_limit, checked_text
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.validation import check_limit, checked_text
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev

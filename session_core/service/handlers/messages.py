@@ -3,12 +3,12 @@
 from session_core import limits
 from session_core.errors import Conflict, NotFound
 from session_core.ids import MessageId
-from session_core.service.content import checked_schema, user_parts
+from session_core.service.compact_and_restore import start_compaction
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
 from session_core.service.handlers.history import bring_back, left_memory, old_path
-from session_core.service.other_work import start_compaction
+from session_core.service.validation import checked_schema, user_parts
+from session_core.session.message_tree import newest_leaf
 from session_core.session.session import Session
-from session_core.session.tree import newest_leaf
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r

@@ -10,9 +10,9 @@ from session_core.errors import Conflict, InvalidInput
 from session_core.ids import MessageId, SessionId
 from session_core.protocols.faults import ExtensionRejected, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
-from session_core.service.content import checked_text, text_parts
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
 from session_core.service.protocols import ProtocolUnusable
+from session_core.service.validation import checked_text, text_parts
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev

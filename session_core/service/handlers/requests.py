@@ -3,10 +3,10 @@
 from session_core import limits
 from session_core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from session_core.ids import ClientId, RequestId, WakeupId, new_id
-from session_core.service.content import checked_name, checked_text
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
-from session_core.service.extensions_seam import extension_of
-from session_core.service.stopping import stop
+from session_core.service.extension_api import extension_of
+from session_core.service.stop import stop
+from session_core.service.validation import checked_name, checked_text
 from session_core.session.session import Resolved, Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev

@@ -9,12 +9,12 @@ from session_core.config.values import Config
 from session_core.errors import NotFound, Unavailable
 from session_core.ids import new_session_id
 from session_core.protocols.options import Materialization, plugin_options
-from session_core.service.content import check_limit, checked_limits, checked_name, checked_path, checked_sandbox
 from session_core.service.core import Caller, Handlers, Later, ServiceCore
-from session_core.service.extensions_seam import why_not_there
-from session_core.service.handlers.code_there import CodeThere, code_at
+from session_core.service.extension_api import why_not_there
 from session_core.service.handlers.history import bring_back, left_memory, old_path
-from session_core.session.desk import missing_before
+from session_core.service.handlers.protocol_check import CodeThere, code_at
+from session_core.service.validation import check_limit, checked_limits, checked_name, checked_path, checked_sandbox
+from session_core.session.turn_handle import missing_before
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r

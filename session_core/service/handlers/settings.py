@@ -1,8 +1,8 @@
 """Settings: model, permission tier, sandbox policy, working directory, limits. Allowed at any time, also in a turn."""
 
-from session_core.service.content import checked_limits, checked_path, checked_sandbox
 from session_core.service.core import Caller, Handlers, ServiceCore
 from session_core.service.handlers.sessions import known_model
+from session_core.service.validation import checked_limits, checked_path, checked_sandbox
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r

@@ -7,10 +7,10 @@ from session_core.agent.tool_runner import ToolRunner
 from session_core.errors import Conflict, InvalidInput, StorageFailed, Unavailable
 from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
 from session_core.ids import CallId, TurnId, new_id
-from session_core.service.content import wants_turn
 from session_core.service.core import Caller, Handlers, ServiceCore
 from session_core.service.handlers.messages import overtaken
-from session_core.service.lines import begin_work
+from session_core.service.session_queues import begin_work
+from session_core.service.validation import wants_turn
 from session_core.session.session import Session, Work
 from session_core.session.shell_lines import SHELL, line_ended
 from session_core.tools.base import Tool, turn_at_work

@@ -12,7 +12,7 @@ import attrs
 import session_core as sc
 from frontends.client import SessionClient, open_client
 from frontends.contract.socket_place import name_of_socket
-from session_core.rpc.framing import LineSplitter
+from session_core.rpc.line_frames import LineSplitter
 from session_core.rpc.messages import encode_failure, encode_notification, encode_success, parse
 
 SESSION = sc.SessionId("ses_0123456789abcdefghjkmnpqrs")

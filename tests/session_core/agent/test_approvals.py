@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from session_core import limits
-from session_core.agent.standing import StandingGrants
+from session_core.agent.standing_grants import StandingGrants
 from session_core.config.rules import PermissionRule
 from session_core.errors import Conflict
 from session_core.testing.scripted import ScriptedTool, tool_call, tool_calls

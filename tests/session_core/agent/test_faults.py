@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from session_core import limits
-from session_core.agent import answer
+from session_core.agent import streamed_answer
 from session_core.foreign_faults import passes_through
 from session_core.ids import CallId, SessionId
 from session_core.providers.base import ModelFinished, ProviderEvent, TextChunk, ThinkingChunk, ToolCallOpened
@@ -85,7 +85,7 @@ async def test_no_part_of_an_answer_is_without_bound(
     chunks: tuple[ProviderEvent, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever of an answer is too long, the turn fails before it is recorded."""
-    monkeypatch.setattr(answer, "TOOL_CALL_COST", limits.MAX_ANSWER_CHARS // 50)
+    monkeypatch.setattr(streamed_answer, "TOOL_CALL_COST", limits.MAX_ANSWER_CHARS // 50)
     async with open_checked_service(scripted(ScriptedProvider((*chunks, ModelFinished())))) as service:
         session_id = await new_session(service)
         outcome = await say(service, session_id)

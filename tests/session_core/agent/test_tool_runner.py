@@ -9,8 +9,8 @@ from trio.testing import wait_all_tasks_blocked
 from session_core import limits
 from session_core.agent.tool_results import bounded
 from session_core.agent.tool_runner import ToolRunner
-from session_core.session.desk import TurnDesk
 from session_core.session.session import Session
+from session_core.session.turn_handle import TurnDesk
 from session_core.testing.scripted import ScriptedTool, ToolRun
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary import events as ev

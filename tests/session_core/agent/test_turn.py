@@ -8,9 +8,9 @@ import trio
 from trio.testing import MockClock
 
 from session_core import limits
+from session_core.agent.compaction_policy import Summarising
 from session_core.agent.hooks import NO_HOOKS
 from session_core.agent.model_call import FIRST_RETRY_MS, LONGEST_RETRY_MS, Models, retry_delay_ms, shown
-from session_core.agent.summarising import Summarising
 from session_core.agent.turn import Agent
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.options import Materialization
@@ -24,7 +24,7 @@ from session_core.providers.base import (
     ProviderEvent,
     TextChunk,
 )
-from session_core.session.desk import TurnDesk
+from session_core.session.turn_handle import TurnDesk
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, failure, text, tool_call
 from session_core.vocabulary import events as ev

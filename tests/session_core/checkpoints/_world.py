@@ -7,8 +7,8 @@ import attrs
 
 from session_core.checkpoints.store import CheckpointStore
 from session_core.checkpoints.values import CheckpointLimits, RestoreReport, Undoing
-from session_core.confine.workspace import Workspace
 from session_core.ids import SessionId, TurnId
+from session_core.sandbox.workspace import Workspace
 
 SESSION = SessionId("ses_1")
 

@@ -10,10 +10,10 @@ import pytest
 from session_core.checkpoints.blobs import digest
 from session_core.checkpoints.store import CheckpointStore
 from session_core.checkpoints.values import MISSING, CheckpointFailed, CheckpointLimits, Undoing
-from session_core.confine.contents import OutsideWorkspace
-from session_core.confine.workspace import Workspace
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId, TurnId
+from session_core.sandbox.file_values import OutsideWorkspace
+from session_core.sandbox.workspace import Workspace
 from tests.session_core.checkpoints._world import SESSION, World
 
 TURN = TurnId("turn_1")

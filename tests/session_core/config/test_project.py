@@ -13,8 +13,8 @@ from session_core.config.problems import ConfigInvalid
 from session_core.config.rules import PermissionRule, decide
 from session_core.config.settings import TIERS
 from session_core.config.values import Config
-from session_core.confine.trust import TrustStore, fingerprint
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.trust import TrustStore, fingerprint
+from session_core.sandbox.workspace import Workspace
 from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy
 from tests.session_core.config._documents import KEY, load, narrowing, to_toml, write_project, write_user
 

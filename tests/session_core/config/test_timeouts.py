@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from session_core.config.origins import shown_settings
 from session_core.config.problems import ConfigInvalid
-from session_core.config.showing import shown_settings
 from session_core.providers.timeouts import ProviderTimeouts
 from tests.session_core.config._documents import load
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from session_core.assembly.setup import Place, open_setup
 from session_core.config.tool_names import built_in_tool_names, is_disabled, unknown_tool_names
-from session_core.service.setup import Place, open_setup
 from tests.session_core.config._documents import load
 
 USER = """

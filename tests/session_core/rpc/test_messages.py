@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from session_core import limits
 from session_core.errors import InvalidInput, ProtocolError
-from session_core.rpc.heads import Glimpse, glimpse
+from session_core.rpc.broken_lines import Glimpse, glimpse
+from session_core.rpc.fast_json import read_json
 from session_core.rpc.messages import (
     Failure,
     Message,
@@ -24,7 +25,6 @@ from session_core.rpc.messages import (
     encode_success,
     parse,
 )
-from session_core.rpc.plain import read_json
 from session_core.vocabulary.frozen import JsonObject
 from session_core.wire import strict_json
 

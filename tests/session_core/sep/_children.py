@@ -10,12 +10,12 @@ from typing import Any
 import trio
 
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.consent import digest_of
-from session_core.sep.discovery import Found
-from session_core.sep.extension import Extension
-from session_core.sep.extension_log import ExtensionLog
-from session_core.sep.life import Pace
-from session_core.sep.manifest import read_manifest
+from session_core.sep.host.catalogue.consent import digest_of
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.extension import Extension
+from session_core.sep.host.process.extension_log import ExtensionLog
+from session_core.sep.host.process.process_session import Pace
+from session_core.sep.protocol.manifest import read_manifest
 
 SCRIPTS = Path(__file__).with_name("_extensions")
 PATIENCE = 60

@@ -9,11 +9,11 @@ import attrs
 import trio
 
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.discovery import Found
-from session_core.sep.extension import Extension
-from session_core.sep.extension_log import ExtensionLog
-from session_core.sep.life import Pace
-from session_core.sep.manifest import Manifest, RunSpec
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.extension import Extension
+from session_core.sep.host.process.extension_log import ExtensionLog
+from session_core.sep.host.process.process_session import Pace
+from session_core.sep.protocol.manifest import Manifest, RunSpec
 from tests.session_core.sep._children import Host
 from tests.session_core.sep._stand_in import StandIn, StandIns, no_preparation
 

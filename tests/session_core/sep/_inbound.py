@@ -9,13 +9,13 @@ import attrs
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.contexts import Contexts
-from session_core.sep.delegate import Asker, DeliverAs, Ran, Role
-from session_core.sep.discovery import Found
-from session_core.sep.inbound import Inbound, LogLevel
-from session_core.sep.manifest import Capabilities, Manifest, RunSpec
-from session_core.sep.names import CAPABILITIES, UI_KINDS, Capability, UiKind
-from session_core.sep.registrations import Registrations
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.calls.requests import Inbound, LogLevel
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.registrations import Registrations
+from session_core.sep.protocol.manifest import Capabilities, Manifest, RunSpec
+from session_core.sep.protocol.names import CAPABILITIES, UI_KINDS, Capability, UiKind
+from session_core.sep.protocol.service_api import Asker, DeliverAs, Ran, Role
 from session_core.storage.memory import MemoryStore
 
 SESSION = SessionId("ses_here")

@@ -8,13 +8,13 @@ from typing import Any
 from session_core.rpc.connection import RpcConnection
 from session_core.rpc.memory import memory_connection_pair
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.contexts import Contexts
-from session_core.sep.discovery import Found
-from session_core.sep.logins import Logins
-from session_core.sep.manifest import Manifest, RunSpec
-from session_core.sep.provider_stream import Patience
-from session_core.sep.providers import ExtensionProviders
-from session_core.sep.registrations import Registrations, read_registrations
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.models.logins import Logins
+from session_core.sep.host.models.providers import ExtensionProviders
+from session_core.sep.host.models.stream import Patience
+from session_core.sep.host.registrations import Registrations, read_registrations
+from session_core.sep.protocol.manifest import Manifest, RunSpec
 
 Answer = Callable[["Peer", dict[str, Any]], Awaitable[Any]]
 ACME = {"name": "acme", "oauth": True, "models": [{"id": "large"}, {"id": "small", "display_name": "A small one"}]}

@@ -10,15 +10,15 @@ from typing import Any
 import attrs
 import trio
 
+from session_core.assembly.extension_setup import join_extensions
+from session_core.assembly.surroundings import Place
 from session_core.config.load import load_config
 from session_core.ids import SessionId
-from session_core.sep.consent import CONSENT_FILE, Consents
-from session_core.sep.extension import Extension
-from session_core.sep.folder_digest import digest_of
-from session_core.sep.host import ExtensionHost
+from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
+from session_core.sep.host.catalogue.folder_digest import digest_of
+from session_core.sep.host.extension import Extension
+from session_core.sep.host.host import ExtensionHost
 from session_core.service.config import ServiceConfig
-from session_core.service.extension_setup import join_extensions
-from session_core.service.place import Place
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Answer, ScriptedProvider

@@ -10,11 +10,11 @@ import trio
 from session_core.rpc.connection import NotificationHandler, RpcConnection
 from session_core.rpc.memory import memory_connection_pair
 from session_core.rpc.messages import Notification, Request
-from session_core.rpc.serving import RequestHandler
-from session_core.sep.discovery import Found
-from session_core.sep.extension_log import ProcessLog
-from session_core.sep.launch import Launch
-from session_core.sep.manifest import Manifest, RunSpec
+from session_core.rpc.request_tasks import RequestHandler
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.process.extension_log import ProcessLog
+from session_core.sep.host.process.launch import Launch
+from session_core.sep.protocol.manifest import Manifest, RunSpec
 
 FOUND = Found(
     name="tried",

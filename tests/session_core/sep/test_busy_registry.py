@@ -4,10 +4,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from session_core.sep import registrations as module
-from session_core.sep.extension import Extension
-from session_core.sep.extension_log import ExtensionLog
-from session_core.sep.registrations import CommandRegistration, Registrations, merged, read_registrations
+from session_core.sep.host import registrations as module
+from session_core.sep.host.extension import Extension
+from session_core.sep.host.process.extension_log import ExtensionLog
+from session_core.sep.host.registrations import CommandRegistration, Registrations, merged, read_registrations
 from tests.session_core.sep._children import Host
 from tests.session_core.sep._stand_in import FOUND, StandIns, no_preparation
 

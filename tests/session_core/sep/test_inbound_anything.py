@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session_core.rpc.failures import RpcFailed
-from session_core.sep.inbound import _METHODS
-from session_core.sep.notes import NOTES
+from session_core.sep.host.calls.notifications import NOTES
+from session_core.sep.host.calls.requests import _METHODS
 from tests.session_core.sep._inbound import SESSION, World, speaking
 
 KEYS = [

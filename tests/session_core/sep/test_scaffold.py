@@ -9,7 +9,7 @@ import trio
 
 from session_core.errors import Conflict, InvalidInput
 from session_core.sep.scaffold.kinds import KINDS
-from session_core.sep.scaffold.making import module_name, scaffold_extension
+from session_core.sep.scaffold.template import module_name, scaffold_extension
 from session_core.testing.scripted import ScriptedTool, text, tool_call
 from session_core.vocabulary.messages import ToolResultPart
 from tests.session_core.sep._service import Home, open_world

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from session_core.errors import ExtensionFailed
-from session_core.sep.names import HOOKS
+from session_core.sep.protocol.names import HOOKS
 from session_core.testing.scripted import text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject

@@ -11,10 +11,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core.rpc.failures import RpcClosed, RpcFailed
 from session_core.rpc.messages import Request
-from session_core.sep.contexts import Contexts
-from session_core.sep.extension import Extension, ReloadFailed
-from session_core.sep.extension_log import ExtensionLog
-from session_core.sep.life import Pace
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.extension import Extension, ReloadFailed
+from session_core.sep.host.process.extension_log import ExtensionLog
+from session_core.sep.host.process.process_session import Pace
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from tests.session_core.sep._children import Host
 from tests.session_core.sep._stand_in import FOUND, StandIn, StandIns, no_preparation

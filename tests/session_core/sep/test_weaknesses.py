@@ -1,6 +1,6 @@
 """Known weaknesses of hosts of this protocol, and a test for the opposite of each.
 
-`PROMISES` says which test shows it: one of this module, or one beside it. A number stands for one weakness: 1 to 8
+The number in a test's name stands for one weakness: 1 to 8
 concern security, 9 to 21 availability, 22 to 32 the meaning of the protocol, 33 to 37 extensions that are easily hurt.
 """
 
@@ -12,135 +12,17 @@ import trio
 
 from session_core.errors import ExtensionFailed
 from session_core.ids import RequestId
-from session_core.sep.extension import Extension
+from session_core.sep.host.extension import Extension
 from session_core.testing.scripted import ScriptedTool, text, tool_call
 from session_core.vocabulary.messages import ToolResultPart
-from tests.session_core.sep._named_tests import is_there
 from tests.session_core.sep._service import Home, World, open_world
 
 RPC = "../rpc/"
-PROMISES: dict[int, tuple[str, ...]] = {
-    1: ("test_weaknesses::test_01_a_context_cannot_be_forged", "test_inbound::test_the_order_of_refusals"),
-    2: (
-        "test_weaknesses::test_02_an_untrusted_project_disarms_nobody",
-        "test_discovery::test_an_untrusted_project_takes_nothing_away",
-    ),
-    3: (
-        "test_weaknesses::test_03_a_name_on_a_list_is_no_permission",
-        "test_discovery::test_a_consent_does_not_move_to_another_folder",
-    ),
-    4: ("test_weaknesses::test_04_a_name_is_no_path", "test_manifest::test_bad_names"),
-    5: (
-        "test_weaknesses::test_05_a_name_has_no_dots",
-        "test_hooks::test_only_the_owner_changes_the_arguments_of_a_call",
-    ),
-    6: (
-        "test_weaknesses::test_06_capabilities_are_enforced",
-        "test_inbound::test_capabilities_are_enforced",
-        "test_inbound::test_kinds_that_nobody_can_show",
-        "test_host::test_how_an_extension_is_greeted",
-    ),
-    7: ("test_weaknesses::test_07_a_changed_script_does_not_run", "test_launch::test_the_pin_of_the_program"),
-    8: ("test_weaknesses::test_08_a_program_needs_a_context", "test_inbound::test_programs_need_a_context"),
-    9: (
-        "test_weaknesses::test_09_a_dead_extension_stands_in_nobodys_way",
-        "test_hooks::test_a_dead_one_means_no_only_if_it_guards_something",
-        "test_supervision::test_whose_silence_means_no",
-    ),
-    10: (
-        "test_extension::test_a_crash_fails_the_request_and_is_followed_by_a_restart",
-        "test_supervision::test_crashes_are_followed_by_restarts_after_growing_waits",
-        "test_supervision::test_who_is_silent_is_pinged_and_given_up_after_two_misses",
-    ),
-    11: ("test_weaknesses::test_11_an_open_dialog_holds_nothing_up",),
-    12: ("test_weaknesses::test_12_an_answer_may_lead_back_into_the_extension",),
-    13: (
-        f"{RPC}test_pipes::test_control_overtakes_events_of_a_slow_reader",
-        f"{RPC}test_outbox::test_control_overtakes_events",
-        "test_weaknesses::test_13_a_flood_of_events_starves_no_request",
-    ),
-    14: (
-        "test_extension::test_a_line_of_a_hundred_megabytes_fails_its_request_only",
-        "test_extension::test_stderr_without_end_is_read_and_bounded",
-        "test_weaknesses::test_14_long_lines_are_ordinary",
-    ),
-    15: (
-        f"{RPC}test_pipes::test_garbage_does_not_disturb",
-        f"{RPC}test_peer::test_an_unreadable_reply_fails_its_request",
-        f"{RPC}test_messages::test_what_cannot_be_used",
-    ),
-    16: (
-        "test_extension::test_a_process_that_closes_its_stdin_is_noticed_with_the_next_request",
-        f"{RPC}test_pipes::test_a_peer_that_closes_its_input_is_gone",
-    ),
-    17: (
-        "test_extension::test_a_process_that_fails_is_told_and_gone",
-        "test_extension::test_a_daemon_that_left_the_group_is_found",
-    ),
-    18: (
-        "test_extension::test_a_process_that_hangs_in_initialize_is_given_up",
-        "test_extension::test_nonsense_in_registrations_is_final",
-    ),
-    19: ("test_discovery::test_one_bad_extension_spoils_no_other", "test_weaknesses::test_19_one_bad_manifest"),
-    20: ("test_weaknesses::test_20_all_begin_and_end_together",),
-    21: (
-        f"{RPC}test_outbox::test_what_cannot_wait_has_a_bound",
-        f"{RPC}test_connection::test_too_many_requests_are_refused",
-        "test_provider_stream::test_an_endless_answer_ends",
-        "test_tools::test_progress_is_shown_now_and_then_and_the_last_of_it_always",
-    ),
-    22: (
-        "test_host::test_a_reload_takes_the_new_files",
-        "test_extension::test_reload_replaces_the_process",
-        "test_supervision::test_the_last_events_are_heard_before_the_end",
-    ),
-    23: ("test_weaknesses::test_23_a_reload_concerns_one_extension_only",),
-    24: ("test_extension::test_a_process_may_tidy_up_after_its_last_answer",),
-    25: (f"{RPC}test_messages::test_a_null_result_is_written", "test_weaknesses::test_25_nothing_is_an_answer_too"),
-    26: (
-        "test_weaknesses::test_26_what_other_hosts_leave_out",
-        "test_host::test_tools_and_commands_of_extensions",
-        "test_notes::test_both_ways_of_telling",
-    ),
-    27: (
-        "test_extension::test_a_process_that_fails_is_told_and_gone",
-        "test_weaknesses::test_27_another_name_is_noticed_and_means_nothing",
-    ),
-    28: ("test_hooks::test_patches_are_laid_over_the_value_one_after_the_other",),
-    29: (
-        "../storage/test_kv::test_a_change_returns_when_it_is_committed_and_not_before",
-        "../storage/test_kv::test_a_damaged_value_is_not_handed_out",
-        "../upkeep/test_kept_values::test_a_damaged_value_is_found_and_only_that_one_is_lost",
-    ),
-    30: (
-        "test_weaknesses::test_30_who_wants_no_hook_is_asked_for_none",
-        "test_hooks::test_those_who_handle_a_hook_are_asked_in_order",
-    ),
-    31: ("test_inbound::test_wrong_params_name_the_field",),
-    32: ("test_host::test_tools_and_commands_of_extensions",),
-    33: ("test_sdk_style::test_one_that_dies_of_an_error_comes_back",),
-    34: ("test_sdk_style::test_the_bus_is_answered_well", "test_notes::test_the_bus_never_answers_with_an_error"),
-    35: (
-        "test_extension::test_prints_on_stdout_go_to_the_log",
-        "test_sdk_style::test_no_line_is_anything_but_an_object",
-    ),
-    36: (
-        "test_sdk_style::test_an_extension_of_the_sdk_works",
-        "test_hooks::test_one_that_knows_no_hooks_at_all_stands_in_nobodys_way",
-    ),
-    37: ("test_weaknesses::test_37_wrong_arguments_never_reach_an_extension",),
-}
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
-
-
-def test_every_weakness_has_its_tests() -> None:
-    """No number is missing, and every test that is named is there."""
-    assert list(range(1, 38)) == list(PROMISES)
-    assert [] == [test for tests in PROMISES.values() for test in tests if not is_there(test)]
 
 
 # --- security ---------------------------------------------------------------------------------------------------------

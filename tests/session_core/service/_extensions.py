@@ -5,7 +5,7 @@ import trio
 
 from session_core.errors import ExtensionFailed
 from session_core.ids import SessionId
-from session_core.service.extensions_seam import extension_client
+from session_core.service.extension_api import extension_client
 from session_core.service.service import SessionService
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev

@@ -10,10 +10,10 @@ from typing import Any
 import attrs
 import trio
 
+from session_core.assembly.folders.registry import Folders
+from session_core.assembly.setup import open_home_setup
 from session_core.ids import SessionId
-from session_core.service.folders import Folders
 from session_core.service.service import SessionService, open_session_service
-from session_core.service.setup import open_home_setup
 from session_core.storage.base import SessionStore
 from session_core.stream.subscription import Subscription
 from session_core.testing.checked import open_checked_service

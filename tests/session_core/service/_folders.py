@@ -11,12 +11,12 @@ import attrs
 import trio
 
 from session_core.agent.hooks import NO_HOOKS
-from session_core.confine.trust import TrustStore, fingerprint
-from session_core.confine.workspace import Workspace
+from session_core.assembly.folders.registry import Folders
+from session_core.assembly.setup import open_home_setup
 from session_core.ids import SessionId
-from session_core.service.folders import Folders
+from session_core.sandbox.trust import TrustStore, fingerprint
+from session_core.sandbox.workspace import Workspace
 from session_core.service.service import SessionService, open_session_service
-from session_core.service.setup import open_home_setup
 from session_core.storage.base import SessionStore
 from session_core.stream.subscription import Subscription
 from session_core.testing.scripted import Answer, ScriptedProvider

@@ -9,9 +9,9 @@ import attrs
 import trio
 
 from session_core.ids import SessionId
-from session_core.sep.delegate import Asker, Ran
+from session_core.sep.protocol.service_api import Asker, Ran
 from session_core.service.config import ServiceConfig
-from session_core.service.program_gate import ProgramGate
+from session_core.service.extension_bridge.programs import ProgramGate
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider

@@ -11,18 +11,18 @@ from session_core.protocols.api import ProtocolBundle
 from session_core.protocols.contexts import BuildContext
 from session_core.protocols.execution import Cell, CellResult, Execution, KeptState, StateCapture, digest_of
 from session_core.service.service import SessionService, open_session_service
+from session_core.storage.maintenance.export_import import import_session
+from session_core.storage.maintenance.rebuild import rebuild_store
+from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.testing.scripted import text
-from session_core.upkeep.exchange import import_session
-from session_core.upkeep.rebuild import rebuild_store
-from session_core.upkeep.verify import verify_store
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.protocols import ExecutorState, StateLeaf
 from tests.session_core.service._helpers import new_session, say, scripted, transcript
 from tests.session_core.service._protocols import CellDriver, ToyExecutor, Watched
-from tests.session_core.upkeep._exports import exported
+from tests.session_core.storage.maintenance._exports import exported
 
 MUCH = 600
 

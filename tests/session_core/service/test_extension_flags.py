@@ -1,6 +1,6 @@
 """Flags of extensions, as people write them."""
 
-from session_core.service.extension_setup import flags_of
+from session_core.assembly.extension_setup import flags_of
 
 
 def test_flags_are_read_as_they_are_meant() -> None:

@@ -7,7 +7,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from session_core.ids import SessionId
 from session_core.service.feed import Feed
-from session_core.session.ledger import Ledger
+from session_core.session.recorder import Ledger
 from session_core.session.state import SessionState
 from session_core.storage.memory import MemoryStore
 from session_core.stream.event_stream import EventStream

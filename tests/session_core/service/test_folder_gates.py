@@ -11,16 +11,17 @@ import pytest
 import trio
 
 from session_core.agent import tool_runner
+from session_core.agent.folder_settings import FolderUnusable
 from session_core.agent.tool_calls import preview_of
-from session_core.agent.workplace import FolderUnusable
+from session_core.assembly.folders import mcp_servers
+from session_core.assembly.folders.files import read_settings_of
+from session_core.assembly.folders.registry import Folders, open_folders
+from session_core.assembly.setup import open_home_setup
+from session_core.assembly.surroundings import Place
 from session_core.errors import Conflict, Forbidden
-from session_core.service import folder_servers, program_gate
-from session_core.service.folder_files import read_settings_of
-from session_core.service.folders import Folders, open_folders
-from session_core.service.place import Place
-from session_core.service.program_gate import ProgramGate
+from session_core.service.extension_bridge import programs
+from session_core.service.extension_bridge.programs import ProgramGate
 from session_core.service.service import open_session_service
-from session_core.service.setup import open_home_setup
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from session_core.testing.scripted import ScriptedProvider, text, tool_call
 from session_core.tools.base import CallPreview, Tool, ToolContext
@@ -83,7 +84,7 @@ async def test_who_leaves_while_a_call_is_looked_at(tmp_path: Path, monkeypatch:
         await world.service.change_working_directory(session, right)
         return preview
 
-    for module in (tool_runner, program_gate):
+    for module in (tool_runner, programs):
         monkeypatch.setattr(module, "preview_of", look_and_leave)
     async with served(tmp_path, tool_call("write", {"path": "made", "content": "x"}), text("done")) as world:
         session = await new_session(world.service, cwd=left)
@@ -126,11 +127,11 @@ async def test_a_server_that_never_answers_holds_nobody_up(tmp_path: Path, monke
     folder(tmp_path, "left")
     place = Place(home=tmp_path / "home", folder=path, environ={"HOME": str(tmp_path)}, keeps=False, whole_home=True)
     _, base = read_settings_of(place, {})
-    monkeypatch.setattr(folder_servers, "FOLDER_SERVERS_WAIT_MS", 1)
+    monkeypatch.setattr(mcp_servers, "FOLDER_SERVERS_WAIT_MS", 1)
     with trio.fail_after(60):
         async with open_folders(place, base, {}) as folders:
             release = await folders.hold(path)
-            monkeypatch.setattr(folder_servers, "FOLDER_SERVERS_WAIT_MS", 3_600_000)
+            monkeypatch.setattr(mcp_servers, "FOLDER_SERVERS_WAIT_MS", 3_600_000)
             (await folders.hold(path))()
             states = [each.state for each in (await folders.ready(path)).servers.statuses()]
             release()

@@ -11,7 +11,7 @@ from session_core.ids import LOCAL_CLIENT, SessionId
 from session_core.providers.base import ModelFinished
 from session_core.service.core import Caller
 from session_core.service.service import SessionService, open_session_service
-from session_core.service.stopping import stop
+from session_core.service.stop import stop
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedTool, failure, text, tool_call

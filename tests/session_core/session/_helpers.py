@@ -1,10 +1,10 @@
 """A session without a service: its ledger in memory, its clock in the test's hand."""
 
 from session_core.ids import CallId, MessageId, TurnId, new_session_id
-from session_core.session.desk import TurnDesk
-from session_core.session.ledger import Ledger
+from session_core.session.recorder import Ledger
 from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
+from session_core.session.turn_handle import TurnDesk
 from session_core.storage.memory import MemoryStore
 from session_core.stream.event_stream import EventStream
 from session_core.vocabulary import events as ev

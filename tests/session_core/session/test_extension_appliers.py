@@ -2,7 +2,7 @@
 
 from session_core import limits
 from session_core.ids import CallId, Cursor, Epoch, SessionId
-from session_core.session.fleet import FleetState
+from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import Event, SessionEvent

@@ -4,7 +4,7 @@ import pytest
 
 from session_core.errors import ProtocolError
 from session_core.ids import MessageId, SessionId, TurnId
-from session_core.session.ledger import Ledger
+from session_core.session.recorder import Ledger
 from session_core.session.session import Session
 from session_core.session.state import SessionState, fold
 from session_core.storage.memory import MemoryStore

@@ -14,11 +14,11 @@ from session_core.ids import SessionId
 from session_core.storage import search
 from session_core.storage.base import StoreReader
 from session_core.storage.files import connect, store_file
+from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.reader import Reader
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
 from session_core.testing.check_store_world import serving
-from session_core.upkeep.verify import verify_store
 from session_core.vocabulary.messages import Message
 from tests.session_core.storage._harness import rows
 

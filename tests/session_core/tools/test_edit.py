@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolFailed
 from session_core.tools.edit import MAX_EDITS, Edit, MultiEdit
 from session_core.tools.text_files import MAX_FILE_BYTES

@@ -10,8 +10,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.confine.workspace import Workspace
 from session_core.limits import MAX_IMAGE_BYTES, MAX_TOOL_OUTPUT_CHARS
+from session_core.sandbox.workspace import Workspace
 from session_core.tools import read as reading
 from session_core.tools.read import MAX_LINE_CHARS, MAX_LINES, LineTaker, Read
 from session_core.vocabulary.messages import ImagePart

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from session_core.confine.bubblewrap import open_filter
+from session_core.sandbox.bubblewrap import open_filter
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from session_core.tools.background import open_background_jobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput

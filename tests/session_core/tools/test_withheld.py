@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.agent.withholding import withholding
+from session_core.agent.path_filter import withholding
 from session_core.config.rules import PermissionRule, RuleDecision, decide
 from session_core.tools.base import Tool, nothing_withheld
 from session_core.tools.files import ListFiles
-from session_core.tools.listing import Glob, List
+from session_core.tools.list_files import Glob, List
 from session_core.tools.search import Grep
 from session_core.vocabulary.frozen import JsonObject
 from tests._needs import needs_ripgrep

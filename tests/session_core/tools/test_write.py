@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from session_core.confine.workspace import Workspace
+from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolFailed
 from session_core.tools.write import Write
 from session_core.vocabulary.frozen import JsonObject

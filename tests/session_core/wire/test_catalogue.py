@@ -32,7 +32,7 @@ def test_the_whole_vocabulary_travels() -> None:
 
 def test_no_module_of_the_vocabulary_is_forgotten() -> None:
     """Every class that any vocabulary module defines is listed, but for what a frontend reads from its own prompt."""
-    names = [found.name for found in iter_modules(vocabulary.__path__) if found.name != "typed"]
+    names = [found.name for found in iter_modules(vocabulary.__path__) if found.name != "prompt_input"]
     modules = [import_module(f"{vocabulary.__name__}.{name}") for name in names]
     defined = {cls for module in modules for cls in vars(module).values() if catalogue.is_value_class(cls)}
 

@@ -6,7 +6,7 @@ from session_core import errors
 from session_core.errors import SessionCoreError
 from session_core.ids import Cursor, Epoch
 from session_core.protocols.faults import DuplicatePlugin
-from session_core.vocabulary.attaching import ErrorInfo
+from session_core.vocabulary.client_protocol import ErrorInfo
 from session_core.vocabulary.frozen import JsonObject
 from session_core.wire.codec import decode, encode
 from session_core.wire.errors import error_from, error_info

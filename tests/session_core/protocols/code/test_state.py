@@ -12,7 +12,7 @@ import pytest
 from session_core import limits
 from session_core.protocols.code.confinement import cell_filter
 from session_core.protocols.code.executor import PythonExecutor
-from session_core.protocols.code.kept_parts import Kept, from_state
+from session_core.protocols.code.saved_state import Kept, from_state
 from session_core.protocols.execution import KeptState, digest_of
 from session_core.protocols.faults import StateRejected
 from session_core.vocabulary.frozen import JsonObject

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from session_core.rpc.framing import Oversized
+from session_core.rpc.line_frames import Oversized
 from session_core.rpc.messages import Success, Unusable
 from session_core.sep.conformance.frames import Complaint, Complaints, Ledger, judge_line
 

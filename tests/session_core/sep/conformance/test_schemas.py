@@ -18,15 +18,15 @@ from session_core.sep.conformance.catalogue import (
     methods,
     unknown_keys,
 )
-from session_core.sep.conformance.inputs import completion_request, event_payload, greeting, hook_input
-from session_core.sep.credentials import read_credentials
-from session_core.sep.fields import Fields
-from session_core.sep.hooks import Failure, read_outcome
-from session_core.sep.manifest import Manifest, RunSpec
-from session_core.sep.names import EVENTS, HOOKS
-from session_core.sep.registrations import ProviderRegistration, read_registrations
-from session_core.sep.render_blocks import read_render_block
-from session_core.sep.ui_requests import read_ui_request
+from session_core.sep.conformance.host_messages import completion_request, event_payload, greeting, hook_input
+from session_core.sep.host.calls.hooks import Failure, read_outcome
+from session_core.sep.host.calls.ui_requests import read_ui_request
+from session_core.sep.host.models.credentials import read_credentials
+from session_core.sep.host.registrations import ProviderRegistration, read_registrations
+from session_core.sep.protocol.fields import Fields
+from session_core.sep.protocol.manifest import Manifest, RunSpec
+from session_core.sep.protocol.names import EVENTS, HOOKS
+from session_core.sep.protocol.render_blocks import read_render_block
 
 METHODS = {
     "initialize", "shutdown", "ping", "event", "hook", "tool/execute", "tool/update", "command/execute",

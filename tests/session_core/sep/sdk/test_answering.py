@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.sep.registrations import read_registrations
-from session_core.sep.render_blocks import read_render_block
+from session_core.sep.host.registrations import read_registrations
+from session_core.sep.protocol.render_blocks import read_render_block
 from session_core.sep.sdk import Extension, Model, ToolResult, block, patch, render
 from session_core.sep.sdk.answers import Completion, completions, hook_outcome, tool_result
 from session_core.sep.sdk.testing import HostError, TestHost

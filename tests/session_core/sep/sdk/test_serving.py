@@ -205,7 +205,8 @@ def test_it_is_light() -> None:
     outside = {"cattrs", "sqlite3", "frontends", "pytest", "httpx", "httpx2", "jsonschema_rs", "asyncio", "hypothesis"}
     assert loaded & (outside | {f"session_core.{name}" for name in HEAVY}) == set()
     assert {each for each in loaded if each.startswith("session_core.sep.")} <= {
-        "session_core.sep.delegate",
-        "session_core.sep.names",
+        "session_core.sep.protocol",
+        "session_core.sep.protocol.service_api",
+        "session_core.sep.protocol.names",
         *(each for each in loaded if each.startswith("session_core.sep.sdk") and "testing" not in each),
     }

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from session_core.errors import NotFound
-from session_core.sep.registrations import RegistrationsInvalid
+from session_core.sep.host.registrations import RegistrationsInvalid
 from session_core.sep.sdk import (
     Answer,
     CapabilityDisabled,

@@ -17,7 +17,7 @@ from session_core.errors import (
     Unavailable,
 )
 from session_core.ids import ClientId, SessionId
-from session_core.service.extensions_seam import extension_client
+from session_core.service.extension_api import extension_client
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Pause, ScriptedProvider, text

@@ -1,0 +1,114 @@
+"""Following the configuration while a service runs: what can be taken over is, the rest is told.
+
+Permission rules count from the next tool call on, in every session. The model, the tier, the sandbox, thinking and
+limits are those of sessions created from then on. A file that cannot be used changes nothing. Where sessions work in
+many folders this is about the user's own file, and `folders` follows those of each folder.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from typing import Final
+
+import attrs
+
+from session_core.assembly.extension_models import chosen_among
+from session_core.assembly.folders.files import SettingsReader, rules_of, watched_files
+from session_core.assembly.setup import Setup
+from session_core.config.problems import ConfigProblem
+from session_core.config.rules import LiveRules
+from session_core.config.values import Config
+from session_core.config.watch import LOOK_EVERY_S, ConfigChange, ConfigWatcher
+from session_core.errors import InvalidInput
+from session_core.limits import MAX_ERROR_CHARS
+from session_core.service.config import ServiceConfig
+from session_core.service.service import SessionService
+from session_core.vocabulary.work_events import ConfigurationChanged
+
+log = logging.getLogger(__name__)
+
+_LIMITS: Final = {
+    "limits.steps": "steps",
+    "limits.tokens": "tokens",
+    "limits.cost": "cost_micros",
+    "limits.seconds": "time_ms",
+}
+"""Settings and the fields of `TurnLimits` that they are."""
+
+
+def log_change(change: ConfigChange) -> None:
+    """Write a change into the log."""
+    for problem in change.problems:
+        log.warning("the changed configuration is not used: %s", problem.sentence)
+    for problem in change.warnings:
+        log.warning("%s", problem.sentence)
+    if change.changed:
+        log.info("the configuration was changed: %s", ", ".join(change.changed))
+    if change.needs_restart:
+        log.warning("this takes effect only after a restart: %s", ", ".join(change.needs_restart))
+
+
+async def follow_config(
+    setup: Setup,
+    service: SessionService,
+    *,
+    every_s: float = LOOK_EVERY_S,
+    tell: Callable[[ConfigChange], None] = log_change,
+) -> None:
+    """Take over changes of the configuration until cancelled.
+
+    Args:
+        setup: What the service was opened with.
+        service: The service.
+        every_s: How often to look.
+        tell: Gets each change after it was taken over, and what is wrong with those that were not. Whoever follows the
+            list of sessions gets it too, as `ConfigurationChanged`.
+    """
+    read = SettingsReader(setup.place, setup.flags, setup.settings)
+    files = watched_files(setup.place)
+    async for change in ConfigWatcher(read, files, setup.settings, every_s=every_s):
+        taken = change if change.config is None else await _take_over(setup, service, change, change.config)
+        service.tell(_as_event(taken))
+        tell(taken)
+
+
+def _as_event(change: ConfigChange) -> ConfigurationChanged:
+    return ConfigurationChanged(
+        changed=change.changed,
+        needs_restart=change.needs_restart,
+        problems=tuple(each.sentence[:MAX_ERROR_CHARS] for each in change.problems),
+        warnings=tuple(each.sentence[:MAX_ERROR_CHARS] for each in change.warnings),
+    )
+
+
+async def _take_over(setup: Setup, service: SessionService, change: ConfigChange, config: Config) -> ConfigChange:
+    rules = setup.service.rules
+    assert isinstance(rules, LiveRules)  # `open_setup` made it
+    rules.replace(rules_of(config))
+    setup.offered.config = config
+    model: str | None = None
+    if "model" in change.changed:
+        try:
+            model = await chosen_among(service.core.config.models, config, setup.place)
+        except InvalidInput as refused:
+            problem = ConfigProblem(place=str(config.source("model")), key="model", what=refused.message)
+            change = attrs.evolve(change, problems=(*change.problems, problem))
+        if model not in service.core.config.models:
+            model = None
+            change = attrs.evolve(change, needs_restart=("model", *change.needs_restart))
+
+    service.change_defaults(lambda now: _with_defaults(now, config, change.changed, model))
+    return change
+
+
+def _with_defaults(now: ServiceConfig, config: Config, changed: Collection[str], model: str | None) -> ServiceConfig:
+    """Take over what has changed, and only that: the rest may come from whoever opened the service."""
+    limits = {field: getattr(config.limits, field) for key, field in _LIMITS.items() if key in changed}
+    sandbox = {key.partition(".")[2] for key in changed if key.startswith("sandbox.")}
+    return attrs.evolve(
+        now,
+        default_model=model if model in now.models else now.default_model,
+        permission_tier=config.permission_tier if "permission_tier" in changed else now.permission_tier,
+        sandbox=attrs.evolve(now.sandbox, **{field: getattr(config.sandbox, field) for field in sandbox}),
+        thinking=config.thinking if "thinking" in changed else now.thinking,
+        turn_limits=attrs.evolve(now.turn_limits, **limits),
+    )

@@ -1,0 +1,56 @@
+"""Models that are not there yet: an extension may bring them once it runs.
+
+Such a model can be chosen before, in `config.toml` too. Whether it came is known when every extension has started.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from session_core.assembly.surroundings import Place
+from session_core.config.problems import ConfigInvalid, ConfigProblem
+from session_core.config.values import Config
+from session_core.errors import InvalidInput
+from session_core.providers.choose import PickedModel, default_model
+from session_core.sep.host.catalogue.search_paths import holds_any, places_of
+
+
+def extension_may_bring(model: str, config: Config, home: Path, folder: Path, environ: Mapping[str, str]) -> bool:
+    """Tell whether a model could come from an extension: nobody else has its provider, and there are extensions.
+
+    It blocks, and starts nothing.
+    """
+    provider, slash, name = model.partition("/")
+    if not (slash and provider and name and config.extensions) or provider in {each.name for each in config.providers}:
+        return False
+    return holds_any(places_of(home, folder, environ, trusted=False))
+
+
+def late_or_refused(config: Config, place: Place, refused: InvalidInput) -> PickedModel:
+    """Return the chosen model if an extension may bring it; it blocks.
+
+    Raises:
+        InvalidInput: It cannot come from anywhere; the error says where it was chosen.
+    """
+    model = config.model
+    if model is None or not extension_may_bring(model, config, place.home, Path(place.folder), place.environ):
+        raise refused_choice(config, refused)
+    return PickedModel(name=model, info=None)
+
+
+def refused_choice(config: Config, refused: InvalidInput) -> InvalidInput:
+    """Say of a model that cannot be used where it was chosen."""
+    source = config.source("model")
+    if not source.place:
+        return refused
+    return ConfigInvalid([ConfigProblem(place=source.place, line=source.line, key="model", what=refused.message)])
+
+
+async def chosen_among(known: Mapping[str, object], config: Config, place: Place) -> str:
+    """Return the model that is configured by now, which may be one that an extension has brought.
+
+    Raises:
+        InvalidInput: It is not known, or cannot be used.
+    """
+    if config.model is not None and config.model in known:
+        return config.model
+    return (await default_model(config, place.environ)).name

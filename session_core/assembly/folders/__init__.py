@@ -1,0 +1,10 @@
+"""The folders that sessions work in, each with its own rules, defaults, MCP servers and extensions.
+
+- `registry`: `Folders`: opens a folder for the first session in it, and closes it after the last
+- `folder`: one open folder
+- `files`: reads what the files of a folder say
+- `mcp_servers`: opens the MCP servers of a folder
+- `extension_hosts`: runs the extensions of a project
+- `extensions`: joins these with the user's own
+- `reports`: says what the files of a folder have changed
+"""

@@ -1,0 +1,194 @@
+"""The extensions of projects in a service for many folders: one host for each folder that has any, beside the home's.
+
+Rules:
+1. Those of a folder begin when it is first used, if it is trusted and somebody has agreed to them, and go with it: when
+   nobody has used it for long, or at once when the trust or the consent is gone.
+2. They have a part in the sessions that work in this folder, and in no others; a session that goes elsewhere is lost to
+   them at once, also for what they are just doing there.
+3. Nobody waits for them but those who need them.
+4. When they are lost by a fault, they begin anew when the folder is looked at a while later. Until then the lost ones
+   keep their place: where the silence of one may hide a no, it is a no.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from session_core.agent.hooks import HookName
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.ids import SessionId
+from session_core.limits import FOLDER_SERVERS_WAIT_MS
+from session_core.vocabulary import events as ev
+
+if TYPE_CHECKING:
+    from session_core.assembly.folders.folder import OpenFolder
+    from session_core.sep.host.catalogue.discovery import Found
+    from session_core.sep.host.host import ExtensionHost
+    from session_core.sep.host.settings import TakesPart
+    from session_core.service.service import SessionService
+
+log = logging.getLogger(__name__)
+_AGAIN_S = 10.0
+"""How long after a loss they begin anew; twice as long after each further one."""
+_MOST_DOUBLINGS = 5
+
+MakeHost = Callable[["OpenFolder", "TakesPart"], "ExtensionHost"]
+"""Puts the host of a folder's extensions together; nothing is started, and nobody waits."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class HostedFolder:
+    """The extensions of one folder, from their beginning to their end."""
+
+    path: str
+    host: "ExtensionHost"
+    may_run: tuple["Found", ...]
+    """Those that were to run when it was last looked."""
+    changed: trio.Event = attrs.field(factory=trio.Event)
+    """Set when others are to run."""
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    gone: trio.Event = attrs.field(factory=trio.Event)
+    losses: int = 0
+    """How often those of this folder were lost."""
+    again_at: float | None = None
+    """When others may begin in their place, on trio's clock, if they are lost."""
+
+    def handles(self, hook: HookName) -> bool:
+        """Tell whether anybody has a say in a hook, or may have when it has started."""
+        return self.host.handles(hook) or not self.host.settled.is_set()
+
+
+class FolderHosts:
+    """All hosts of folders. `run` it while the service runs; before that nothing begins.
+
+    Args:
+        make: Makes the host of a folder.
+        works_in: Tells whether a session works in a folder, and its extensions have a part there.
+    """
+
+    def __init__(self, make: MakeHost, works_in: Callable[["OpenFolder", SessionId], bool]) -> None:
+        self._make = make
+        self._works_in = works_in
+        self._hosted: dict[str, HostedFolder] = {}  # the newest of each folder, until it is gone
+        self._service: SessionService | None = None
+        self._nursery: trio.Nursery | None = None
+
+    async def run(
+        self, service: "SessionService", *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Keep the extensions of folders until cancelled; then all are shut down before this returns."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._service = service
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+
+    # --- who there is -------------------------------------------------------------------------------------------------
+
+    def hosts(self) -> tuple["ExtensionHost", ...]:
+        """All of them, those that are about to end included."""
+        return tuple(each.host for each in self._hosted.values())
+
+    def handles(self, hook: HookName) -> bool:
+        """Tell whether anybody has a say in a hook, or may have when it has started."""
+        return any(each.handles(hook) for each in self._hosted.values())
+
+    # --- beginning and ending -----------------------------------------------------------------------------------------
+
+    def align(self, folder: "OpenFolder") -> None:
+        """Let those run that may, now that a folder has been looked at; never waits."""
+        hosted, may_run = folder.hosted, folder.files.may_run if folder.config.extensions else ()
+        if hosted is None:
+            if may_run and self._nursery is not None:
+                self._begin(folder, may_run, self._nursery)
+        elif not may_run:
+            self.end(folder, "its extensions may no longer run")
+        elif hosted.again_at is not None:
+            if trio.current_time() >= hosted.again_at and self._nursery is not None:
+                self._begin(folder, may_run, self._nursery, losses=hosted.losses)
+        elif hosted.may_run != may_run:
+            hosted.may_run = may_run
+            hosted.changed.set()
+
+    def end(self, folder: "OpenFolder", why: str) -> None:
+        """Let the extensions of a folder end, in a moment; what they show is gone now."""
+        hosted = folder.hosted
+        if hosted is None:
+            return
+        self._clear(hosted)
+        folder.hosted = None
+        hosted.scope.cancel(reason=why)
+
+    async def until_settled(self, folder: "OpenFolder") -> None:
+        """Wait until each has been started once, well or not, but not for long."""
+        if folder.hosted is not None:
+            with trio.move_on_after(FOLDER_SERVERS_WAIT_MS / 1000):
+                await folder.hosted.host.settled.wait()
+
+    def _begin(
+        self, folder: "OpenFolder", may_run: tuple["Found", ...], nursery: trio.Nursery, *, losses: int = 0
+    ) -> None:
+        def takes_part(_name: str, session_id: SessionId) -> bool:
+            return folder.hosted is hosted and self._works_in(folder, session_id)
+
+        host = self._make(folder, takes_part)
+        hosted = HostedFolder(path=folder.path, host=host, may_run=may_run, losses=losses)
+        folder.hosted = hosted
+        before = self._hosted.pop(folder.path, None)
+        self._hosted[folder.path] = hosted
+        nursery.start_soon(self._keep, hosted, before)
+
+    async def _keep(self, hosted: HostedFolder, before: HostedFolder | None) -> None:
+        from session_core.service.extension_bridge.delegate import accompany
+
+        assert self._service is not None
+        try:
+            if before is not None:
+                with trio.CancelScope(shield=True):  # it is ending, which has its time limits
+                    await before.gone.wait()  # two processes of one extension would get in each other's way
+            with hosted.scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(accompany, hosted.host, self._service)
+                    await self._follow(hosted)
+        except FOREIGN_FAULTS as bug:
+            if passes_through(bug):
+                raise
+            log.exception("the extensions of %s were lost", hosted.path)
+            self._clear(hosted)
+            hosted.again_at = trio.current_time() + _AGAIN_S * 2 ** min(hosted.losses, _MOST_DOUBLINGS)
+            hosted.losses += 1
+        finally:
+            hosted.host.settled.set()  # nobody must wait for what will not come
+            hosted.gone.set()
+            if self._hosted.get(hosted.path) is hosted:
+                del self._hosted[hosted.path]
+            self._tell_gone(hosted)
+
+    @staticmethod
+    async def _follow(hosted: HostedFolder) -> None:
+        """Look again whenever others are to run."""
+        await hosted.host.settled.wait()
+        while True:
+            await hosted.changed.wait()
+            hosted.changed = trio.Event()
+            await hosted.host.look_again()
+
+    # --- telling ------------------------------------------------------------------------------------------------------
+
+    def _clear(self, hosted: HostedFolder) -> None:
+        from session_core.service.extension_bridge.delegate import clear_displays
+
+        assert self._service is not None
+        for extension in hosted.host.extensions:
+            clear_displays(self._service, hosted.host, extension.name)
+
+    def _tell_gone(self, hosted: HostedFolder) -> None:
+        assert self._service is not None
+        if self._nursery is not None and not self._nursery.cancel_scope.cancel_called:  # else all is gone with them
+            for extension in hosted.host.extensions:
+                self._service.tell(ev.ExtensionRemoved(name=extension.name, folder=hosted.path))

@@ -1,0 +1,232 @@
+"""Extensions in a service for many folders: the user's own, and those of each folder, as sessions see them together.
+
+Rules:
+1. A session has the user's own extensions first, then those of the project it works in. One of the project takes the
+   place of the user's own with the same name. A trusted folder may say that none has a part in its sessions.
+2. Whatever is asked of them for a session keeps its folder open until it is answered.
+"""
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from session_core.agent.folder_settings import FolderUnusable
+from session_core.agent.hooks import Blocked, HookName, Hooks
+from session_core.errors import Conflict, NotFound
+from session_core.ids import SessionId
+from session_core.tools.base import Tool
+from session_core.vocabulary.extensions import Completion, ExtensionInfo
+from session_core.vocabulary.frozen import JsonObject
+
+if TYPE_CHECKING:
+    from session_core.assembly.folders.folder import OpenFolder
+    from session_core.assembly.folders.registry import Folders
+    from session_core.sep.host.host import ExtensionHost
+
+_BEFORE_COMMANDS: Final = frozenset[HookName]({"input", "user_bash", "session_before_tree"})
+"""Hooks that are asked before anybody has had to read the folder of a session: who has a say is not known yet."""
+
+
+def takes_own_part(folders: "Folders", name: str, session_id: SessionId) -> bool:
+    """Tell whether an extension of the user's own has a part in a session."""
+    folder = folders.known(session_id)
+    if folder is None:
+        return True
+    return folder.config.extensions and not any(each.name == name for each in folder.files.may_run)
+
+
+class HomeExtensions:
+    """All extensions of a service for many folders; see `Extensions`.
+
+    Args:
+        own: Those of the user, if there are any.
+        folders: The folders, which have those of projects.
+    """
+
+    def __init__(self, own: "ExtensionHost | None", folders: "Folders") -> None:
+        self.own = own
+        self._folders = folders
+
+    def hosts_of(self, session_id: SessionId) -> Iterable["ExtensionHost"]:
+        """Return who has extensions with a part in a session, in the order in which they are asked."""
+        return self._hosts_in(self._folders.known(session_id))
+
+    def _hosts_in(self, folder: "OpenFolder | None") -> Iterable["ExtensionHost"]:
+        if self.own is not None:
+            yield self.own
+        if folder is not None and folder.hosted is not None:
+            yield folder.hosted.host
+
+    def _all_hosts(self) -> tuple["ExtensionHost", ...]:
+        of_folders = self._folders.hosting.hosts() if self._folders.hosting is not None else ()
+        return (*((self.own,) if self.own is not None else ()), *of_folders)
+
+    @asynccontextmanager
+    async def _kept(self, session_id: SessionId) -> AsyncGenerator[None]:
+        """Keep a session's folder, and with it its extensions; one that cannot be used has none."""
+        try:
+            folder = await self._folders.of(session_id)
+        except FolderUnusable:
+            folder = None
+        release = self._folders.keep(folder) if folder is not None else None
+        try:
+            yield
+        finally:
+            if release is not None:
+                release()
+
+    # --- `Extensions` -------------------------------------------------------------------------------------------------
+
+    def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
+        """Return the extensions there are, or those with a part in a session, in the order in which they are asked."""
+        hosts = self._all_hosts() if session_id is None else self.hosts_of(session_id)
+        return tuple(info for host in hosts for info in host.list(session_id))
+
+    def list_in(self, cwd: str) -> tuple[ExtensionInfo, ...]:
+        """Return those with a part in sessions that work in a folder, in the order in which they are asked."""
+        folder = self._folders.at(cwd)
+        listed = [info for host in self._hosts_in(folder) for info in host.list()]
+        if folder is None:
+            return tuple(listed)
+        instead = {each.name for each in folder.files.may_run}
+        return tuple(
+            each
+            for each in listed
+            if folder.config.extensions and (each.folder is not None or each.name not in instead)
+        )
+
+    def whose(self, name: str, folder: str | None) -> "ExtensionHost":
+        """Return who has an extension: the user's own, or the only one of that name, if no folder is named."""
+        having = [host for host in self._all_hosts() if any(each.name == name for each in host.list())]
+        having = [host for host in having if folder in {None, host.setting.serves}]
+        if len(having) > 1 and having[0] is not self.own:
+            places = ", ".join(sorted(repr(host.setting.serves) for host in having))
+            raise Conflict(f"several folders have an extension {name!r}: {places}; say which one", field="folder")
+        if having:
+            return having[0]
+        if folder is None and self.own is not None:
+            return self.own  # it knows why there is none
+        where = f" that serves {folder!r} alone" if folder is not None else ""
+        raise NotFound(f"there is no extension {name!r} in use{where}", field="name")
+
+    async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
+        """Have an extension do something, and return what it has to say."""
+        async with self._kept(session_id):
+            host = self._with_command(session_id, name, extension)
+            return await host.run_command(session_id, name, arguments, extension)
+
+    async def complete_command(
+        self, session_id: SessionId, name: str, partial: str, extension: str | None
+    ) -> tuple[Completion, ...]:
+        """Return how the arguments of a command could go on."""
+        async with self._kept(session_id):
+            host = self._with_command(session_id, name, extension)
+            return await host.complete_command(session_id, name, partial, extension)
+
+    def _with_command(self, session_id: SessionId, name: str, extension: str | None) -> "ExtensionHost":
+        for host in self.hosts_of(session_id):
+            for each in host.taking_part(session_id):
+                if extension in {None, each.name} and each.registrations.command(name) is not None:
+                    return host
+        raise NotFound(f"there is no command /{name} here any more", field="name")
+
+    def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
+        """Tell an extension that a key was pressed in a widget; never waits."""
+        for host in self.hosts_of(session_id):
+            if any(each.name == extension for each in host.taking_part(session_id)):
+                host.press_key(session_id, extension, widget_id, key)
+                return
+        raise NotFound(f"there is no extension {extension!r} in this session", field="extension")
+
+    async def login(self, session_id: SessionId, provider: str) -> None:
+        """Log in to a provider of models that an extension brings; its questions are asked in the session."""
+        async with self._kept(session_id):
+            for host in self.hosts_of(session_id):
+                if host.models.offer(provider) is not None:
+                    await host.login(session_id, provider)
+                    return
+        raise NotFound(f"no extension has a provider called {provider!r} here any more", field="provider")
+
+    def title_of(self, model: str, cwd: str) -> str:
+        """Return what an extension calls one of its models in front of people who work in a folder, if anything."""
+        hosts = self._hosts_in(self._folders.at(cwd))
+        return next((title for host in hosts if (title := host.title_of(model, cwd))), "")
+
+    async def why_not_usable(self, provider: str, cwd: str) -> str:
+        """Say what people have to do before a provider of an extension can be used in a folder, if anything."""
+        for host in self._hosts_in(self._folders.at(cwd)):
+            if host.models.offer(provider) is not None:
+                return await host.why_not_usable(provider, cwd)
+        return ""
+
+
+class FolderHooks:
+    """Asks the extensions that have a part in a session: the user's own, then those of its folder."""
+
+    def __init__(self, own: Hooks | None, folders: "Folders") -> None:
+        self._own = own
+        self._folders = folders
+
+    def handles(self, hook: HookName) -> bool:
+        """Tell whether anybody wants to be asked, or may want to."""
+        if self._own is not None and self._own.handles(hook):
+            return True
+        hosting = self._folders.hosting
+        return hosting is not None and (hook in _BEFORE_COMMANDS or hosting.handles(hook))
+
+    def handles_in(self, hook: HookName, session_id: SessionId) -> bool:
+        """Tell whether anybody with a part in a session wants to be asked; in a folder not read yet, anybody may."""
+        if not self._folders.is_sure_of(session_id):
+            return self.handles(hook)
+        folder = self._folders.known(session_id)
+        if folder is not None and not folder.config.extensions:
+            return False
+        if self._own is not None and self._own.handles(hook):
+            return True
+        return folder is not None and folder.hosted is not None and folder.hosted.handles(hook)
+
+    async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
+        """Ask everybody in order, unless the session's folder does not want that."""
+        try:
+            folder = await self._folders.of(session_id)
+        except FolderUnusable:
+            return value  # nothing runs there, and the turn says why
+        if folder is None:
+            return value if self._own is None else await self._own.run(hook, session_id, value)
+        if not folder.config.extensions:
+            return value
+        release = self._folders.keep(folder)
+        try:
+            return await self._ask(folder, hook, session_id, value)
+        finally:
+            release()
+
+    async def _ask(
+        self, folder: "OpenFolder", hook: HookName, session_id: SessionId, value: JsonObject
+    ) -> JsonObject | Blocked:
+        answer: JsonObject | Blocked = value
+        if self._own is not None:
+            answer = await self._own.run(hook, session_id, value)
+        if folder.hosted is not None and not isinstance(answer, Blocked):
+            from session_core.service.extension_bridge.delegate import ExtensionHooks
+
+            answer = await ExtensionHooks(folder.hosted.host).run(hook, session_id, answer)
+        return answer
+
+
+class FolderTools:
+    """The tools of the extensions that have a part in a session."""
+
+    def __init__(self, extensions: HomeExtensions, folders: "Folders") -> None:
+        self._extensions = extensions
+        self._folders = folders
+
+    def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
+        """Return those that a session has right now."""
+        folder = self._folders.known(session_id)
+        hosts = tuple(self._extensions.hosts_of(session_id))
+        if folder is None or not folder.config.extensions or not hosts:
+            return ()
+        from session_core.sep.host.tools.tools import shown_of
+
+        return tuple(shown_of([host.tools for host in hosts], session_id))

@@ -1,0 +1,212 @@
+"""What the files of one folder say: settings, rules, MCP servers, extensions, and sentences for people. It all blocks.
+
+What a project's files say counts only if a person has trusted them as they are. When they are no longer what was
+trusted, what they forbid stays forbidden, and what they brought is gone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from session_core.assembly.surroundings import Place, project_places
+from session_core.config.load import load_config, trusted_project
+from session_core.config.problems import ConfigInvalid, ConfigProblem
+from session_core.config.rules import PermissionRule
+from session_core.config.toml_files import CONFIG_FILE, PROJECT_FOLDER
+from session_core.config.values import Config
+from session_core.mcp.config import McpConfig, ServerConfig, load_mcp_config
+from session_core.sandbox.protected_mounts import clear_stand_ins
+from session_core.sandbox.secrets import home_folders
+from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, fingerprint
+from session_core.sandbox.workspace import Workspace, WorkspaceRefused
+from session_core.sep.host.catalogue.search_paths import CONSENT_FILE, discover_in, holds_any
+
+if TYPE_CHECKING:
+    from session_core.sep.host.catalogue.discovery import Discovery, Found
+
+MCP_FILE: Final = "mcp.json"
+TRUST_FILE: Final = "trust.json"
+_KEPT: Final = (
+    "the files of this folder are not the ones that were trusted; "
+    "its settings stay as they were until it is trusted again, or the program is started anew"
+)
+
+
+def rules_of(config: Config) -> Iterable[PermissionRule]:
+    """Return all rules, with one that denies for each tool that is switched off: a model may know of it still."""
+    disabled = (PermissionRule(decision="deny", tool=name) for name in config.disabled_tools)
+    return (*config.permissions, *disabled)
+
+
+def read_settings_of(place: Place, flags: Mapping[str, object]) -> tuple[Fingerprint | None, Config]:
+    """Return the whole configuration of a place, and what stands for its files if they are trusted.
+
+    Raises:
+        ConfigInvalid: Something in it is wrong.
+    """
+    trust = None if place.whole_home else trusted_project(place.home, Path(place.folder))
+    return trust, _read(place, flags, trust)
+
+
+def _read(place: Place, flags: Mapping[str, object], trust: Fingerprint | None) -> Config:
+    folder = None if place.whole_home else Path(place.folder)
+    return load_config(place.home, folder, place.environ, flags, trust=trust)
+
+
+def states_anything(config: Config) -> bool:
+    """Tell whether a project's file has a part in a configuration."""
+    return any(source.layer == "project" for source in config.sources.values())
+
+
+def watched_files(place: Place) -> tuple[Path, ...]:
+    """Return the files that settings come from, or the trust in them."""
+    if place.whole_home:
+        return (place.home / CONFIG_FILE,)
+    return place.home / CONFIG_FILE, Path(place.folder, PROJECT_FOLDER, CONFIG_FILE), place.home / TRUST_FILE
+
+
+def read_servers_of(place: Place, config: Config, trust: Fingerprint | None) -> McpConfig:
+    """Return the MCP servers of a place: the user's own, and those of a trusted project."""
+    return load_mcp_config(
+        folder=place.folder,
+        trusted=trust,
+        environment=place.environ,
+        user_file=Path(config.mcp_file) if config.mcp_file else place.home / MCP_FILE,
+        project_file=None if place.whole_home else Path(place.folder) / MCP_FILE,
+    )
+
+
+def about_trust(place: Place, *, trusted: bool) -> Iterator[str]:
+    """Say that the folder has files that would count if it were trusted."""
+    if trusted:
+        return
+    try:
+        if fingerprint(Workspace(place.folder)).is_empty:
+            return
+    except (TooMuchToTrust, WorkspaceRefused, OSError, ValueError):
+        pass
+    yield (
+        "this folder is not trusted, so its AGENTS.md, skills, settings, MCP servers and extensions are not used "
+        "(to trust it: session-core trust)"
+    )
+
+
+class SettingsReader:
+    """Reads the configuration again and again, and does not let a project's settings fall away unnoticed.
+
+    Args:
+        place: Where.
+        flags: Settings that come before those of any file.
+        last: What was in force before, if anything was.
+    """
+
+    def __init__(self, place: Place, flags: Mapping[str, object], last: Config | None = None) -> None:
+        self.place = place
+        self.last = last
+        self.trust: Fingerprint | None = None
+        self._flags = flags
+
+    def __call__(self) -> Config:
+        """Return what it is now.
+
+        Raises:
+            ConfigInvalid: It cannot be used, or would be without what a trusted project has stated.
+        """
+        self.trust = self._trust_now()
+        self._refuse_to_forget()
+        config = _read(self.place, self._flags, self.trust)
+        if self.trust is not None and not states_anything(config) and self._trust_now() != self.trust:
+            self.trust = None  # a file has changed on the way, and what it said before was left out
+            self._refuse_to_forget()
+        self.last = config
+        return config
+
+    def _trust_now(self) -> Fingerprint | None:
+        return None if self.place.whole_home else trusted_project(self.place.home, Path(self.place.folder))
+
+    def _refuse_to_forget(self) -> None:
+        if self.keeps:
+            # They only make things stricter: whoever changes a file must not be able to shake them off.
+            raise ConfigInvalid([ConfigProblem(place=self.place.folder, what=_KEPT)])
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what was stated before is kept, as the files are not those that were trusted."""
+        return self.trust is None and self.last is not None and states_anything(self.last)
+
+
+class FolderFiles:
+    """Reads what one folder among many says, each time it has changed.
+
+    Attributes:
+        settings: Reads the configuration.
+        servers: The MCP servers that sessions there have.
+        may_run: The extensions of its own that sessions there have: it is trusted, and somebody has agreed to each.
+        remarks: Sentences for people about this folder.
+    """
+
+    def __init__(self, home: Place, folder: str, flags: Mapping[str, object], last: Config | None) -> None:
+        self._home = home
+        self._place = home.at(folder)
+        self.settings = SettingsReader(self._place, flags, last)
+        self.servers: tuple[ServerConfig, ...] = ()
+        self.may_run: tuple[Found, ...] = ()
+        self.remarks: tuple[str, ...] = ()
+        self.project_file = str(Path(folder, PROJECT_FOLDER, CONFIG_FILE))
+
+    @property
+    def watched(self) -> tuple[Path, ...]:
+        """The files to look at."""
+        servers = self._place.home / MCP_FILE, Path(self._place.folder, MCP_FILE)
+        extensions = project_places(self._place, trusted=False).project
+        return (*watched_files(self._place), *servers, self._consents, *extensions)
+
+    @property
+    def _consents(self) -> Path:
+        return self._place.home / CONSENT_FILE
+
+    def prepare(self) -> None:
+        """Rid the folder of what killed runs have left there."""
+        clear_stand_ins(self._place.folder, home_folders())
+
+    def __call__(self) -> Config:
+        """Return the configuration as it is now; raises as `SettingsReader` does."""
+        try:
+            return self.settings()
+        finally:
+            if self.settings.last is not None:
+                self._read_the_rest(self.settings.last)
+
+    def _read_the_rest(self, config: Config) -> None:
+        trust = self.settings.trust
+        found = read_servers_of(self._place, config, trust)
+        self.servers = found.servers
+        extensions = self._extensions_of(config, trusted=trust is not None)
+        self.may_run = extensions.found if extensions is not None else ()
+        own = str(Path(self._place.folder, MCP_FILE))
+        self.remarks = (
+            *(each.sentence for each in config.ignored),
+            *(str(each) for each in found.problems if each.file == own),
+            *about_trust(self._place, trusted=trust is not None),
+            *(about_extensions(extensions) if extensions is not None else ()),
+        )
+
+    def _extensions_of(self, config: Config, *, trusted: bool) -> "Discovery | None":
+        places = project_places(self._place, trusted=trusted)
+        if not trusted or not config.extensions or not holds_any(places):
+            return None
+        from session_core.sep.host.catalogue.consent import Consents
+
+        import_module("session_core.assembly.extension_setup")  # what runs them: here nobody else has to wait for it
+        return discover_in(places, Consents(self._consents))
+
+
+def about_extensions(found: "Discovery") -> Iterator[str]:
+    """Say which extensions of a trusted folder are not used, and why, unless somebody wanted it so."""
+    for each in found.skipped:
+        if each.kind == "no_consent":
+            how = f"to look at it: session-core ext trust {each.name}"
+            yield f"the extension {each.name} of this folder is not used: {each.reason} ({how})"
+        elif each.kind == "invalid":
+            yield f"the extension {each.name!r} of this folder is not used: {each.reason}"

@@ -1,0 +1,97 @@
+"""The MCP servers of folders: opened when work begins there, shared by folders that name exactly the same ones."""
+
+import logging
+from typing import TYPE_CHECKING, cast
+
+import attrs
+import trio
+
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.limits import FOLDER_SERVERS_WAIT_MS
+from session_core.mcp.config import ServerConfig
+from session_core.mcp.no_servers import NoServers
+
+if TYPE_CHECKING:
+    from session_core.mcp.client import McpServers
+
+log = logging.getLogger(__name__)
+
+NO_SERVERS = cast("McpServers", NoServers())
+
+
+@attrs.define(eq=False, kw_only=True)
+class OpenServers:
+    """Some servers, and how many folders use them."""
+
+    configs: tuple[ServerConfig, ...]
+    servers: "McpServers" = NO_SERVERS
+    users: int = 0
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    waited_for: bool = False
+    closed: bool = False
+
+    async def until_known(self) -> None:
+        """Wait until each has said what it offers or has failed, once, and not for long.
+
+        Cancellation: the next one waits.
+        """
+        if not self.waited_for:
+            with trio.move_on_after(FOLDER_SERVERS_WAIT_MS / 1000):
+                await self.servers.until_settled()
+            self.waited_for = True
+
+
+class ServerPool:
+    """All servers that are open, in a nursery that outlives them."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._open: list[OpenServers] = []
+        self._opening = trio.Lock()
+
+    @property
+    def count(self) -> int:
+        """How many sets of servers are open."""
+        return len(self._open)
+
+    async def take(self, configs: tuple[ServerConfig, ...]) -> OpenServers:
+        """Return these servers, opened if nobody has them; `give_back` says that they are no longer needed.
+
+        Cancellation: they are not taken.
+        """
+        async with self._opening:
+            known = next((each for each in self._open if each.configs == configs), None)
+            if known is None:
+                known = OpenServers(configs=configs)
+                if configs:
+                    await self._nursery.start(self._keep, known)
+                    self._open.append(known)
+            known.users += 1
+            return known
+
+    def give_back(self, taken: OpenServers) -> None:
+        """Let them go; when nobody needs them any more they are closed, in a moment."""
+        taken.users -= 1
+        if not taken.users:
+            taken.scope.cancel(reason="no folder needs these MCP servers any more")
+            if taken in self._open:
+                self._open.remove(taken)
+
+    async def _keep(
+        self, opened: OpenServers, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        from session_core.mcp.client import open_mcp_servers
+
+        try:
+            with opened.scope:
+                async with open_mcp_servers(opened.configs) as opened.servers:
+                    task_status.started()
+                    await trio.sleep_forever()
+        except FOREIGN_FAULTS as bug:
+            if passes_through(bug):
+                raise
+            log.exception("MCP servers were lost; they are opened again when they are needed")
+        finally:
+            opened.closed = True
+            if opened in self._open:
+                self._open.remove(opened)

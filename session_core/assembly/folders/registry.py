@@ -1,0 +1,390 @@
+"""The folders that sessions of one service work in: what the files of each say, kept while it is used.
+
+Rules:
+1. A folder is known by its real path. Its files are read in a worker thread before anything is done there, and looked
+   at again at the start of each turn and now and then. A changed file counts from the next call on, in the sessions of
+   this folder only; one that cannot be used changes nothing, and that is told.
+2. A folder that was never read because its files are wrong refuses everything: no session without its rules.
+3. Its MCP servers are opened when a turn begins there, and are exchanged for others between turns only.
+4. Only so many folders stay open without anybody working in them; those used longest ago are closed. What trusted files
+   of theirs forbade is remembered, so that nobody can shake it off meanwhile.
+5. Its own extensions begin when it is first looked at, and end when it is closed; see `folder_hosts`.
+"""
+
+import logging
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from session_core.agent.folder_settings import FolderUnusable
+from session_core.assembly.folders.files import FolderFiles, rules_of, states_anything
+from session_core.assembly.folders.folder import OpenFolder as OpenFolder
+from session_core.assembly.folders.mcp_servers import ServerPool
+from session_core.assembly.folders.reports import about_folder, own_changes
+from session_core.assembly.surroundings import Place
+from session_core.config.toml_files import CONFIG_FILE
+from session_core.config.values import Config
+from session_core.config.watch import LOOK_EVERY_S, ConfigWatcher
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.ids import SessionId
+from session_core.limits import MAX_OPEN_FOLDERS, MAX_STATED_FOLDERS
+from session_core.own_errors import OwnError
+from session_core.vocabulary.work_events import ConfigurationChanged
+
+if TYPE_CHECKING:
+    from session_core.assembly.folders.extension_hosts import FolderHosts
+    from session_core.service.service import SessionService
+
+log = logging.getLogger(__name__)
+
+_MOST_NAMES = 64
+_MOST_UNTOLD = 64
+
+
+class Folders:
+    """All folders in use; see `Workplaces`. Made by `open_folders`."""
+
+    def __init__(
+        self,
+        home: Place,
+        base: Config,
+        flags: Mapping[str, object],
+        nursery: trio.Nursery,
+        *,
+        most: int,
+        every_s: float,
+    ) -> None:
+        self._home = home
+        self._base = base
+        self._flags = flags
+        self._nursery = nursery
+        self._most = most
+        self._every_s = every_s
+        self._pool = ServerPool(nursery)
+        self._open: dict[str, OpenFolder] = {}  # those used last come last
+        self._names: dict[str, str] = {}
+        self._stated: dict[str, Config] = {}
+        self._untold: deque[ConfigurationChanged] = deque(maxlen=_MOST_UNTOLD)
+        self._service: SessionService | None = None
+        self._attended = trio.Event()
+        self._visited: set[str] = set()
+        self.hosting: FolderHosts | None = None
+        """Runs the extensions of folders, if anybody does."""
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    @property
+    def open_count(self) -> int:
+        """How many folders are open."""
+        return len(self._open)
+
+    @property
+    def open_servers(self) -> int:
+        """How many different sets of MCP servers are open."""
+        return self._pool.count
+
+    def at(self, cwd: str) -> OpenFolder | None:
+        """Return a folder if it is known, without looking."""
+        folder = self._open.get(self._names.get(cwd, ""))
+        return folder if folder is not None and folder.watcher is not None else None
+
+    async def ready(self, cwd: str) -> OpenFolder:
+        """Return a folder, after reading it if nobody has.
+
+        Raises:
+            FolderUnusable: What its files say is wrong.
+        """
+        folder = self.at(cwd)
+        if folder is None or (cwd != folder.path and await _real(cwd) != folder.path):  # a link may lead elsewhere now
+            folder = await self._enter(cwd)
+            self._leave(folder)
+        return folder
+
+    async def hold(self, cwd: str, *, work: bool = True) -> Callable[[], None]:
+        """Look at a folder anew and keep it until what is returned is called; with `work` its servers are there.
+
+        Raises:
+            FolderUnusable: What its files say is wrong.
+
+        Cancellation: it is not held.
+        """
+        folder = await self._enter(cwd)
+        try:
+            if work:
+                await self._until_extended(folder)
+                await self._bring_servers(folder)
+        except BaseException:
+            self._leave(folder)
+            raise
+        return self._releasing(folder, work=work)
+
+    def keep(self, folder: OpenFolder) -> Callable[[], None]:
+        """Keep a folder that is open as it is, until what is returned is called."""
+        folder.holds += 1
+        return self._releasing(folder, work=False)
+
+    def _releasing(self, folder: OpenFolder, *, work: bool) -> Callable[[], None]:
+        held = True
+
+        def release() -> None:
+            nonlocal held
+            if held:
+                held = False
+                folder.working -= work
+                self._leave(folder)
+
+        return release
+
+    async def until_extended(self, cwd: str) -> None:
+        """Wait until the extensions of a folder that is known have been started, but not for long."""
+        if (folder := self.at(cwd)) is not None:
+            await self._until_extended(folder)
+
+    async def _until_extended(self, folder: OpenFolder) -> None:
+        if self.hosting is not None:
+            await self._attended.wait()  # before that nothing begins, and they may have to be asked
+            await self.hosting.until_settled(folder)
+
+    def visit(self, cwd: str) -> None:
+        """Have a folder read if nobody has, as somebody looks at a session there; never waits."""
+        closing = self._nursery.cancel_scope.cancel_called
+        if not closing and cwd not in self._visited and self.at(cwd) is None:
+            self._visited.add(cwd)
+            self._nursery.start_soon(self._visit, cwd)
+
+    async def _visit(self, cwd: str) -> None:
+        try:
+            await self.ready(cwd)
+        except FolderUnusable as unusable:
+            log.info("%s", unusable.message)
+        except FOREIGN_FAULTS as bug:
+            if passes_through(bug):
+                raise
+            log.exception("the folder %s could not be read", cwd)  # nobody waits for it, and others go on
+        finally:
+            self._visited.discard(cwd)
+
+    def works_in(self, folder: OpenFolder, session_id: SessionId) -> bool:
+        """Tell whether a session works in a folder, where extensions may have a part in it."""
+        return self.known(session_id) is folder and folder.config.extensions
+
+    async def of(self, session_id: SessionId) -> OpenFolder | None:
+        """Return the folder that a session works in, if there is such a session; raises as `ready` does."""
+        await self._attended.wait()
+        cwd = self._cwd_of(session_id)
+        return None if cwd is None else await self.ready(cwd)
+
+    def known(self, session_id: SessionId) -> OpenFolder | None:
+        """Return the folder that a session works in if it is known, without looking."""
+        cwd = self._cwd_of(session_id)
+        return None if cwd is None else self.at(cwd)
+
+    def is_sure_of(self, session_id: SessionId) -> bool:
+        """Tell whether `of` would return what `known` does, and without waiting: a link may lead elsewhere now."""
+        if not self._attended.is_set():
+            return False
+        cwd = self._cwd_of(session_id)
+        return cwd is None or ((folder := self.at(cwd)) is not None and folder.path == cwd)
+
+    def _cwd_of(self, session_id: SessionId) -> str | None:
+        summary = self._service.core.summary_of(session_id) if self._service is not None else None
+        return summary.cwd if summary is not None else None
+
+    def remarks(self, cwd: str) -> tuple[str, ...]:
+        """Return what people who work in a folder should know; nothing if it is not open."""
+        folder = self.at(cwd)
+        return () if folder is None else folder.files.remarks
+
+    async def attend(self, service: "SessionService") -> None:
+        """Tell those who follow a service what changes in its folders, and run their extensions, until cancelled."""
+        self._service = service
+        async with trio.open_nursery() as nursery:
+            if self.hosting is not None:
+                await nursery.start(self.hosting.run, service)
+                for folder in self._open.values():
+                    if folder.watcher is not None:
+                        self.hosting.align(folder)
+            self._attended.set()
+            while self._untold:
+                service.tell(self._untold.popleft())
+            await trio.lowlevel.checkpoint()
+
+    # --- opening and closing ------------------------------------------------------------------------------------------
+
+    async def _enter(self, cwd: str) -> OpenFolder:
+        """Return a folder as it is now, held."""
+        path = await _real(cwd)
+        if self._names.get(cwd) != path:
+            self._names.pop(cwd, None)
+        folder = self._open.pop(path, None) or OpenFolder(path=path, files=self._files(path))
+        self._open[path] = folder
+        folder.holds += 1
+        try:
+            async with folder.lock:
+                if folder.watcher is None:
+                    await self._read(folder)
+                else:
+                    await self._look(folder)
+        except BaseException:
+            self._leave(folder)
+            raise
+        self._names[cwd] = path
+        folder.names.pop(cwd, None)
+        folder.names[cwd] = None
+        if len(folder.names) > _MOST_NAMES:
+            self._forget_name(folder, next(iter(folder.names)))
+        return folder
+
+    def _forget_name(self, folder: OpenFolder, name: str) -> None:
+        del folder.names[name]
+        if self._names.get(name) == folder.path:
+            del self._names[name]
+
+    def _files(self, path: str) -> FolderFiles:
+        return FolderFiles(self._home, path, self._flags, self._stated.get(path))
+
+    def _leave(self, folder: OpenFolder) -> None:
+        folder.holds -= 1
+        self._open[folder.path] = self._open.pop(folder.path)
+        unused = [each for each in self._open.values() if not each.holds]
+        known = [each for each in unused if each.watcher is not None]
+        for each in (*known[: max(0, len(known) - self._most)], *(each for each in unused if each.watcher is None)):
+            self._close(each)
+
+    def _close(self, folder: OpenFolder) -> None:
+        if self.hosting is not None:
+            self.hosting.end(folder, "nobody has used this folder for long")
+        del self._open[folder.path]
+        for name in tuple(folder.names):
+            self._forget_name(folder, name)
+        folder.scope.cancel(reason="nobody has used this folder for long")
+        if folder.opened is not None:
+            self._pool.give_back(folder.opened)
+        if folder.watcher is None:
+            return
+        self._stated.pop(folder.path, None)
+        if states_anything(folder.config):
+            # Without what is the same for all, which is most of what it weighs.
+            slim = attrs.evolve(folder.config, models=self._base.models, providers=self._base.providers)
+            self._stated[folder.path] = slim
+            if len(self._stated) > MAX_STATED_FOLDERS:
+                forgotten = next(iter(self._stated))
+                del self._stated[forgotten]
+                log.warning("what the trusted files of %s forbid counts again when they are read again", forgotten)
+
+    async def _bring_servers(self, folder: OpenFolder) -> None:
+        async with folder.lock:
+            before, wanted = folder.opened, folder.files.servers
+            if before is None or before.closed or (before.configs != wanted and not folder.working):
+                folder.opened = await self._pool.take(wanted)
+                if before is not None:
+                    self._pool.give_back(before)
+            folder.working += 1
+        try:
+            assert folder.opened is not None
+            await folder.opened.until_known()
+        except BaseException:
+            folder.working -= 1
+            raise
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    async def _read(self, folder: OpenFolder) -> None:
+        """Read a folder for the first time."""
+        files = folder.files
+        await trio.to_thread.run_sync(files.prepare)
+        watcher = ConfigWatcher(files, files.watched, files.settings.last or self._base, every_s=self._every_s)
+        change = await watcher.look()
+        if change is not None and change.config is None and not files.settings.keeps:
+            raise FolderUnusable(change.problems)
+        folder.watcher = watcher
+        folder.rules = tuple(rules_of(folder.config))
+        kept = change.problems if change is not None else ()
+        folder.told = files.remarks
+        self._tell(about_folder(folder.path, problems=kept, warnings=files.remarks))
+        self._align(folder)
+        self._nursery.start_soon(self._follow, folder)
+
+    async def _follow(self, folder: OpenFolder) -> None:
+        """Look at a folder now and then, until it is closed."""
+        with folder.scope:
+            while True:
+                await trio.sleep(self._every_s)
+                try:
+                    async with folder.lock:
+                        await self._look(folder)
+                except FOREIGN_FAULTS as bug:
+                    if passes_through(bug):
+                        raise
+                    log.exception("the files of %s could not be looked at", folder.path)
+
+    async def _look(self, folder: OpenFolder) -> None:
+        assert folder.watcher is not None
+        before = folder.config
+        change = await folder.watcher.look()
+        if change is not None and change.config is not None:
+            folder.rules = tuple(rules_of(change.config))
+        remarks = folder.files.remarks
+        of_user = str(self._home.home / CONFIG_FILE)  # of which everybody is told once
+        told = about_folder(
+            folder.path,
+            changed=own_changes(before, folder.config),
+            problems=[each for each in (change.problems if change is not None else ()) if each.place != of_user],
+            warnings=remarks if remarks != folder.told else (),
+        )
+        folder.told = remarks
+        self._tell(told)
+        self._align(folder)
+
+    def _align(self, folder: OpenFolder) -> None:
+        if self.hosting is not None:
+            self.hosting.align(folder)
+
+    def _tell(self, event: ConfigurationChanged) -> None:
+        if not (event.changed or event.problems or event.warnings):
+            return
+        for problem in event.problems:
+            log.warning("%s: %s", event.folder, problem)
+        for remark in event.warnings:
+            log.info("%s: %s", event.folder, remark)
+        if self._service is None:
+            self._untold.append(event)
+        else:
+            self._service.tell(event)
+
+
+async def _real(cwd: str) -> str:
+    return await trio.to_thread.run_sync(os.path.realpath, cwd)
+
+
+@asynccontextmanager
+async def open_folders(
+    home: Place,
+    base: Config,
+    flags: Mapping[str, object],
+    *,
+    most: int = MAX_OPEN_FOLDERS,
+    every_s: float = LOOK_EVERY_S,
+) -> AsyncGenerator[Folders]:
+    """Follow folders for the length of the block; at its end all of them are closed, with their MCP servers.
+
+    Args:
+        home: The place whose folders they are.
+        base: What the user's own files say.
+        flags: Settings that come before those of any file.
+        most: Folders that stay open while nobody uses them.
+        every_s: How often to look at the files of each.
+    """
+    own = OwnError()
+    with own.unwrapped():
+        async with trio.open_nursery() as nursery:
+            try:
+                with own.noted():
+                    yield Folders(home, base, flags, nursery, most=most, every_s=every_s)
+            finally:
+                nursery.cancel_scope.cancel(reason="the folders are being closed")

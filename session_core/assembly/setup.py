@@ -1,0 +1,391 @@
+"""A coding agent as people have configured it: models with their keys, tools, MCP servers, checkpoints, instructions.
+
+`open_setup` puts together, from the home and the working folder, what a `ServiceConfig` needs, and holds whatever has
+to be closed again at the end; `open_home_setup` does so for sessions of any number of folders. What a project's files
+say counts only if a person has trusted them as they are.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import attrs
+import trio
+
+from session_core.agent.standing_grants import StandingGrants
+from session_core.assembly.extension_models import late_or_refused
+from session_core.assembly.folders.files import about_trust, read_servers_of, read_settings_of, rules_of
+from session_core.assembly.surroundings import Place as Place
+from session_core.assembly.surroundings import extension_places
+from session_core.assembly.surroundings import surroundings as surroundings
+from session_core.assembly.system_prompt import Guide
+from session_core.checkpoints.store import CheckpointStore
+from session_core.config.rules import LiveRules
+from session_core.config.tool_names import is_disabled
+from session_core.config.values import Config
+from session_core.errors import InvalidInput
+from session_core.ids import SessionId
+from session_core.mcp.no_servers import NoServers
+from session_core.providers.base import Provider
+from session_core.providers.catalogue import ModelInfo
+from session_core.providers.choose import (
+    DEMO,
+    PickedModel,
+    available_models,
+    default_model,
+    make_endpoint,
+    make_provider,
+)
+from session_core.providers.demo import DemoProvider
+from session_core.providers.endpoint import Endpoint
+from session_core.sandbox.protected_mounts import clear_stand_ins
+from session_core.sandbox.seccomp import write_filter
+from session_core.sandbox.secrets import home_folders
+from session_core.sandbox.trust import Fingerprint
+from session_core.sep.host.catalogue.search_paths import holds_any
+from session_core.sep.protocol.names import Mode
+from session_core.service.config import ServiceConfig
+from session_core.storage.base import SessionStore
+from session_core.storage.home import prepare_home
+from session_core.storage.memory import MemoryStore
+from session_core.tools.background import BackgroundJobs, open_background_jobs
+from session_core.tools.base import Tool
+from session_core.tools.confined import ShellSetup
+from session_core.tools.files import coding_file_tools, file_tools
+from session_core.tools.job_tools import shell_tools
+from session_core.tools.plan import Plan
+from session_core.tools.skills import SkillTool
+from session_core.tools.task import Task
+from session_core.tools.web_fetch import WebFetch
+
+if TYPE_CHECKING:
+    from session_core.assembly.folders.folder import OpenFolder
+    from session_core.assembly.folders.registry import Folders
+    from session_core.mcp.client import McpServers
+    from session_core.sep.host.host import ExtensionHost
+    from session_core.sep.host.settings import TakesPart
+    from session_core.service.service import SessionService
+
+CHECKPOINTS: Final = "checkpoints"
+OUTPUTS: Final = "outputs"
+ALLOWED_FILE: Final = "allowed.json"
+
+
+@attrs.frozen(kw_only=True)
+class Setup:
+    """What was set up, and what people should know about it.
+
+    Attributes:
+        service: What to open the service with.
+        settings: The whole configuration.
+        picked: The model of new sessions, and why it is that one.
+        remarks: Sentences for people.
+        mcp: The MCP servers.
+        offered: Their tools, without those that are switched off.
+        extensions: The extensions; None if they are not to be used, or if there are none. Where sessions work in many
+            folders these are the user's own.
+        place, flags: What it was made from, to be read again when it changes (`follow_config`).
+        folders: The folders that sessions work in, if each has its own settings and MCP servers.
+    """
+
+    service: ServiceConfig
+    settings: Config
+    picked: PickedModel
+    remarks: tuple[str, ...]
+    mcp: "McpServers"
+    offered: "Offered"
+    place: Place
+    flags: Mapping[str, object]
+    extensions: "ExtensionHost | None" = None
+    folders: "Folders | None" = None
+
+
+@asynccontextmanager
+async def open_setup(
+    place: Place,
+    *,
+    flags: Mapping[str, object] | None = None,
+    store: SessionStore | None = None,
+    wait_for_mcp: bool = False,
+    mode: Mode = "headless",
+) -> AsyncGenerator[Setup]:
+    """Set an agent up for the length of the block.
+
+    A service that is opened with it takes over changes of the configuration by itself.
+
+    Args:
+        place: Where it works.
+        flags: Settings that come before those of any file.
+        store: Where sessions are kept.
+        wait_for_mcp: Wait until every MCP server is ready or has failed; else their tools come when they come.
+        mode: What kind of frontend there is, as extensions are told.
+
+    Raises:
+        ConfigInvalid: Something in the configuration is wrong.
+        InvalidInput: The chosen model is not known, or cannot be used.
+    """
+    trust, config = await trio.to_thread.run_sync(read_settings_of, place, dict(flags or {}))
+    picked = await _picked(config, place)
+    async with AsyncExitStack() as stack:
+        service = await _agent(stack, place, config, picked, store)
+        mcp, problems = await _open_mcp(stack, place, config, trust)
+        if wait_for_mcp:
+            await mcp.until_settled()
+        await trio.to_thread.run_sync(clear_stand_ins, place.folder, home_folders())
+        offered = Offered(mcp, config)
+        service = attrs.evolve(
+            service,
+            tools=tuple(tool for tool in service.tools if not is_disabled(config, tool.spec.name)),
+            tool_sources=(offered,),
+        )
+        untrusted = await trio.to_thread.run_sync(lambda: [*about_trust(place, trusted=trust is not None)])
+        setup = Setup(
+            service=service,
+            settings=config,
+            picked=picked,
+            remarks=(*config.remarks, *problems, *untrusted),
+            mcp=mcp,
+            offered=offered,
+            place=place,
+            flags=dict(flags or {}),
+        )
+        yield await _joined(setup, mode)
+
+
+@asynccontextmanager
+async def open_home_setup(
+    home: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    folder: str | None = None,
+    flags: Mapping[str, object] | None = None,
+    store: SessionStore | None = None,
+    mode: Mode = "headless",
+    keeps: bool = True,
+) -> AsyncGenerator[Setup]:
+    """Set an agent up whose sessions work in any number of folders, for the length of the block.
+
+    The user's own files count for all sessions; what a folder says (rules, tools that are switched off, defaults of new
+    sessions, MCP servers, extensions) counts for those that work in it, and is read when the first of them does.
+
+    Args:
+        home: What belongs to the user.
+        environ: The variables; left out, those of this process.
+        folder: The working folder of sessions that name none; the user's home directory by default.
+        flags: Settings that come before those of any file.
+        store: Where sessions are kept.
+        mode: What kind of frontend there is, as extensions are told.
+        keeps: Whether anything is written to the home.
+
+    Raises:
+        ConfigInvalid: Something in the user's configuration is wrong.
+        InvalidInput: The chosen model is not known, or cannot be used.
+    """
+    from session_core.assembly.folders.registry import open_folders
+
+    known = dict(os.environ if environ is None else environ)
+    folder = folder or known.get("HOME") or str(Path.home())
+    place = Place(home=home, folder=folder, environ=known, keeps=keeps, whole_home=True)
+    said = dict(flags or {})
+    _, config = await trio.to_thread.run_sync(read_settings_of, place, said)
+    servers = await trio.to_thread.run_sync(read_servers_of, place, config, None)
+    picked = await _picked(config, place)
+    async with AsyncExitStack() as stack:
+        service = await _agent(stack, place, config, picked, store)
+        folders = await stack.enter_async_context(open_folders(place, config, said))
+        nothing = cast("McpServers", NoServers())
+        setup = Setup(
+            service=attrs.evolve(service, folders=folders, companions=(folders.attend,)),
+            settings=config,
+            picked=picked,
+            remarks=(*config.remarks, *map(str, servers.problems)),
+            mcp=nothing,
+            offered=Offered(nothing, config),
+            place=place,
+            flags=said,
+            folders=folders,
+        )
+        yield await _joined_in_folders(setup, folders, mode)
+
+
+async def _agent(
+    stack: AsyncExitStack, place: Place, config: Config, picked: PickedModel, store: SessionStore | None
+) -> ServiceConfig:
+    """Make what does not depend on whether there is one folder or many; all tools are on offer."""
+    models, infos, endpoints = _models(config, picked, place.environ)
+    for endpoint in endpoints:
+        stack.push_async_callback(endpoint.aclose)
+    jobs = await stack.enter_async_context(open_background_jobs())
+    guide = Guide(place=place, config=config)
+    kept = await trio.to_thread.run_sync(_kept, place)
+    return ServiceConfig(
+        models=models,
+        model_infos=infos,
+        catalogue=tuple(available_models(config, place.environ)),
+        default_model=picked.name,
+        tools=tuple(_tools(place, jobs, guide, kept.filter_file, demo=picked.name == DEMO)),
+        system_prompt=guide.system_prompt,
+        cwd=place.folder,
+        permission_tier=config.permission_tier,
+        sandbox=config.sandbox,
+        thinking=config.thinking,
+        protocol=config.protocol,
+        turn_limits=config.limits,
+        rules=LiveRules(rules_of(config)),
+        compact_at=config.compaction_threshold,
+        checkpoints=kept.checkpoints,
+        standing=kept.standing,
+        outputs=kept.outputs,
+        hidden=(str(place.home),),
+        jobs=jobs,
+        store=store or MemoryStore(),
+        retention=config.retention,
+    )
+
+
+async def _joined(setup: Setup, mode: Mode) -> Setup:
+    """Let extensions take part, if there are any, and let the service follow its configuration."""
+    service = setup.service
+    service = attrs.evolve(service, companions=(*service.companions, partial(_follow, setup)))
+    if not setup.settings.extensions or not await trio.to_thread.run_sync(_has_extensions, setup.place):
+        return attrs.evolve(setup, service=service)
+    from session_core.assembly.extension_setup import join_extensions
+    from session_core.sep.host.host import ExtensionHost
+
+    service = await join_extensions(service, setup.place, setup.settings, mode)
+    assert isinstance(service.extensions, ExtensionHost)
+    return attrs.evolve(setup, service=service, extensions=service.extensions)
+
+
+async def _joined_in_folders(setup: Setup, folders: "Folders", mode: Mode) -> Setup:
+    """Let the user's own extensions take part in all sessions, and those of each folder in the sessions there."""
+    from session_core.assembly.folders.extension_hosts import FolderHosts
+    from session_core.assembly.folders.extensions import FolderHooks, FolderTools, HomeExtensions, takes_own_part
+
+    def make(folder: "OpenFolder", takes_part: "TakesPart") -> "ExtensionHost":
+        from session_core.assembly.extension_setup import make_folder_host
+
+        return make_folder_host(setup.place.at(folder.path), folder.config, mode, takes_part)
+
+    service, own, hooks = setup.service, None, None
+    if setup.settings.extensions and await trio.to_thread.run_sync(_has_extensions, setup.place):
+        from session_core.assembly.extension_setup import join_host, make_host
+        from session_core.service.extension_bridge.delegate import ExtensionHooks
+
+        takes_part = partial(takes_own_part, folders)
+        own = await trio.to_thread.run_sync(make_host, setup.place, setup.settings, mode, takes_part)
+        hooks = ExtensionHooks(own)
+        service = join_host(service, own, setup.settings)
+    folders.hosting = FolderHosts(make, folders.works_in)
+    extensions = HomeExtensions(own, folders)
+    service = attrs.evolve(
+        service,
+        hooks=FolderHooks(hooks, folders),
+        tool_sources=(*service.tool_sources, FolderTools(extensions, folders)),
+        extensions=extensions,
+        companions=(*service.companions, partial(_follow, setup)),
+    )
+    return attrs.evolve(setup, service=service, extensions=own)
+
+
+async def _follow(setup: Setup, service: "SessionService") -> None:
+    from session_core.assembly.config_reload import follow_config
+
+    await follow_config(setup, service)
+
+
+def _has_extensions(place: Place) -> bool:
+    """Tell whether any could be started; all that runs them is imported only then."""
+    return holds_any(extension_places(place, trusted=False))
+
+
+async def _picked(config: Config, place: Place) -> PickedModel:
+    refused: InvalidInput | None = None
+    try:
+        return await default_model(config, place.environ)
+    except InvalidInput as error:
+        refused = error
+    return await trio.to_thread.run_sync(late_or_refused, config, place, refused)
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def _models(
+    config: Config, picked: PickedModel, environ: Mapping[str, str]
+) -> tuple[dict[str, Provider], dict[str, ModelInfo], list[Endpoint]]:
+    """Make every model that has a key, those of one provider sharing its connections; the demo is always there."""
+    usable = [choice.info for choice in available_models(config, environ) if choice.available]
+    if picked.info is not None and picked.info.name not in {info.name for info in usable}:
+        usable.append(picked.info)
+    settings = {each.name: each for each in config.providers}
+    endpoints: dict[str, Endpoint] = {}
+    models: dict[str, Provider] = {}
+    for info in usable:
+        if info.provider not in endpoints:
+            endpoints[info.provider] = make_endpoint(settings[info.provider], environ)
+        models[info.name] = make_provider(info, config, environ, endpoint=endpoints[info.provider])
+    models[DEMO] = DemoProvider()
+    return models, {info.name: info for info in usable}, list(endpoints.values())
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+def _tools(place: Place, jobs: BackgroundJobs, guide: Guide, filter_file: str | None, *, demo: bool) -> Iterator[Tool]:
+    shell = ShellSetup(hidden=(str(place.home),), filter_file=filter_file, environment=place.environ)
+    yield from coding_file_tools()
+    yield from shell_tools(jobs, shell)
+    yield from (WebFetch(), Plan(), Task(), SkillTool(guide.skills_in))
+    if demo:
+        yield from file_tools()  # the demo's script calls these
+
+
+class Offered:
+    """The tools of MCP servers that are not switched off; which ones those are can change."""
+
+    def __init__(self, mcp: "McpServers", config: Config) -> None:
+        self._mcp = mcp
+        self.config = config
+
+    def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
+        """Return those there are right now."""
+        return tuple(tool for tool in self._mcp.tools() if not is_disabled(self.config, tool.spec.name))
+
+
+async def _open_mcp(
+    stack: AsyncExitStack, place: Place, config: Config, trust: Fingerprint | None
+) -> tuple["McpServers", list[str]]:
+    found = await trio.to_thread.run_sync(read_servers_of, place, config, trust)
+    problems = [str(problem) for problem in found.problems]
+    if not found.servers:
+        return cast("McpServers", NoServers()), problems
+    from session_core.mcp.client import open_mcp_servers
+
+    return await stack.enter_async_context(open_mcp_servers(found.servers)), problems
+
+
+@attrs.frozen
+class _Kept:
+    checkpoints: CheckpointStore | None = None
+    standing: StandingGrants = attrs.field(factory=StandingGrants)
+    outputs: str | None = None
+    filter_file: str | None = None
+
+
+def _kept(place: Place) -> _Kept:
+    """Prepare what is kept in the home beside the sessions."""
+    if not place.keeps:
+        return _Kept()
+    prepare_home(place.home)
+    outputs = place.home / OUTPUTS
+    outputs.mkdir(mode=0o700, exist_ok=True)
+    return _Kept(
+        CheckpointStore(place.home / CHECKPOINTS),
+        StandingGrants(place.home / ALLOWED_FILE),
+        str(outputs),
+        write_filter(place.home),
+    )

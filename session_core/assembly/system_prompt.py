@@ -1,0 +1,90 @@
+"""What the model is told before a conversation: made for each turn from the files as they are then."""
+
+import os
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import attrs
+import trio
+
+from session_core.agent.instructions import MAX_INSTRUCTION_BYTES, collect_instructions, project_root
+from session_core.agent.prompt import Environment, build_system_prompt, read_git_branch
+from session_core.agent.skills import discover_skills
+from session_core.assembly.surroundings import Place
+from session_core.config.load import trusted_project
+from session_core.config.values import Config
+from session_core.sandbox.trust import Fingerprint
+from session_core.sandbox.workspace import Workspace, WorkspaceRefused
+from session_core.tools.skills import Skill
+from session_core.vocabulary.sessions import Settings
+from session_core.vocabulary.tools import ToolSpec
+
+
+@attrs.frozen(kw_only=True)
+class Guide:
+    """Makes the system prompt of each turn, from the files as they are then."""
+
+    place: Place
+    config: Config
+
+    @property
+    def _user(self) -> Path:
+        return Path(self.place.environ.get("HOME") or Path.home())
+
+    def skills_in(self, folder: str) -> tuple[Skill, ...]:
+        """The skills of sessions that work in a folder: those of its project only if it is trusted as it is now."""
+        trust = trusted_project(self.place.home, Path(os.path.realpath(folder)))
+        return self._skills(folder, trusted=trust is not None)
+
+    def _skills(self, folder: str, *, trusted: bool) -> tuple[Skill, ...]:
+        own = str(self._user / ".agents" / "skills")
+        return discover_skills(folder, trusted=trusted, user_folder=own, more_folders=self.config.skill_paths).skills
+
+    async def system_prompt(self, settings: Settings, tools: tuple[ToolSpec, ...]) -> str:
+        return await trio.to_thread.run_sync(self._make, settings, tools)
+
+    def _make(self, settings: Settings, tools: tuple[ToolSpec, ...]) -> str:
+        folder, user = settings.cwd, self._user
+        trust = self._trusted_folders(folder, user)
+        prompt = self._from_files(settings, tools, user, trust)
+        if trust and trust != self._trusted_folders(folder, user):
+            # Something changed between the look at the files and their reading: who knows what was read.
+            return self._from_files(settings, tools, user, {})
+        return prompt
+
+    def _trusted_folders(self, folder: str, user: Path) -> dict[str, Fingerprint]:
+        """This folder and those above it in the same project, as far as a person has trusted each as it is now."""
+        here, top = Path(os.path.realpath(folder)), Path(project_root(folder, home=str(user)))
+        within = [each for each in (here, *here.parents) if each.is_relative_to(top)]
+        return {str(each): trust for each in within if (trust := trusted_project(self.place.home, each)) is not None}
+
+    def _from_files(
+        self, settings: Settings, tools: tuple[ToolSpec, ...], user: Path, trust: Mapping[str, Fingerprint]
+    ) -> str:
+        folder = settings.cwd
+        skills = self._skills(folder, trusted=os.path.realpath(folder) in trust)
+        collected = collect_instructions(
+            folder, trusted=bool(trust), user_file=str(user / ".agents" / "AGENTS.md"), home=str(user)
+        )
+        # Trust in a folder says nothing about the files above it, nor about what its links lead to elsewhere.
+        counting = [each for each in collected.texts if each.source == "user" or _is_covered(each.path, trust)]
+        environment = Environment(
+            cwd=folder,
+            platform=platform.system(),
+            date=datetime.now(UTC).astimezone().date().isoformat(),
+            git_branch=read_git_branch(folder),
+        )
+        return build_system_prompt(environment, instructions=counting, skills=skills, tools=tools)
+
+
+def _is_covered(path: str, trust: Mapping[str, Fingerprint]) -> bool:
+    folder, name = os.path.split(path)
+    if folder not in trust:
+        return False
+    try:
+        content = Workspace(folder, read_only=True).read(name, max_bytes=MAX_INSTRUCTION_BYTES * 200)
+    except (WorkspaceRefused, OSError):
+        return False
+    return trust[folder].covers(name, content.data)

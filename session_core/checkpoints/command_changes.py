@@ -1,0 +1,198 @@
+"""What commands change while they run, side by side or on in the background.
+
+Before the first of them the folder is remembered, and that state stands until the last of them has ended: a newer one
+could take for old what another command has just made. Each look compares the folder with it and records what differs.
+
+When a later turn begins to change files while a command of an earlier one still runs, the watch is handed over: what
+differs until then belongs to the earlier turn, what comes afterwards to the later one, and nothing falls in between.
+
+While a turn runs, what changes counts as its work. Afterwards a person may be at work too, beside a command that runs
+on: then only the state before is recorded, so that an undo asks instead of overwriting.
+"""
+
+from collections.abc import Callable
+
+import attrs
+
+from session_core.checkpoints.file_state import look
+from session_core.checkpoints.folder_snapshot import (
+    Change,
+    TreeIndex,
+    Walker,
+    change_of,
+    changes_between,
+    changes_since,
+    take_index,
+)
+from session_core.checkpoints.session_folder import SessionFolder
+from session_core.checkpoints.values import CheckpointLimits, FileState, TreeSnapshot
+from session_core.ids import TurnId
+from session_core.sandbox.file_values import OutsideWorkspace
+from session_core.sandbox.ignore import IgnoreRules
+from session_core.sandbox.workspace import Workspace
+
+
+@attrs.define
+class Running:
+    """The commands that run in one folder for one session, and what they were seen to have changed."""
+
+    commands: set[str] = attrs.field(factory=set)
+    changed: set[str] = attrs.field(factory=set)
+
+
+@attrs.define(kw_only=True)
+class Watch:
+    """The watch over one folder, for the length of one call of the store."""
+
+    kept: SessionFolder
+    workspace: Workspace
+    limits: CheckpointLimits
+    clock: Callable[[], float]
+    now: Callable[[], int]
+    running: Running
+    ignore: IgnoreRules | None = None
+
+    @property
+    def index(self) -> TreeIndex | None:
+        """The state before the commands, if any of them is not over and recorded."""
+        index = self.kept.trees.get(self.workspace.root)
+        return None if index is None or index.settled else index
+
+    def begin(self, turn_id: TurnId, command: str) -> TreeSnapshot:
+        """Remember the folder before a command, unless one of this turn runs already."""
+        index, live = self.index, bool(self.running.commands)
+        if index is not None and live and index.turn_id == turn_id:
+            self.running.commands.add(command)
+            why = "" if index.complete else "the turn says what is missing"
+            return TreeSnapshot(files=len(index.files), saved_bytes=0, complete=index.complete, why=why)
+        if index is not None and not live:
+            self.see(turn_id, certain=True)
+            self.settle()
+        taken, spent, why = self._take(turn_id)
+        if index is not None and live:
+            self._leave_to(index, taken)
+        self.kept.set_tree(taken)
+        self.running.changed.clear()
+        self.running.commands.add(command)
+        return TreeSnapshot(files=len(taken.files), saved_bytes=spent, complete=taken.complete, why=why)
+
+    def hand_over(self, turn_id: TurnId) -> None:
+        """Let a later turn have the watch while a command of an earlier one still runs."""
+        index = self.index
+        if index is not None and index.turn_id != turn_id and self.running.commands:
+            taken, _, _ = self._take(turn_id)
+            self._leave_to(index, taken)
+            self.kept.set_tree(taken)
+            self.running.changed.clear()
+
+    def state_before(self, turn_id: TurnId, path: str, present: FileState) -> FileState | None:
+        """How a file was before the running commands of this turn, if they have changed it; a tool is about to."""
+        index = self.index
+        if index is None or index.turn_id != turn_id:
+            return None
+        if path in index.files:
+            change = change_of(index, path, self.workspace, self.limits)
+        elif present.kind == "missing":
+            return None
+        else:
+            changes = changes_since(index, self.workspace, self._walker(), self.limits)
+            change = next((each for each in changes if each.path == path), None)
+        return None if change is None else change.before
+
+    def see(self, turn_id: TurnId | None, *, certain: bool) -> None:
+        """Record what differs; how it was left only if it is `certain` that it is this turn's work."""
+        index = self.index
+        if index is None:
+            return
+        walker = self._walker()
+        changes = changes_since(index, self.workspace, walker, self.limits)
+        certain = certain and turn_id == index.turn_id
+        self._record(index, changes, walker.why, certain=certain)
+        if certain:
+            self._note_returned(index, changes)
+
+    def settle(self) -> None:
+        """Close the watch: all commands have ended."""
+        if (index := self.index) is not None:
+            self.kept.set_tree(attrs.evolve(index, settled=True))
+        self.running.changed.clear()
+
+    def rebase(self, paths: list[str]) -> None:
+        """Take what an undo did out of the comparison: it is nobody's change."""
+        if (index := self.index) is None:
+            return
+        files, times = dict(index.files), dict(index.times)
+        for path in (each for each in paths if not each.startswith("/")):
+            files.pop(path, None)
+            times.pop(path, None)
+            state = self._state(path)
+            if state.kind != "missing":
+                files[path], times[path] = state, 0
+        self.kept.set_tree(attrs.evolve(index, files=files, times=times))
+        self.running.changed.difference_update(paths)
+
+    def _take(self, turn_id: TurnId) -> tuple[TreeIndex, int, str]:
+        walker = self._walker()
+        index, spent = take_index(
+            self.workspace,
+            walker,
+            self.limits,
+            turn_id=turn_id,
+            now_ns=self.now() * 1_000_000,
+            known=self.kept.trees.get(self.workspace.root),
+            room=self.kept.room_for_tree(turn_id),
+            keep=lambda data: self.kept.blobs.put(data, durable=False),
+        )
+        if walker.why:
+            record = self.kept.turn(turn_id, at=self.now())
+            self.kept.add_remark(record, f"a command may have changed files that are not here: {walker.why}")
+        return index, spent, walker.why
+
+    def _leave_to(self, earlier: TreeIndex, later: TreeIndex) -> None:
+        """Record for the earlier turn what differs between both states: one and the same look serves both turns."""
+        changes = changes_between(earlier, later, self.workspace, self.limits)
+        self._record(earlier, changes, "", certain=False)
+
+    def _record(self, index: TreeIndex, changes: list[Change], why: str, *, certain: bool) -> None:
+        if not changes and not why:
+            return
+        kept, turn_id = self.kept, index.turn_id
+        known = kept.turns.get(turn_id)
+        new = [each for each in changes if known is None or each.path not in known.before]
+        record = kept.turn(turn_id, at=self.now())
+        room = kept.room_for_files(turn_id, len(new))
+        on_its_own = bool(self.running.commands) and not certain
+        kept.add_before(
+            record, [(each.path, each.before) for each in new[:room]], "background" if on_its_own else "command"
+        )
+        if certain:
+            noted = [(each.path, each.after) for each in changes if each.path in record.before]
+            kept.add_after(record, noted)
+            self.running.changed.update(path for path, _ in noted)
+        if len(new) > room:
+            kept.add_remark(record, f"a command changed {len(new) - room:,} more files than can be noted")
+        if why:
+            kept.add_remark(record, f"a command may have made files that are not here: {why}")
+
+    def _note_returned(self, index: TreeIndex, changes: list[Change]) -> None:
+        """A file that a command has changed and then put back must not be remembered as changed."""
+        record = self.kept.turns.get(index.turn_id)
+        returned = self.running.changed - {each.path for each in changes}
+        if record is not None and returned:
+            self.kept.add_after(record, [(path, self._state(path)) for path in sorted(returned)])
+
+    def _walker(self) -> Walker:
+        if self.ignore is None:
+            self.ignore = IgnoreRules.load(self.workspace)
+        return Walker(self.workspace, self.ignore, self.limits, self.clock)
+
+    def _state(self, path: str) -> FileState:
+        return present_state(self.workspace, path, self.limits)
+
+
+def present_state(workspace: Workspace, path: str, limits: CheckpointLimits) -> FileState:
+    """How a file is now, whatever it is."""
+    try:
+        return look(workspace, path, limit=limits.file_bytes)[0]
+    except OutsideWorkspace as error:
+        return FileState(kind="not_saved", why=str(error))

@@ -1,0 +1,96 @@
+"""How a file is at this moment, and the one name under which it is remembered.
+
+A tool may reach one file by several names: through a link, with `..`, or written out from the root. The name kept here
+is the one with all links resolved, so that each file is saved once per turn. Resolving only chooses the name; whether
+the file may be touched is decided by the workspace, each time it is opened.
+"""
+
+import os
+import stat
+
+from session_core.checkpoints.blobs import digest
+from session_core.checkpoints.values import MISSING, FileState
+from session_core.sandbox.file_values import OutsideWorkspace
+from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
+from session_core.sandbox.workspace import Workspace
+
+PERMISSIONS = 0o777  # no more is ever given back: a file that was set-uid must not become so again by an undo
+
+
+def remembered_name(workspace: Workspace, path: str) -> str:
+    """Return the name of a file in the records: relative to the workspace's root if it lies there, else absolute.
+
+    Raises:
+        OutsideWorkspace: No root of the workspace holds it.
+    """
+    location = workspace.locate(path)
+    root = os.path.realpath(location.root)
+    resolved = os.path.realpath(os.path.join(root, location.relative))  # noqa: PTH118 - text only, nothing is opened
+    home = os.path.realpath(workspace.root)
+    if _beneath(resolved, home):
+        return os.path.relpath(resolved, home)
+    if _beneath(resolved, root):
+        return os.path.join(location.root, os.path.relpath(resolved, root))  # noqa: PTH118
+    raise OutsideWorkspace(f"{path!r} leads out of the folders this session may touch")
+
+
+def look(workspace: Workspace, path: str, *, limit: int) -> tuple[FileState, bytes | None]:
+    """Return how a file is now, with its content if it is an ordinary file of at most `limit` bytes.
+
+    Raises:
+        OutsideWorkspace: The path leads out of the workspace now.
+    """
+    try:
+        status = workspace.stat(path)
+        if status is None:
+            return MISSING, None
+        if status.kind != "file":
+            return FileState(kind="not_saved", mode=status.mode & PERMISSIONS, why=_is_now(status.kind)), None
+        mode = status.mode & PERMISSIONS
+        if status.size > limit:
+            return _too_large(status.size, mode, status.mtime_ns, limit), None
+        content = workspace.read(path, max_bytes=limit)
+    except (FileNotFoundError, NotADirectoryError):
+        return MISSING, None
+    except OSError as error:
+        return FileState(kind="not_saved", why=f"it cannot be read: {error.strerror or error}"), None
+    if content.truncated:
+        return _too_large(content.size, content.mode & PERMISSIONS, content.mtime_ns, limit), None
+    state = FileState(
+        kind="content",
+        sha256=digest(content.data),
+        size=len(content.data),
+        mode=content.mode & PERMISSIONS,
+    )
+    return state, content.data
+
+
+def set_mode(workspace: Workspace, path: str, mode: int) -> None:
+    """Give an ordinary file back its permissions; only for a file that the workspace has just let us write."""
+    location = workspace.locate(path)
+    folder = os.open(location.root, FOLDER_ONLY | os.O_CLOEXEC)
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = open_beneath(folder, location.relative, flags, whole_disk=location.root == "/")
+        try:
+            found = os.fstat(descriptor).st_mode
+            if stat.S_ISREG(found) and stat.S_IMODE(found) != mode:
+                os.fchmod(descriptor, mode & PERMISSIONS)
+        finally:
+            os.close(descriptor)
+    finally:
+        os.close(folder)
+
+
+def _too_large(size: int, mode: int, mtime_ns: int, limit: int) -> FileState:
+    why = f"it has {size:,} bytes, and files are kept up to {limit:,}"
+    return FileState(kind="too_large", size=size, mode=mode, mtime_ns=mtime_ns, why=why)
+
+
+def _is_now(kind: str) -> str:
+    words = {"folder": "it is a folder", "link": "it is a link"}
+    return words.get(kind, "it is not an ordinary file")
+
+
+def _beneath(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

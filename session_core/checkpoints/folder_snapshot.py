@@ -1,0 +1,279 @@
+"""What a command may have changed.
+
+A command names no files, so the whole folder is looked at before it runs: size and time of every file that is not
+ignored, and the content of those that are text and not large. Afterwards what differs is recorded as if a tool had
+changed it. Between the two, the state is in a file, `tree-*.jsonl`, so that it survives the death of this process; the
+next look at the session then records the difference, without claiming to know what the command itself left behind.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from session_core.checkpoints import manifest
+from session_core.checkpoints.file_state import PERMISSIONS, look
+from session_core.checkpoints.values import MISSING, CheckpointLimits, FileState
+from session_core.ids import TurnId
+from session_core.sandbox.file_values import OutsideWorkspace
+from session_core.sandbox.ignore import IGNORE_FILES, IgnoreRules
+from session_core.sandbox.workspace import Workspace
+
+_CLOCK_BLUR_NS: Final = 2_000_000_000
+"""Some file systems count time in steps of two seconds: a file as young as that may change and keep its time."""
+_TEXT_BEGINS: Final = 8_192
+_UNKNOWN_NEW: Final = FileState(
+    kind="not_saved", why="the ignore rules changed in this turn, so it is not known whether the file is new"
+)
+
+Keep = Callable[[bytes], str]
+Clock = Callable[[], float]
+
+
+@attrs.frozen(kw_only=True)
+class TreeIndex:
+    """The files of a folder before a command, or before the first of several that run side by side.
+
+    Attributes:
+        root: The folder.
+        turn_id: The turn to which changes since then belong.
+        settled: Whether all commands have ended and what they changed is recorded.
+        complete: Whether every file that is not ignored is here, so that any other one is new.
+        taken_ns: When it was taken; what is younger than that is compared by content.
+        times: When each file was last written.
+    """
+
+    root: str
+    turn_id: TurnId
+    settled: bool
+    complete: bool
+    taken_ns: int
+    files: dict[str, FileState]
+    times: dict[str, int]
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The index as it is written."""
+        yield {
+            "line": "tree",
+            "root": self.root,
+            "turn_id": self.turn_id,
+            "settled": self.settled,
+            "complete": self.complete,
+            "taken_ns": self.taken_ns,
+            "files": len(self.files),
+        }
+        for path, state in self.files.items():
+            yield {"line": "file", "path": path, "state": manifest.state_fields(state), "at": self.times[path]}
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """A file that differs: how it was, and how it is."""
+
+    path: str
+    before: FileState
+    after: FileState
+
+
+def read_index(path: Path) -> TreeIndex | None:
+    """Read the index; one that is missing or damaged in any way is none, for half of it would claim too much."""
+    try:
+        header, *rest = list(manifest.decode(manifest.read_private(path)))
+        if header is None or header["line"] != "tree" or len(rest) != header["files"]:
+            return None
+        files: dict[str, FileState] = {}
+        times: dict[str, int] = {}
+        for fields in rest:
+            if fields is None:
+                return None
+            files[str(fields["path"])] = manifest.state_from(fields["state"])
+            times[str(fields["path"])] = int(fields["at"])
+        return TreeIndex(
+            root=str(header["root"]),
+            turn_id=TurnId(str(header["turn_id"])),
+            settled=header["settled"] is True,
+            complete=header["complete"] is True,
+            taken_ns=int(header["taken_ns"]),
+            files=files,
+            times=times,
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class Walker:
+    """One look at a folder, within its bounds; `why` says what was left out."""
+
+    def __init__(
+        self, workspace: Workspace, ignore: IgnoreRules | None, limits: CheckpointLimits, clock: Clock
+    ) -> None:
+        self._workspace = workspace
+        self._ignore = ignore
+        self._limits = limits
+        self._clock = clock
+        self._end = clock() + limits.tree_seconds
+        self.why = ""
+
+    def files(self) -> Iterator[str]:
+        """The files that are not ignored, until a bound is met."""
+        entries = files = 0
+        limit = self._limits.tree_entries
+        try:
+            for path, entry in self._workspace.walk(".", ignore=self._ignore, limit=limit):
+                entries += 1
+                if self.out_of_time():
+                    return
+                if entry.kind == "file":
+                    files += 1
+                    if files > self._limits.tree_files:
+                        self.why = f"only {self._limits.tree_files:,} files are remembered"
+                        return
+                    # With the whole disk open, files are shown by their whole path; tools' files are not noted so.
+                    yield path.removeprefix(self._workspace.root.rstrip("/") + "/")
+        except OSError as error:
+            self.why = f"a folder could not be read: {error.strerror or error}"
+        if entries >= limit:
+            self.why = f"only {limit:,} names are looked at"
+
+    def out_of_time(self) -> bool:
+        """Tell whether the command has been held up for long enough."""
+        if self._clock() < self._end:
+            return False
+        self.why = f"there was no more time after {self._limits.tree_seconds:g} s"
+        return True
+
+
+def take_index(
+    workspace: Workspace,
+    walker: Walker,
+    limits: CheckpointLimits,
+    *,
+    turn_id: TurnId,
+    now_ns: int,
+    known: TreeIndex | None,
+    room: int,
+    keep: Keep,
+) -> tuple[TreeIndex, int]:
+    """Look at a folder before a command, keep its texts, and return the index and how many bytes it needs."""
+    files: dict[str, FileState] = {}
+    times: dict[str, int] = {}
+    spent = 0
+    for path in walker.files():
+        try:
+            if (status := workspace.stat(path)) is None or status.kind != "file":
+                continue
+            state = FileState(kind="not_saved", size=status.size, mode=status.mode & PERMISSIONS)
+            data: bytes | None = None
+            if status.size > limits.tree_file_bytes:
+                why = f"before a command, files are kept up to {limits.tree_file_bytes:,} bytes; it has {status.size:,}"
+                state = attrs.evolve(state, kind="too_large", mtime_ns=status.mtime_ns, why=why)
+            elif known and _untouched(known, path, status.size, status.mode, status.mtime_ns):
+                state = known.files[path]
+            else:
+                state, data = look(workspace, path, limit=limits.tree_file_bytes)
+        except (OutsideWorkspace, OSError):
+            continue
+        if state.kind == "missing":
+            continue
+        if data is not None and b"\0" in data[:_TEXT_BEGINS]:
+            state = attrs.evolve(state, kind="not_saved", why="it is not a text, and a command changed it")
+        elif state.kind == "content":
+            spent += state.size
+            if spent > room:
+                walker.why = f"only {room:,} bytes are kept"
+                break
+            if data is not None:
+                keep(data)
+        files[path] = state
+        times[path] = status.mtime_ns
+    index = TreeIndex(
+        root=workspace.root,
+        turn_id=turn_id,
+        settled=False,
+        complete=not walker.why,
+        taken_ns=now_ns,
+        files=files,
+        times=times,
+    )
+    return index, min(spent, room)
+
+
+def changes_since(index: TreeIndex, workspace: Workspace, walker: Walker, limits: CheckpointLimits) -> list[Change]:
+    """Compare a folder with how it was; the walker says whether all of it was seen."""
+    found = [change for path in index.files if (change := change_of(index, path, workspace, limits)) is not None]
+    if not index.complete:
+        return found
+    for path in walker.files():
+        if path in index.files:
+            continue
+        try:
+            status = workspace.stat(path)
+            # An older file was here before: it was ignored until now, or somebody moved it here.
+            if status is None or status.mtime_ns < index.taken_ns - _CLOCK_BLUR_NS:
+                continue
+            after, _ = look(workspace, path, limit=limits.file_bytes)
+        except (OutsideWorkspace, OSError):
+            continue
+        found.append(Change(path=path, before=MISSING, after=after))
+    return _doubting_new_ones(found)
+
+
+def changes_between(
+    earlier: TreeIndex, later: TreeIndex, workspace: Workspace, limits: CheckpointLimits
+) -> list[Change]:
+    """Compare two states of a folder; what the later one does not hold is looked up."""
+    found: list[Change] = []
+    for path, before in earlier.files.items():
+        after = later.files.get(path)
+        if after is None:
+            if (change := change_of(earlier, path, workspace, limits)) is not None:
+                found.append(change)
+        elif not before.same_as(after):
+            found.append(Change(path=path, before=before, after=after))
+    if not earlier.complete:
+        return found
+    youngest_old = earlier.taken_ns - _CLOCK_BLUR_NS
+    found += [
+        Change(path=path, before=MISSING, after=after)
+        for path, after in later.files.items()
+        if path not in earlier.files and later.times[path] >= youngest_old
+    ]
+    return _doubting_new_ones(found)
+
+
+def _doubting_new_ones(found: list[Change]) -> list[Change]:
+    """After a change of the ignore rules a file that comes to light may be old."""
+    if not any(each.path.rpartition("/")[2] in IGNORE_FILES for each in found):
+        return found
+    return [
+        attrs.evolve(each, before=_UNKNOWN_NEW)
+        if each.before.kind == "missing" and each.path.rpartition("/")[2] not in IGNORE_FILES
+        else each
+        for each in found
+    ]
+
+
+def change_of(index: TreeIndex, path: str, workspace: Workspace, limits: CheckpointLimits) -> Change | None:
+    """Compare one file that the index knows with how it was."""
+    before = index.files[path]
+    try:
+        status = workspace.stat(path)
+        if status is not None and _untouched(index, path, status.size, status.mode, status.mtime_ns):
+            return None
+        after, _ = look(workspace, path, limit=limits.file_bytes)
+    except OutsideWorkspace as error:
+        after = FileState(kind="not_saved", why=str(error))
+    except OSError as error:
+        after = FileState(kind="not_saved", why=f"it cannot be read: {error.strerror or error}")
+    return None if before.same_as(after) else Change(path=path, before=before, after=after)
+
+
+def _untouched(index: TreeIndex, path: str, size: int, mode: int, mtime_ns: int) -> bool:
+    known = index.files.get(path)
+    return (
+        known is not None
+        and (known.size, known.mode, index.times[path]) == (size, mode & PERMISSIONS, mtime_ns)
+        # A file that has no hash can only be compared by its time.
+        and (known.sha256 is None or mtime_ns < index.taken_ns - _CLOCK_BLUR_NS)
+    )

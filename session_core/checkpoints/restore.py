@@ -1,0 +1,290 @@
+"""What an undo would do, file by file, and doing it.
+
+A file is brought back only if it is exactly as the undone turns left it. Anything else is a conflict: somebody's work.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+
+import attrs
+
+from session_core.checkpoints.blobs import BlobLost
+from session_core.checkpoints.file_state import look, set_mode
+from session_core.checkpoints.manifest import TurnRecord
+from session_core.checkpoints.session_folder import SessionFolder
+from session_core.checkpoints.values import (
+    CheckpointLimits,
+    FileState,
+    Origin,
+    PlannedFile,
+    RestorePlan,
+    RestoreReport,
+    SkippedFile,
+    Undoing,
+)
+from session_core.ids import SessionId, TurnId, new_id
+from session_core.sandbox.file_values import FileStatus, OutsideWorkspace, WorkspaceRefused
+from session_core.sandbox.workspace import Workspace
+
+
+@attrs.frozen
+class _Step:
+    """What one record says of a file; the number gives the order."""
+
+    number: int
+    before: FileState
+    after: FileState | None
+    origin: Origin
+
+
+def plan(
+    kept: SessionFolder,
+    session_id: SessionId,
+    turn_ids: Sequence[TurnId],
+    workspace: Workspace,
+    limits: CheckpointLimits,
+) -> RestorePlan:
+    """Compare what is there with what the turns left, and say what can be brought back."""
+    chosen = [record for record in kept.turns.values() if record.turn_id in set(turn_ids)]
+    steps: dict[str, list[_Step]] = {}
+    for record in chosen:
+        for path in record.before:
+            steps.setdefault(path, []).append(_step(record, path))
+    files = [_planned(kept, path, steps[path], workspace, limits) for path in sorted(steps)]
+    return RestorePlan(
+        session_id=session_id,
+        turn_ids=tuple(record.turn_id for record in chosen),
+        files=tuple(files),
+        remarks=tuple(remark for record in chosen for remark in _remarks(record)),
+    )
+
+
+@attrs.define(kw_only=True)
+class Undo:
+    """Carrying out a plan: for each file save what is there, then write or delete, then note how it was left.
+
+    `begun` is its record, if it is being gone on with.
+    """
+
+    kept: SessionFolder
+    plan: RestorePlan
+    workspace: Workspace
+    limits: CheckpointLimits
+    at: int
+    force: bool
+    undoing: Undoing | None
+    _record: TurnRecord | None = attrs.field(default=None, alias="begun")
+
+    def run(self) -> RestoreReport:
+        """Do it; files that must be left alone are told."""
+        if self.undoing is not None:
+            self._record = self._cut_short() or self._begun()
+        done: dict[str, list[str]] = {"restored": [], "recreated": [], "deleted": []}
+        skipped: list[SkippedFile] = []
+        # What is to go makes way first: a file may stand where a folder belongs.
+        for planned in sorted(self.plan.files, key=lambda each: each.target.kind != "missing"):
+            if planned.action == "unchanged":
+                self._note_done(planned)
+                continue
+            try:
+                done[self._bring_back(planned)].append(planned.path)
+            except _LeftAlone as left:
+                skipped.append(SkippedFile(path=planned.path, why=str(left)))
+        changed = any(done.values())
+        return RestoreReport(
+            undo_turn_id=self._record.turn_id if self._record and (changed or self.undoing) else None,
+            restored=tuple(done["restored"]),
+            recreated=tuple(done["recreated"]),
+            deleted=tuple(done["deleted"]),
+            skipped=tuple(skipped),
+        )
+
+    def put_back(self) -> tuple[SkippedFile, ...]:
+        """Leave nothing half done: give each file what the undo found there, and name those where that failed.
+
+        Nothing is recorded on the way, because the disk may be full: what is there is what the undo has written.
+        """
+        record, left = self._record, list[SkippedFile]()
+        if record is None:
+            return ()
+        targets = {each.path: each.target for each in self.plan.files}
+        for path in reversed(record.before):
+            try:
+                self._put_back(path, record.before[path][0], record.after.get(path) or targets.get(path))
+            except (_LeftAlone, BlobLost, WorkspaceRefused) as error:
+                left.append(SkippedFile(path=path, why=str(error)))
+            except OSError as error:
+                left.append(SkippedFile(path=path, why=f"it cannot be changed: {error.strerror or error}"))
+        if not left:
+            with suppress(OSError):  # then it stays listed, and taking it back changes nothing
+                self.kept.discard(record)
+        return tuple(left)
+
+    def _put_back(self, path: str, found: FileState, brought: FileState | None) -> None:
+        status = self.workspace.stat(path)
+        present, _ = look(self.workspace, path, limit=self.limits.file_bytes)
+        if present.same_as(found):
+            return
+        # The mode does not count: a file is written first and given its mode then.
+        if brought is None or (present.kind, present.sha256) != (brought.kind, brought.sha256):
+            raise _LeftAlone("somebody else changed it meanwhile")
+        content = self.kept.blobs.get(found.sha256 or "") if found.kind == "content" else None
+        _put(self.workspace, path, content, found.mode, status)
+
+    def _begun(self) -> TurnRecord:
+        return self.kept.turn(TurnId(new_id("undo")), at=self.at, undo=True, undoes=self.undoing)
+
+    def _cut_short(self) -> TurnRecord | None:
+        """The same undo, if it ended in the middle and each file is where it left it, or put back."""
+        newest = next(reversed(self.kept.turns.values()), None)
+        if newest is None or newest.finished or newest.dropped or newest.undoes != self.undoing:
+            return None
+        touched = [each for each in self.plan.files if each.action != "unchanged" and each.path in newest.before]
+        fits = (
+            each.present.same_as(newest.before[each.path][0]) or _was_cut(newest, each.path, each.target, each.present)
+            for each in touched
+        )
+        return newest if all(fits) else None
+
+    def _note_done(self, planned: PlannedFile) -> None:
+        """A file that was written just before the service died is noted now, or nobody could take it back."""
+        record = self._record
+        if record is not None and planned.path in record.before and planned.path not in record.after:
+            self.kept.add_after(record, [(planned.path, planned.present)])
+
+    def _bring_back(self, planned: PlannedFile) -> str:
+        action = planned.action
+        if action in {"not_saved", "too_large"} or planned.stuck or (action == "conflict" and not self.force):
+            raise _LeftAlone(planned.why)
+        path, target, workspace, kept = planned.path, planned.target, self.workspace, self.kept
+        try:
+            status = workspace.stat(path)
+            present, data = look(workspace, path, limit=self.limits.file_bytes)
+            if not self.force and not present.same_as(planned.present):
+                raise _LeftAlone("it changed after the plan was made; plan again")
+            if present.kind not in {"content", "missing"}:
+                raise _LeftAlone(f"what is there now could not be saved first: {present.why}")
+            content = kept.blobs.get(target.sha256 or "") if target.kind == "content" else None
+            if self._record is None:
+                self._record = self._begun()
+            if path not in self._record.before:
+                saved, _ = kept.save(self._record, path, present, data, keep=self.plan.turn_ids)
+                if saved.kind not in {"content", "missing"}:
+                    raise _LeftAlone(f"what is there now could not be saved first: {saved.why}")
+            _put(workspace, path, content, target.mode, status)
+            kept.add_after(self._record, [(path, look(workspace, path, limit=self.limits.file_bytes)[0])])
+        except (BlobLost, WorkspaceRefused) as error:
+            raise _LeftAlone(str(error)) from error
+        if content is None:
+            return "deleted"
+        return "recreated" if status is None else "restored"
+
+
+def _was_cut(record: TurnRecord, path: str, target: FileState, present: FileState) -> bool:
+    """Tell whether an undo died before it had written a file, or between writing it and giving it its mode."""
+    if path not in record.before or path in record.after:
+        return False
+    written = present.kind == "content" and present.sha256 == target.sha256
+    return written or present.same_as(record.before[path][0])
+
+
+class _LeftAlone(Exception):
+    """A file is not touched; the message is for people."""
+
+
+def _planned(
+    kept: SessionFolder, path: str, steps: list[_Step], workspace: Workspace, limits: CheckpointLimits
+) -> PlannedFile:
+    target = steps[0].before
+    try:
+        present, _ = look(workspace, path, limit=limits.file_bytes)
+    except OutsideWorkspace as error:
+        present = FileState(kind="not_saved", why=str(error))
+    if present.same_as(target):
+        return PlannedFile(path=path, action="unchanged", target=target, present=present)
+    if target.kind in ("too_large", "not_saved"):
+        return PlannedFile(path=path, action=target.kind, target=target, present=present, why=target.why)
+    if target.kind == "content":
+        try:
+            kept.blobs.get(target.sha256 or "")
+        except BlobLost as error:
+            return PlannedFile(path=path, action="not_saved", target=target, present=present, why=str(error))
+    as_planned = PlannedFile(
+        path=path, action="delete" if target.kind == "missing" else "restore", target=target, present=present
+    )
+    if present.kind not in {"content", "missing"}:
+        why = f"what is there now could not be saved first: {present.why}"
+        return attrs.evolve(as_planned, action="conflict", why=why, stuck=True)
+    if any(
+        each.undo and not each.finished and present.sha256 == target.sha256 and _was_cut(each, path, target, present)
+        for each in kept.turns.values()
+    ):
+        return as_planned
+    chosen = {each.number for each in steps}
+    undos = [
+        _step(each, path)
+        for each in kept.turns.values()
+        if each.number not in chosen and path in each.before and _is_undo_in(each, workspace.root)
+    ]
+    conflict = _conflict(steps, undos, present)
+    return as_planned if conflict is None else attrs.evolve(as_planned, action="conflict", why=conflict)
+
+
+def _step(record: TurnRecord, path: str) -> _Step:
+    before, origin = record.before[path]
+    return _Step(record.number, before, record.after.get(path), origin)
+
+
+def _is_undo_in(record: TurnRecord, root: str) -> bool:
+    return record.undo and (record.undoes is None or record.undoes.root == root)
+
+
+def _conflict(steps: list[_Step], undos: list[_Step], present: FileState) -> str | None:
+    # An undo may have brought back by force what somebody else had made: only what the turns knew is nobody's work.
+    known = [steps[0].before, *(each.after for each in steps if each.after is not None)]
+    undos = [each for each in undos if each.after is not None and any(each.after.same_as(state) for state in known)]
+    for step, later in pairwise(steps):
+        between = [each for each in undos if step.number < each.number < later.number]
+        if step.after is None or not _leads_to(step.after, between, later.before):
+            return "somebody else changed it between these turns"
+    left = steps[-1].after
+    if left is None and steps[-1].origin == "background":
+        return "a command ran on in the background, and it is not known whether it or somebody else changed it"
+    if left is None:
+        return "the turn ended too suddenly to note how it left this file"
+    if _leads_to(left, [each for each in undos if each.number > steps[-1].number], present):
+        return None
+    if present.kind == "missing":
+        return "somebody else deleted it since"
+    return "somebody else changed it since"
+
+
+def _leads_to(state: FileState, undos: list[_Step], end: FileState) -> bool:
+    """Tell whether a file came from one state to another by nothing but undos."""
+    if state.same_as(end):
+        return True
+    for undo in undos:
+        if undo.after is not None and state.same_as(undo.before):
+            state = undo.after
+    return state.same_as(end)
+
+
+def _put(workspace: Workspace, path: str, content: bytes | None, mode: int, found: FileStatus | None) -> None:
+    try:
+        if content is not None:
+            workspace.write(path, content, expected=found.version if found else None)
+            set_mode(workspace, path, mode)
+        elif found is not None:
+            workspace.remove(path)
+    except OSError as error:
+        raise _LeftAlone(f"it cannot be changed: {error.strerror or error}") from error
+
+
+def _remarks(record: TurnRecord) -> list[str]:
+    found = [f"{record.turn_id}: {remark}" for remark in record.remarks]
+    if record.dropped:
+        found.append(f"{record.turn_id}: it is too long ago, its files had to make room for later ones")
+    if record.damaged:
+        found.append(f"{record.turn_id}: {record.damaged} lines of its record are damaged, files may be missing here")
+    return found

@@ -1,0 +1,198 @@
+"""Run programs confined by bubblewrap: turn a plan into its command line, and find out whether it works here."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Final, Literal
+
+import attrs
+import trio
+
+from session_core.sandbox.plan import ResourceLimits, SandboxPlan
+
+_PLACES: Final = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
+"""Never the user's PATH: a project may have put itself there."""
+_PATIENCE_SECONDS: Final = 10
+_FILTER: Final = "--seccomp"
+_NAMESPACE_ERRORS: Final = (
+    "to create new namespace",
+    "Creating new namespace failed",
+    "setting up uid map",
+    "RTM_NEWADDR",
+)
+"""What it says in containers, and where the kernel's settings or AppArmor keep users from making namespaces."""
+
+# Shells differ in the letter for the number of processes.
+_LIMITING: Final = (
+    'ulimit -c 0 && ulimit -f "$1" && ulimit -n "$2" && { ulimit -u "$3" 2>/dev/null || ulimit -p "$3"; } || exit 126;'
+    ' shift 3; exec "$@"'
+)
+
+
+@attrs.frozen(kw_only=True)
+class Bubblewrap:
+    """The program that confines others; old versions cannot keep them from making user namespaces of their own."""
+
+    path: str
+    stops_namespaces: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class NoBubblewrap:
+    """Programs cannot be confined here.
+
+    It is not installed (`missing`), does not work here and will not (`refused`), or could not be tried out, which may
+    be otherwise the next time (`unknown`).
+    """
+
+    reason: str
+    kind: Literal["missing", "refused", "unknown"] = attrs.field(default="unknown", eq=False)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether another look would say the same."""
+        return self.kind == "refused"
+
+
+def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewrap) -> list[str]:
+    """Return the command line that runs `command` as planned, and in no other environment than the planned one.
+
+    The environment is part of it because bubblewrap's own is readable from inside, in `/proc/1`. The filter of system
+    calls is named by its path: whoever starts it calls `open_filter`, as bubblewrap wants a descriptor.
+    """
+    return [
+        *("/usr/bin/env", "-i"),
+        *(f"{name}={value}" for name, value in plan.environment),
+        bubblewrap.path,
+        *_namespaces(plan, bubblewrap),
+        *((_FILTER, plan.filter_file) if plan.filter_file is not None else ()),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        # bubblewrap leaves the settings of the kernel writable, which a program of root could use.
+        *("--remount-ro", "/proc"),
+        *_mounts(plan),
+        *("--chdir", plan.cwd, "--"),
+        *_limited(command, plan.limits),
+    ]
+
+
+def open_filter(argv: Sequence[str], bubblewrap: str) -> tuple[list[str], int | None]:
+    """Open the filter that a command line of `sandbox_argv` names, and put the descriptor in its place.
+
+    The child must inherit the descriptor, and bubblewrap closes it: nothing inside can reach the file. The caller
+    closes it too, once the child was started. None if there is no filter.
+
+    Raises:
+        OSError: The filter cannot be opened.
+    """
+    words = list(argv)
+    place = words.index(bubblewrap)
+    if _FILTER not in takewhile(lambda word: word != "--", words[place:]):  # the command may have such a word too
+        return words, None
+    at = words.index(_FILTER, place) + 1
+    descriptor = os.open(words[at], os.O_RDONLY | os.O_CLOEXEC)
+    words[at] = str(descriptor)
+    return words, descriptor
+
+
+def _namespaces(plan: SandboxPlan, bubblewrap: Bubblewrap) -> Iterator[str]:
+    yield from ("--die-with-parent", "--new-session", "--unshare-user")
+    if bubblewrap.stops_namespaces:
+        yield "--disable-userns"
+    yield from ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+    if not plan.network:
+        yield "--unshare-net"
+    yield from ("--cap-drop", "ALL")
+
+
+def _mounts(plan: SandboxPlan) -> Iterator[str]:
+    """What lies deeper is mounted later; of several rules for one path, the last one here holds."""
+    size = str(plan.limits.private_bytes)
+    rules: dict[str, tuple[str, ...]] = {}
+    rules |= {path: ("--size", size, "--perms", "1777", "--tmpfs", path) for path in plan.private}
+    rules |= {path: ("--ro-bind", path, path) for path in plan.visible}
+    rules |= {path: ("--bind", path, path) for path in (*plan.writable, *plan.pinned)}
+    rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.missing}
+    rules |= {path: ("--ro-bind", path, path) for path in (*plan.protected, *plan.missing_files)}
+    rules |= {path: ("--perms", "0555", "--tmpfs", path) for path in plan.hidden_folders}
+    rules |= {path: ("--ro-bind", "/dev/null", path) for path in plan.hidden_files}
+    for path in sorted(rules, key=lambda path: path.split("/")):
+        yield from rules[path]
+    # At the end, for the places of deeper mounts are made in them.
+    for path in sorted({*plan.missing, *plan.hidden_folders}):
+        yield from ("--remount-ro", path)
+
+
+def _limited(command: Sequence[str], limits: ResourceLimits) -> list[str]:
+    numbers = (limits.file_bytes // 512, limits.open_files, limits.processes)
+    return ["/bin/sh", "-c", _LIMITING, "sh", *map(str, numbers), *command]
+
+
+_found: dict[str, Bubblewrap | NoBubblewrap] = {}
+
+
+async def find_bubblewrap(places: str = _PLACES) -> Bubblewrap | NoBubblewrap:
+    """Find bubblewrap and try out whether it can confine anything here.
+
+    Later calls get the same answer, unless it is one that may change: that it is not installed, cannot be started, or
+    was too slow just now.
+    """
+    if (known := _found.get(places)) is not None:
+        return known
+    found = await _try_out(places)
+    if isinstance(found, Bubblewrap) or found.lasting:
+        _found[places] = found
+    return found
+
+
+async def _try_out(places: str) -> Bubblewrap | NoBubblewrap:
+    if sys.platform != "linux":
+        return NoBubblewrap(reason="bubblewrap confines programs on Linux only", kind="refused")
+    path = await trio.to_thread.run_sync(_look_for, places)
+    if path is None:
+        reason = "bubblewrap is not installed; install the package called bubblewrap"
+        return NoBubblewrap(reason=reason, kind="missing")
+    problem = ""
+    for stops_namespaces in (True, False):
+        candidate = Bubblewrap(path=path, stops_namespaces=stops_namespaces)
+        try:
+            problem = await _problem_of(candidate)
+        except _NoAnswer as trouble:
+            return NoBubblewrap(reason=f"bubblewrap is installed but could not be tried out: {trouble}")
+        if not problem:
+            return candidate
+    return NoBubblewrap(reason=f"bubblewrap is installed but does not work here: {problem}", kind="refused")
+
+
+class _NoAnswer(Exception):
+    """Whether it works is not known; the message says why."""
+
+
+def _look_for(places: str) -> str | None:
+    path = shutil.which("bwrap", path=places)
+    return os.path.realpath(path) if path is not None else None
+
+
+def _shorten_reason(said: str) -> str:
+    """Return the reason in what bubblewrap says: its last line, without advice and addresses."""
+    line = said.strip().rpartition("\n")[2].removeprefix("bwrap: ").partition(". See <")[0].strip()
+    if any(words in line for words in _NAMESPACE_ERRORS):
+        return "the system does not let it create namespaces"
+    return line[:200]
+
+
+async def _problem_of(candidate: Bubblewrap) -> str:
+    argv = sandbox_argv(["/bin/sh", "-c", "exit 42"], SandboxPlan(cwd="/"), candidate)
+    with trio.move_on_after(_PATIENCE_SECONDS):
+        try:
+            done = await trio.run_process(
+                argv, stdin=subprocess.DEVNULL, capture_stdout=True, capture_stderr=True, check=False
+            )
+        except OSError as error:
+            raise _NoAnswer(error.strerror or "it cannot be started") from error
+        if done.returncode == 42:
+            return ""
+        return _shorten_reason(done.stderr.decode("utf-8", "replace")) or f"it ended with {done.returncode}"
+    raise _NoAnswer(f"it did not finish within {_PATIENCE_SECONDS} seconds")

@@ -1,0 +1,256 @@
+"""Which files `.gitignore` and `.ignore` leave out.
+
+Patterns are matched by two pointers that go forward, not by regular expressions: a pattern in a hostile repository must
+not be able to keep us busy for ever.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from session_core.sandbox.file_values import read_up_to
+from session_core.sandbox.openat import FOLDER_ONLY, open_beneath
+
+if TYPE_CHECKING:
+    from session_core.sandbox.workspace import Workspace
+
+IGNORE_FILES: Final = (".gitignore", ".ignore")
+"""Read in this order; what a later one says wins."""
+_MAX_FILE_BYTES: Final = 256 * 1024
+_MAX_RULES_PER_FILE: Final = 2_000
+_MAX_RULES: Final = 10_000
+"""Patterns at work at one place; every name is compared with each of them."""
+
+_Token = str | tuple[bool, tuple[tuple[str, str], ...]]
+
+
+@attrs.frozen(kw_only=True)
+class _Rule:
+    """One line: `parts` are the names of a path, and None stands for any number of folders."""
+
+    parts: tuple[tuple[_Token, ...] | None, ...]
+    keeps: bool
+    folders_only: bool
+
+
+@attrs.frozen(kw_only=True)
+class _Layer:
+    """The lines of the ignore files in one folder."""
+
+    folder: str
+    rules: tuple[_Rule, ...]
+
+
+@attrs.frozen
+class IgnoreRules:
+    """What the ignore files of a folder and of those above it say; deeper files and later lines win."""
+
+    _layers: tuple[_Layer, ...] = ()
+
+    @classmethod
+    def load(cls, workspace: "Workspace") -> "IgnoreRules":
+        """Start with what git keeps to itself, `.git/info/exclude`; a walk adds the files it comes by."""
+        with suppress(Exception):
+            content = workspace.read(".git/info/exclude", max_bytes=_MAX_FILE_BYTES)
+            return cls().with_lines("", content.data.decode("utf-8", "surrogateescape"))
+        return cls()
+
+    def with_lines(self, folder: str, text: str) -> "IgnoreRules":
+        """Add the lines of an ignore file that lies in this folder, given relative to the root."""
+        taken = sum(len(layer.rules) for layer in self._layers)
+        room = min(_MAX_RULES_PER_FILE, _MAX_RULES - taken)
+        lines = text.removeprefix("\ufeff").split("\n")
+        rules = tuple(rule for line in lines[: 10 * _MAX_RULES_PER_FILE] if (rule := _parse(line)) is not None)[:room]
+        return IgnoreRules((*self._layers, _Layer(folder=folder, rules=rules))) if rules else self
+
+    def with_files_of(self, folder: int, relative: str, names: set[str]) -> "IgnoreRules":
+        """Add the ignore files in an open folder, whose names are known."""
+        rules = self
+        for name in IGNORE_FILES:
+            if name in names:
+                with suppress(OSError):  # a link, a pipe, or closed to us: no rules
+                    rules = rules.with_lines(relative, _read_text(folder, name))
+        return rules
+
+    def down_to(self, root: int, relative: str) -> "IgnoreRules":
+        """Add the ignore files of the folders above `relative`, from the open root down; not those in it."""
+        rules = self
+        names = [name for name in relative.split("/") if name]
+        for depth in range(len(names)):
+            above = "/".join(names[:depth])
+            with suppress(OSError):
+                folder = open_beneath(root, above, FOLDER_ONLY)
+                try:
+                    rules = rules.with_files_of(folder, above, set(IGNORE_FILES))
+                finally:
+                    os.close(folder)
+        return rules
+
+    def ignores(self, path: str, *, is_folder: bool) -> bool:
+        """Tell whether this path, relative to the root, is left out; whether a folder above it is, the walk knows."""
+        for layer in reversed(self._layers):
+            if layer.folder and not path.startswith(layer.folder + "/"):
+                continue
+            names = path[len(layer.folder) :].lstrip("/").split("/")
+            for rule in reversed(layer.rules):
+                if (is_folder or not rule.folders_only) and _path_matches(rule.parts, names):
+                    return not rule.keeps
+        return False
+
+
+def _read_text(folder: int, name: str) -> str:
+    descriptor = open_beneath(folder, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        return read_up_to(descriptor, _MAX_FILE_BYTES).decode("utf-8", "surrogateescape")
+    finally:
+        os.close(descriptor)
+
+
+def _parse(line: str) -> _Rule | None:
+    line = _without_trailing_blanks(line.removesuffix("\r"))
+    if not line or line.startswith("#"):
+        return None
+    keeps = line.startswith("!")
+    line = line[1:] if keeps else line
+    folders_only = line.endswith("/")
+    line = line.removesuffix("/") if folders_only else line
+    anchored = "/" in line
+    names = line.removeprefix("/").split("/")
+    if "" in names:
+        return None  # something without a name, which git finds nowhere
+    parts: list[tuple[_Token, ...] | None] = [] if anchored else [None]
+    for name in names:
+        if name != "**":
+            tokens = _tokens(name)
+            if tokens is None:
+                return None
+            parts.append(tokens)
+        elif not parts or parts[-1] is not None:
+            parts.append(None)
+    if parts[-1] is None:  # "a/**" is all that lies inside of a, but not a itself
+        parts.append((_ANY_NUMBER,))
+    return _Rule(parts=tuple(parts), keeps=keeps, folders_only=folders_only)
+
+
+def _without_trailing_blanks(line: str) -> str:
+    bare = line.rstrip(" \t")
+    backslashes = len(bare) - len(bare.rstrip("\\"))
+    return line[: len(bare) + 1] if backslashes % 2 and len(bare) < len(line) else bare
+
+
+_ANY_NUMBER: Final = "**"
+_ANY_ONE: Final = "??"
+"""Two characters each, so that they are never mistaken for a letter of the pattern."""
+
+
+def _tokens(name: str) -> tuple[_Token, ...] | None:
+    """Cut a pattern for one name into letters, wildcards and sets; nothing if it cannot match anything."""
+    tokens: list[_Token] = []
+    at = 0
+    while at < len(name):
+        letter = name[at]
+        at += 1
+        if letter == "*":
+            if not tokens or tokens[-1] != _ANY_NUMBER:
+                tokens.append(_ANY_NUMBER)
+        elif letter == "?":
+            tokens.append(_ANY_ONE)
+        elif letter == "[":
+            found = _read_set(name, at)
+            if found is None:
+                return None
+            token, at = found
+            tokens.append(token)
+        elif letter == "\\":
+            if at == len(name):
+                return None
+            tokens.append(name[at])
+            at += 1
+        else:
+            tokens.append(letter)
+    return tuple(tokens)
+
+
+def _read_set(name: str, at: int) -> tuple[_Token, int] | None:
+    negated = name[at : at + 1] in {"!", "^"}
+    at += negated
+    ranges: list[tuple[str, str]] = []
+    first = True
+    while at < len(name):
+        if name[at] == "]" and not first:
+            return (negated, tuple(ranges)), at + 1
+        first = False
+        if name.startswith("[:", at) and (end := name.find(":]", at)) > 0:
+            ranges.extend(_CLASSES.get(name[at + 2 : end], ()))
+            at = end + 2
+            continue
+        low, at = _letter(name, at)
+        high = low
+        if name.startswith("-", at) and at + 1 < len(name) and name[at + 1] != "]":
+            high, at = _letter(name, at + 1)
+        ranges.append((low, high))
+    return None
+
+
+def _letter(name: str, at: int) -> tuple[str, int]:
+    if name[at] == "\\" and at + 1 < len(name):
+        at += 1
+    return name[at], at + 1
+
+
+_CLASSES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "alnum": (("0", "9"), ("A", "Z"), ("a", "z")),
+    "alpha": (("A", "Z"), ("a", "z")),
+    "digit": (("0", "9"),),
+    "lower": (("a", "z"),),
+    "upper": (("A", "Z"),),
+    "space": ((" ", " "), ("\t", "\r")),
+    "xdigit": (("0", "9"), ("A", "F"), ("a", "f")),
+}
+
+
+def _path_matches(parts: tuple[tuple[_Token, ...] | None, ...], names: list[str]) -> bool:
+    """Match names against parts; after a None, the first place where the rest fits is as good as any later one."""
+    part = name = 0
+    resume: tuple[int, int] | None = None
+    while name < len(names):
+        if part < len(parts) and (pattern := parts[part]) is not None and _name_matches(pattern, names[name]):
+            part, name = part + 1, name + 1
+        elif part < len(parts) and parts[part] is None:
+            resume = (part + 1, name)
+            part += 1
+        elif resume is not None:
+            part, name = resume[0], resume[1] + 1
+            resume = (part, name)
+        else:
+            return False
+    return part == len(parts)
+
+
+def _name_matches(tokens: tuple[_Token, ...], name: str) -> bool:
+    token = at = 0
+    resume: tuple[int, int] | None = None
+    while at < len(name):
+        if token < len(tokens) and tokens[token] != _ANY_NUMBER and _fits(tokens[token], name[at]):
+            token, at = token + 1, at + 1
+        elif token < len(tokens) and tokens[token] == _ANY_NUMBER:
+            resume = (token + 1, at)
+            token += 1
+        elif resume is not None:
+            token, at = resume[0], resume[1] + 1
+            resume = (token, at)
+        else:
+            return False
+    return all(rest == _ANY_NUMBER for rest in tokens[token:])
+
+
+def _fits(token: _Token, letter: str) -> bool:
+    if isinstance(token, tuple):
+        negated, ranges = token
+        return negated != any(low <= letter <= high for low, high in ranges)
+    return token in {_ANY_ONE, letter}

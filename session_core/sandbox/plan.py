@@ -1,0 +1,180 @@
+"""Decide what a confined program sees: a look at the disk turns a policy into a plan, a value that can be compared."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from session_core.sandbox.folder_walk import is_beneath
+from session_core.sandbox.mount_placeholders import CannotConfine as CannotConfine
+from session_core.sandbox.mount_placeholders import hold_places as hold_places
+from session_core.sandbox.protected_mounts import Guarded
+from session_core.sandbox.protected_paths import PROTECTED
+from session_core.sandbox.secrets import clean_environment, secret_paths
+from session_core.sandbox.sockets import MAX_SOCKETS, SocketsUnknown, open_sockets
+
+PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108 - each sandbox gets empty ones of its own
+_COVERED: Final = ("/run", "/var/run", "/var/lib/docker", "/var/lib/containerd", "/sys/firmware")
+_STAYS_VISIBLE: Final = ("/run/current-system", "/run/opengl-driver")
+"""Where one system keeps its programs."""
+
+
+@attrs.frozen(kw_only=True)
+class ResourceLimits:
+    """What a program and all that it starts may use up; the number of processes does not bind root."""
+
+    processes: int = 1_024
+    file_bytes: int = 4 * 1024**3
+    open_files: int = 4_096
+    private_bytes: int = 1024**3
+    """The size of each of its private folders for temporary files, which are in memory."""
+
+
+@attrs.frozen(kw_only=True)
+class SandboxPlan:
+    """Everything about one confined run. All paths are absolute and without links.
+
+    Attributes:
+        cwd: Where the program starts.
+        writable: Folders it may change.
+        pinned: Folders that it must not rename, for something protected lies inside of them.
+        protected: Paths inside of writable folders that are there and that it may only read.
+        missing: The same, but not there; an empty folder that cannot be changed takes their place.
+        missing_files: The same, where a file that cannot be changed takes it.
+        visible: Paths that it may read although they lie in a hidden folder.
+        private: Empty folders of its own, in memory.
+        hidden_folders: Folders that it sees empty.
+        hidden_files: Files that it sees empty.
+        network: Whether it shares the network.
+        environment: All variables that it gets.
+        limits: What it may use up.
+        filter_file: A file with the filter for system calls.
+    """
+
+    cwd: str
+    writable: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    missing_files: tuple[str, ...] = ()
+    visible: tuple[str, ...] = ()
+    private: tuple[str, ...] = PRIVATE
+    hidden_folders: tuple[str, ...] = ()
+    hidden_files: tuple[str, ...] = ()
+    network: bool = False
+    environment: tuple[tuple[str, str], ...] = ()
+    limits: ResourceLimits = ResourceLimits()
+    filter_file: str | None = None
+
+
+def plan_sandbox(
+    root: str,
+    *,
+    user_home: str,
+    environment: Mapping[str, str],
+    writable_roots: Sequence[str] = (),
+    readable_roots: Sequence[str] = (),
+    hidden: Sequence[str] = (),
+    read_only: bool = False,
+    network: bool = False,
+    protected: Sequence[str] | None = PROTECTED,
+    homes: Sequence[str] = (),
+    limits: ResourceLimits | None = None,
+    filter_file: str | None = None,
+    cwd: str | None = None,
+) -> SandboxPlan:
+    """Look at the disk and plan a run in `root`.
+
+    Args:
+        root: The folder of the session.
+        user_home: The user's home directory, whose secrets are hidden.
+        environment: Of which the harmless part is handed on.
+        writable_roots: Further folders that may be changed.
+        readable_roots: Folders that may be read even if they lie in a hidden one.
+        hidden: Further paths to hide: the home of session-core.
+        read_only: Change nothing but private folders.
+        network: Share the network.
+        protected: Paths beneath each writable folder that stay as they are, whether they exist or not; so do the
+            start files of home directories in it. None if all of that may be changed.
+        homes: Further home directories of the user.
+        limits: What it may use up.
+        filter_file: See `seccomp.write_filter`.
+        cwd: Where to start; `root` when left out.
+
+    Raises:
+        CannotConfine: A root is the whole disk or missing, a protected path is a link, which could be replaced, or
+            there are more sockets than can be hidden.
+    """
+    writable = () if read_only else tuple(dict.fromkeys(_real(path) for path in (root, *writable_roots)))
+    readable = tuple(dict.fromkeys(_real(path) for path in (root, *readable_roots) if os.path.isdir(path)))
+    if "/" in writable:
+        raise CannotConfine("the whole disk is open to this session, so there is nothing to confine")
+    guarded = Guarded(writable)
+    if protected is not None:
+        guarded.add_projects(protected)
+        guarded.add_homes(dict.fromkeys(os.path.realpath(home) for home in (user_home, *homes)))
+    places = [os.path.realpath(path) for path in hidden]
+    guarded.add_missing(path for path in places if not os.path.lexists(path))
+    covered = tuple(dict.fromkeys(_real(path) for path in _COVERED if os.path.isdir(path)))
+    secrets = [*secret_paths(user_home), *(path for path in places if os.path.exists(path))]
+    shown = (*writable, *readable)
+    masked = _uncovered((*secrets, *_sockets(covered, shown)), over=(*covered, *PRIVATE), under=shown)
+    folders = tuple(path for path in masked if os.path.isdir(path))
+    visible = [path for path in readable if path not in writable]
+    visible += [path for path in _STAYS_VISIBLE if os.path.exists(path)]
+    if network and (names := os.path.realpath("/etc/resolv.conf")).startswith(covered) and os.path.exists(names):
+        visible.append(names)
+    return SandboxPlan(
+        cwd=_real(cwd) if cwd is not None else _real(root),
+        writable=(*writable, *guarded.beside_links()),
+        pinned=guarded.pinned(),
+        protected=tuple(sorted(guarded.present)),
+        missing=tuple(sorted(guarded.missing)),
+        missing_files=tuple(sorted(guarded.missing_files)),
+        visible=tuple(visible),
+        hidden_folders=tuple(sorted({*covered, *folders})),
+        hidden_files=tuple(sorted(set(masked) - set(folders))),
+        network=network,
+        environment=tuple(clean_environment(environment).items()),
+        limits=limits or ResourceLimits(),
+        filter_file=filter_file,
+    )
+
+
+def _sockets(covered: Sequence[str], shown: Sequence[str]) -> list[str]:
+    """All sockets that are not in a folder which is covered anyway; not one of them may stay open."""
+    hiding = (*covered, *PRIVATE)
+    try:
+        found = [path for path in open_sockets() if not is_beneath(path, hiding) or is_beneath(path, shown)]
+    except SocketsUnknown as error:
+        raise CannotConfine(error.strerror or str(error)) from error
+    if len(found) > MAX_SOCKETS:
+        raise CannotConfine(f"other programs listen on {len(found)} sockets, and only {MAX_SOCKETS} can be hidden")
+    return found
+
+
+def _real(path: str) -> str:
+    real = os.path.realpath(path)
+    if not os.path.isdir(real):
+        raise CannotConfine(f"{path!r} is not a folder")
+    return real
+
+
+def _uncovered(paths: Iterable[str], *, over: Sequence[str], under: Sequence[str]) -> list[str]:
+    """Leave out what a hidden folder hides already, unless it lies in a folder that is shown inside of that one."""
+    left: list[str] = []
+    for path in sorted(set(paths)):
+        hiding = max((len(each) for each in (*over, *left) if path.startswith(each + "/")), default=-1)
+        showing = max((len(each) for each in under if path.startswith(each + "/")), default=-1)
+        if hiding <= showing and path not in over:
+            left.append(path)
+    return left
+
+
+def without_vanished(plan: SandboxPlan) -> SandboxPlan:
+    """Leave out hidden files that are gone by now, such as the socket of a program that has ended meanwhile.
+
+    Nothing can be mounted on what is not there, and one socket less on the machine must not fail a command.
+    """
+    return attrs.evolve(plan, hidden_files=tuple(path for path in plan.hidden_files if os.path.lexists(path)))

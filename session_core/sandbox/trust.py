@@ -1,0 +1,207 @@
+"""Files of a project that steer the agent are mere data until a person has trusted exactly these files.
+
+Settings, skills, extensions and instructions come with a repository, from whoever wrote it. They are read only if the
+folder is trusted with the fingerprint it has now; one changed byte, and the person is asked again.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from session_core.sandbox.workspace import OutsideWorkspace, Workspace
+from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
+
+PROJECT_FILES: Final[tuple[str, ...]] = (
+    ".session-core",
+    ".smooth/extensions",
+    ".agents",
+    "AGENTS.md",
+    ".mcp.json",
+    "mcp.json",
+)
+"""What a project may bring along, files and folders."""
+PINNED_APART: Final = (".session-core/extensions", ".smooth/extensions")
+"""Extensions are agreed to one by one, with all their files, which may be thousands; here only their names count."""
+_MAX_FILES: Final = 2_000
+_MAX_FILE_BYTES: Final = 4 * 1024 * 1024
+_MAX_ALL_BYTES: Final = 32 * 1024 * 1024
+_MAX_DEPTH: Final = 16
+_MAX_FOLDERS_KNOWN: Final = 10_000
+_MAX_STORE_BYTES: Final = 8 * 1024 * 1024
+_FORMAT: Final = 1
+
+
+class TooMuchToTrust(Exception):
+    """The files of a project are too many or too large for anybody to have looked at them."""
+
+
+@attrs.frozen(kw_only=True)
+class Fingerprint:
+    """Stands for the exact content of some files; `files` holds each path with the digest of what is there."""
+
+    digest: str
+    files: tuple[tuple[str, str], ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none of the files is there, so that there is nothing to trust."""
+        return not self.files
+
+    def covers(self, path: str, data: bytes) -> bool:
+        """Tell whether this is what lay at this path; ask after reading, for the file may have changed meanwhile."""
+        return (path, _digest(b"file", data)) in self.files
+
+
+def fingerprint(workspace: Workspace, names: Iterable[str] = PROJECT_FILES) -> Fingerprint:
+    """Take the fingerprint of files and of all that lies in folders; the order of the names does not matter.
+
+    A link counts with what it leads to if that is inside of the workspace; others are not followed.
+
+    Raises:
+        TooMuchToTrust: There are too many files, or too many bytes.
+    """
+    found = _Collected()
+    for name in sorted({os.path.normpath(name) for name in names}):
+        _collect(workspace, name, found, 0)
+    files = tuple(sorted(found.files.items()))
+    parts = [part for path, digest in files for part in (os.fsencode(path), digest.encode())]
+    return Fingerprint(digest=_digest(*parts), files=files)
+
+
+@attrs.define
+class _Collected:
+    files: dict[str, str] = attrs.Factory(dict)
+    size: int = 0
+
+    def add(self, path: str, kind: bytes, data: bytes) -> None:
+        self.size += len(data)
+        if len(self.files) >= _MAX_FILES:
+            raise TooMuchToTrust(f"there are more than {_MAX_FILES} files to trust, such as {path!r}")
+        if self.size > _MAX_ALL_BYTES:
+            raise TooMuchToTrust(f"the files to trust are larger than {_MAX_ALL_BYTES} bytes together")
+        self.files[path] = _digest(kind, data)
+
+
+def _collect(workspace: Workspace, path: str, found: _Collected, depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise TooMuchToTrust(f"the folders to trust are nested too deeply, or in a circle, at {path!r}")
+    try:
+        content = workspace.read(path, max_bytes=_MAX_FILE_BYTES)
+    except FileNotFoundError:
+        if workspace.stat(path) is not None:
+            found.add(path, b"link to nothing", b"")
+    except NotADirectoryError:
+        pass
+    except OutsideWorkspace:
+        found.add(path, b"link outside", b"")
+    except IsADirectoryError:
+        if path in PINNED_APART:
+            names = sorted(entry.name for entry in workspace.scan(path, limit=_MAX_FILES + 1))
+            found.add(path, b"extensions", "\0".join(names).encode("utf-8", "surrogateescape"))
+            return
+        for entry in workspace.scan(path, limit=_MAX_FILES + 1):
+            _collect(workspace, os.path.join(path, entry.name), found, depth + 1)
+    except OSError as error:
+        found.add(path, b"unreadable", str(error.errno).encode())
+    else:
+        if content.truncated:
+            raise TooMuchToTrust(f"the file {path!r} is larger than {_MAX_FILE_BYTES} bytes")
+        found.add(path, b"file", content.data)
+
+
+def _digest(*parts: bytes) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "big") + part)
+    return whole.hexdigest()
+
+
+class TrustStore:
+    """Which folders are trusted, with which fingerprint; kept in one private file of the home.
+
+    `remark` tells what was wrong with the file when it was last read; then nothing is trusted.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._file = home / "trust.json"
+        self.remark: str | None = None
+
+    def is_trusted(self, root: str, fingerprint: Fingerprint) -> bool:
+        """Tell whether a person has trusted this folder as it is now."""
+        return self._read().get(os.path.realpath(root)) == fingerprint.digest
+
+    def folders(self) -> tuple[str, ...]:
+        """Return the folders that were trusted, those trusted longest ago first; their files may have changed since."""
+        return tuple(self._read())
+
+    def trust(self, root: str, fingerprint: Fingerprint) -> None:
+        """Trust a folder as it is now, in place of what it was before.
+
+        Raises:
+            StoreUnusable: The file cannot be written.
+        """
+        with self._changing() as folders:
+            folders.pop(os.path.realpath(root), None)
+            while len(folders) >= _MAX_FOLDERS_KNOWN:  # those trusted longest ago go first
+                del folders[next(iter(folders))]
+            folders[os.path.realpath(root)] = fingerprint.digest
+
+    def distrust(self, root: str) -> None:
+        """Take the trust in a folder back, whatever it holds.
+
+        Raises:
+            StoreUnusable: The file cannot be written.
+        """
+        with self._changing() as folders:
+            folders.pop(os.path.realpath(root), None)
+
+    @contextmanager
+    def _changing(self) -> Generator[dict[str, str]]:
+        """Change what is kept, one process at a time; the file is replaced in one step once it is on the disk."""
+        prepare_home(self._home)
+        lock = private_open(self._home / "trust.lock", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            folders = self._read()
+            damaged = self.remark is not None
+            yield folders
+            if damaged:
+                with suppress(OSError):
+                    os.replace(self._file, self._file.with_suffix(".damaged"))
+            self._write({"format": _FORMAT, "folders": folders})
+            self.remark = None
+        except OSError as error:
+            raise unusable(f"the file {str(self._file)!r} cannot be written", error) from error
+        finally:
+            os.close(lock)
+
+    def _write(self, document: Mapping[str, Any]) -> None:
+        replace_private(self._file, json.dumps(document, indent=1).encode())
+
+    def _read(self) -> dict[str, str]:
+        self.remark = None
+        if not os.path.lexists(self._file):
+            return {}
+        try:
+            return _folders_in(json.loads(read_private(self._file, _MAX_STORE_BYTES)))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the answer is the same
+            why = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
+            self.remark = f"{str(self._file)!r} is damaged, so no folder is trusted until you say so again: {why}"
+            return {}
+
+
+def _folders_in(document: Any) -> dict[str, str]:
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise ValueError("it has an unknown format")
+    folders = document.get("folders")
+    if not isinstance(folders, dict) or not all(isinstance(digest, str) for digest in folders.values()):
+        raise ValueError("it does not list folders with fingerprints")
+    return folders

@@ -1,0 +1,355 @@
+"""Files beneath the root, and beneath nothing else."""
+
+import errno
+import os
+import stat
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
+from types import EllipsisType
+from typing import Final
+
+from session_core.sandbox.closed_paths import Bounds
+from session_core.sandbox.file_replacement import replace_file
+from session_core.sandbox.file_values import Entry as Entry
+from session_core.sandbox.file_values import FileChanged as FileChanged
+from session_core.sandbox.file_values import FileContent as FileContent
+from session_core.sandbox.file_values import FileStatus as FileStatus
+from session_core.sandbox.file_values import FileVersion as FileVersion
+from session_core.sandbox.file_values import Location as Location
+from session_core.sandbox.file_values import OutsideWorkspace as OutsideWorkspace
+from session_core.sandbox.file_values import ProtectedPath as ProtectedPath
+from session_core.sandbox.file_values import WorkspaceRefused as WorkspaceRefused
+from session_core.sandbox.file_values import list_folder, read_up_to, status_of
+from session_core.sandbox.folder_walk import is_beneath, walk_folder
+from session_core.sandbox.ignore import IgnoreRules
+from session_core.sandbox.mount_placeholders import held_here
+from session_core.sandbox.openat import FOLDER_ONLY, open_beneath, path_of
+from session_core.sandbox.protected_paths import PROTECTED as PROTECTED
+
+_MAX_LINKS: Final = 40
+
+
+class Workspace:
+    """Files beneath a root folder and some more roots; the kernel keeps every path beneath the root it starts from.
+
+    Nothing stays open between two calls. Errors of the file system go through as `OSError`; what the workspace itself
+    refuses is a `WorkspaceRefused`.
+
+    Args:
+        root: Where relative paths start.
+        extra_roots: Further folders whose files may be read and written.
+        readable_roots: Further folders whose files may be read.
+        read_only: Refuse every write.
+        may_write_protected: A person has agreed to a change of protected paths.
+        protected: Paths beneath each root that tools do not change without that.
+        hidden: Further places that are closed, besides those with keys.
+
+    Places with keys and the home of the service are closed even beneath a root, unless the whole disk is open.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        extra_roots: Sequence[str] = (),
+        readable_roots: Sequence[str] = (),
+        read_only: bool = False,
+        may_write_protected: bool = False,
+        protected: Sequence[str] = PROTECTED,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        self.root = os.path.abspath(root)
+        self._writable = (self.root, *(os.path.abspath(each) for each in extra_roots))
+        self._readable = tuple(os.path.abspath(each) for each in readable_roots)
+        self._read_only = read_only
+        self._may_write_protected = may_write_protected
+        self._bounds = Bounds(
+            writable=self._writable, readable=self._readable, protected=tuple(protected), also_hidden=tuple(hidden)
+        )
+
+    def locate(self, path: str) -> Location:
+        """Find the root that a path belongs to; absolute paths must lie beneath one as they are written.
+
+        Raises:
+            OutsideWorkspace: It belongs to none.
+        """
+        try:
+            usable = "\0" not in path and bool(os.fsencode(path))
+        except UnicodeEncodeError:
+            usable = False
+        if not usable:
+            raise OutsideWorkspace(f"{path!r} is not a path")
+        absolute = os.path.normpath(os.path.join(self.root, path))
+        if absolute.startswith("//"):  # POSIX leaves two slashes alone
+            absolute = absolute[1:]
+        # With the whole disk among the roots there is nothing to keep links from leaving.
+        whole_disk = "/" in self._writable
+        found = self._root_of(absolute, ("/",) if whole_disk else self._writable)
+        # A folder that may only be read counts as such even if it lies in one that may be written.
+        deeper = None if whole_disk else self._root_of(absolute, self._readable)
+        if deeper is not None and (found is None or len(deeper[1]) > len(found[1])):
+            found = deeper
+        if found is None:
+            raise OutsideWorkspace(f"{path!r} is outside of the folders that tools may use")
+        root, start = found
+        relative = absolute[len(start) :].lstrip("/")
+        return Location(root=root, relative=relative, shown=self._shown(absolute, root, relative))
+
+    @staticmethod
+    def _root_of(absolute: str, roots: Sequence[str]) -> tuple[str, str] | None:
+        """The first of the roots that a path lies in, and how that root is written in it."""
+        for root in roots:
+            if is_beneath(absolute, (root,)):
+                return root, root
+            if is_beneath(absolute, (real := os.path.realpath(root),)):
+                return root, real
+        return None
+
+    def read(self, path: str, *, max_bytes: int) -> FileContent:
+        """Read an ordinary file, or its first `max_bytes` bytes."""
+        with self._open_file(path) as (descriptor, found):
+            data = read_up_to(descriptor, max_bytes)
+            more = len(data) == max_bytes and bool(os.read(descriptor, 1))
+        return FileContent(
+            data=data,
+            size=max(found.st_size, len(data)),
+            mode=stat.S_IMODE(found.st_mode),
+            mtime_ns=found.st_mtime_ns,
+            truncated=more,
+        )
+
+    def read_range(self, path: str, *, offset: int, length: int) -> bytes:
+        """Read some bytes from the middle of an ordinary file; fewer if it ends before."""
+        with self._open_file(path) as (descriptor, _):
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return read_up_to(descriptor, length)
+
+    def stat(self, path: str) -> FileStatus | None:
+        """Look at what lies there, without following a link at the end; nothing if it is missing."""
+        location = self.locate(path)
+        try:
+            if not location.relative:
+                with self._folder(location) as folder:
+                    return status_of(os.fstat(folder))
+            with self._folder(location, os.path.dirname(location.relative)) as folder:
+                name = os.path.basename(location.relative)
+                self._refuse_hidden(location, folder, name)
+                return status_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(
+        self,
+        path: str,
+        data: bytes,
+        *,
+        expected: FileVersion | EllipsisType | None = ...,
+        place: str | None = None,
+        make_parents: bool = True,
+    ) -> None:
+        """Replace a file in one step, or make it; readers see the old content or the new one, never a part.
+
+        A link at the end is followed: its target is written and the link stays. The mode of a file that is there stays.
+
+        Args:
+            path: The file.
+            data: Its whole new content.
+            expected: The version it must still have, or None if it must be missing; left out, anything goes.
+            place: Where it must lie behind all links, as `place_of` says; left out, anywhere.
+            make_parents: Make missing folders on the way.
+
+        Raises:
+            ProtectedPath: A person has to agree first.
+            FileChanged: It is not as expected.
+        """
+        location = self._for_writing(path)
+        with self._parent(location, make_parents=make_parents) as (folder, name):
+            self._check_protected(location, folder, name)
+            if place is not None and _place(folder, name) != place:
+                raise FileChanged(f"{location.shown!r} leads elsewhere by now, so nothing was written; read it again")
+            replace_file(folder, name, data, expected, location.shown)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a link without following it."""
+        location = self._for_writing(path)
+        if not location.relative:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
+        with self._folder(location, os.path.dirname(location.relative)) as folder:
+            name = os.path.basename(location.relative)
+            self._refuse_hidden(location, folder, name, writing=True)
+            self._check_protected(location, folder, name)
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
+            os.unlink(name, dir_fd=folder)
+
+    def scan(self, path: str, *, limit: int) -> Iterator[Entry]:
+        """List one folder by name, at most `limit` entries; links are listed, not followed."""
+        location = self.locate(path)
+        with self._folder(location, location.relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
+            return islice(iter(list_folder(folder)), limit)
+
+    def walk(self, path: str, *, ignore: IgnoreRules | None, limit: int) -> Iterator[tuple[str, Entry]]:
+        """Go through everything beneath a folder, depth first and by name, with paths that `read` takes.
+
+        Links are listed, not followed; `.git` is left out, and what `ignore` and the ignore files on the way say.
+        Folders that may not be read are passed over. At most `limit` entries.
+        """
+        location = self.locate(path)
+        with ExitStack() as opened:
+            folder = opened.enter_context(self._folder(location, location.relative, os.O_RDONLY | os.O_DIRECTORY))
+            root = opened.enter_context(self._folder(location))
+            left_out = (*self._bounds.hidden, *held_here())
+            yield from islice(walk_folder(folder, root, location, ignore, left_out), limit)
+
+    def is_protected(self, path: str) -> bool:
+        """Tell whether a write to this path needs a person's agreement, whether or not anything is there yet."""
+        return self._bounds.is_guarded(self._target(self.locate(path)))
+
+    def place_of(self, path: str) -> str:
+        """Tell where a write to this path would go: an absolute path without links."""
+        return self._target(self.locate(path))
+
+    def behind_links(self, path: str) -> str | None:
+        """Tell where a write to this path would go, if links on the way make that another place than it seems."""
+        location = self.locate(path)
+        target = self._target(location)
+        seems = os.path.join(os.path.realpath(location.root), location.relative).rstrip("/")
+        if target == seems:
+            return None
+        inside = os.path.realpath(self.root).rstrip("/") + "/"
+        return target.removeprefix(inside)
+
+    def _target(self, location: Location) -> str:
+        """The absolute path, without links, that a write would make or change."""
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            with self._parent(location, make_parents=False) as (folder, name):
+                return _place(folder, name)
+        # What is there of the way to it may hold links; what is missing is a matter of names.
+        there, missing = location.relative, ""
+        while True:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                with self._folder(location, there) as folder:
+                    return _place(folder, missing)
+            if not there:
+                raise FileNotFoundError(errno.ENOENT, "the folder itself is missing", location.root)
+            there, name = os.path.split(there)
+            missing = os.path.join(name, missing) if missing else name
+
+    def _shown(self, absolute: str, root: str, relative: str) -> str:
+        if root == self.root:
+            return relative or "."
+        for start in (self.root, os.path.realpath(self.root)):
+            if absolute.startswith(start.rstrip("/") + "/"):
+                return absolute[len(start) :].lstrip("/")
+        return absolute
+
+    def _for_writing(self, path: str) -> Location:
+        location = self.locate(path)
+        if self._read_only:
+            raise PermissionError(errno.EACCES, "this session may only read files", location.shown)
+        if location.root not in self._writable:
+            raise PermissionError(errno.EACCES, "files in this folder may only be read", location.shown)
+        self._bounds.look()  # a folder that this very write makes must not look as if it had been there
+        return location
+
+    @contextmanager
+    def _folder(self, location: Location, relative: str = "", flags: int = FOLDER_ONLY) -> Generator[int]:
+        """Open a folder beneath the location's root; errors inside of it are told with the path that was asked for."""
+        with ExitStack() as opened, _telling(location.shown):
+            root = os.open(location.root, FOLDER_ONLY | os.O_CLOEXEC)
+            opened.callback(os.close, root)
+            if relative or flags != FOLDER_ONLY:
+                root = open_beneath(root, relative, flags, whole_disk=location.root == "/")
+                opened.callback(os.close, root)
+                self._refuse_hidden(location, root)
+            yield root
+
+    @contextmanager
+    def _open_file(self, path: str) -> Generator[tuple[int, os.stat_result]]:
+        location = self.locate(path)
+        with self._folder(location) as root:
+            # Without O_NONBLOCK a pipe of that name would hang us.
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+            descriptor = open_beneath(root, location.relative, flags, whole_disk=location.root == "/")
+            try:
+                self._refuse_hidden(location, descriptor)
+                found = os.fstat(descriptor)
+                if stat.S_ISDIR(found.st_mode):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
+                if not stat.S_ISREG(found.st_mode):
+                    raise PermissionError(errno.EACCES, "this is not an ordinary file", location.shown)
+                yield descriptor, found
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def _parent(self, location: Location, *, make_parents: bool) -> Generator[tuple[int, str]]:
+        """Open the folder that the file lies in, or the target of a link at the end, and give its name there."""
+        whole_disk = location.root == "/"
+        with self._folder(location) as root:
+            relative = location.relative
+            for _ in range(_MAX_LINKS):
+                parent, name = os.path.split(relative.rstrip("/"))
+                if name in {"", ".", ".."}:
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
+                with ExitStack() as opened:
+                    folder = self._open_parent(location, root, parent, make=make_parents)
+                    opened.callback(os.close, folder)
+                    try:
+                        target = os.readlink(name, dir_fd=folder)
+                    except OSError as error:
+                        if error.errno not in {errno.EINVAL, errno.ENOENT}:
+                            raise
+                        self._refuse_hidden(location, folder, name, writing=True)
+                        yield folder, name
+                        return
+                if target.startswith("/") and not whole_disk:
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), location.shown)
+                relative = os.path.join(parent, target).lstrip("/")
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), location.shown)
+
+    def _open_parent(self, location: Location, root: int, path: str, *, make: bool) -> int:
+        whole_disk = location.root == "/"
+        try:
+            return open_beneath(root, path, FOLDER_ONLY, whole_disk=whole_disk)
+        except FileNotFoundError:
+            if not make or not path:
+                raise
+        above, name = os.path.split(path)
+        folder = self._open_parent(location, root, above, make=True)
+        try:
+            self._check_protected(location, folder, name, new_folder=True)
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+            return open_beneath(folder, name, FOLDER_ONLY | os.O_NOFOLLOW)
+        finally:
+            os.close(folder)
+
+    def _refuse_hidden(self, location: Location, opened: int, name: str = "", *, writing: bool = False) -> None:
+        if self._bounds.hidden and self._bounds.is_hidden(_place(opened, name), writing=writing):
+            raise OutsideWorkspace(f"{location.shown!r} may hold keys or other secrets, so no tool may use it")
+
+    def _check_protected(self, location: Location, folder: int, name: str, *, new_folder: bool = False) -> None:
+        if not self._may_write_protected and self._bounds.is_guarded(_place(folder, name), new_folder=new_folder):
+            raise ProtectedPath(f"{location.shown!r} is protected: a person has to agree before it is changed")
+
+
+def _place(opened: int, name: str = "") -> str:
+    """The path of something that is open, or of a name in it, without links."""
+    place = path_of(opened)
+    if place is None:
+        raise FileNotFoundError(errno.ENOENT, "it was moved away just now")
+    return os.path.join(place, name) if name else place
+
+
+@contextmanager
+def _telling(shown: str) -> Generator[None]:
+    """Turn the kernel's refusal to leave the root into words, and name the path as people know it in all others."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.EXDEV, errno.ELOOP}:
+            raise OutsideWorkspace(f"{shown!r} leads out of the folders that tools may use, through a link") from None
+        error.filename = shown
+        raise

@@ -1,0 +1,206 @@
+"""The extension that is checked, through its crashes: each step finds one that runs, and is judged on its own.
+
+A step that ends the process has failed, and the next one gets a new process, which is greeted first. After too many of
+those, or when a new one cannot be greeted, the remaining steps are skipped.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.rpc.messages import Success
+from session_core.sep.conformance.fake_host import Pretence
+from session_core.sep.conformance.frames import Answer, Complaints
+from session_core.sep.conformance.host_messages import greeting
+from session_core.sep.conformance.peer import Peer, Spoken, open_peer
+from session_core.sep.conformance.report import ConformanceStep
+from session_core.sep.conformance.target import Target
+from session_core.sep.conformance.verdicts import Verdict, failed, skipped, with_last_words
+from session_core.sep.host.process.extension_log import ExtensionLog
+from session_core.sep.host.process.launch import Launch
+from session_core.sep.host.registrations import Registrations
+from session_core.sep.protocol.names import PROTOCOL_VERSION
+
+START_SECONDS: Final = limits.EXTENSION_START_MS / 1000
+STOP_SECONDS: Final = limits.EXTENSION_STOP_MS / 1000
+_MAX_STARTS: Final = 24
+_STDERR_LINES: Final = 20
+_SAID_CHARS: Final = 300
+
+Attempt = Callable[[Peer], Awaitable[Verdict]]
+
+
+@attrs.define(eq=False)
+class _Life:
+    """A process: it is let go when `done` is set, and has gone when `gone` is."""
+
+    peer: Peer
+    done: trio.Event = attrs.field(factory=trio.Event)
+    gone: trio.Event = attrs.field(factory=trio.Event)
+
+
+class Driver:
+    """Drives one extension through the steps.
+
+    Attributes:
+        registrations: What it has registered, as soon as it is greeted.
+        answers_pings: Whether a ping tells that it is alive; most steps need that.
+        spoken: Whether it could be spoken to while it waited for the host.
+        usual: Answers of tools, by their names, to calls that nobody cancels.
+        broken: Why no further steps make sense.
+        called: The name and version that it gave itself.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        launch: Launch,
+        workspace: str,
+        nursery: trio.Nursery,
+        *,
+        seconds: float,
+        on_step: Callable[[ConformanceStep], None],
+    ) -> None:
+        self.target = target
+        self.workspace = workspace
+        self.seconds = seconds
+        self.complaints = Complaints()
+        self.log = ExtensionLog()
+        self.registrations = Registrations()
+        self.answers_pings = True
+        self.spoken: Spoken = "unasked"
+        self.usual: dict[str, Answer] = {}
+        self.called: tuple[str, str] = ("", "")
+        self._launch = launch
+        self._nursery = nursery
+        self._on_step = on_step
+        self._life: _Life | None = None
+        self._process_log = self.log.begin()
+        self._starts = 0
+        self.broken: str | None = None
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def record(self, name: str, expected: str, verdict: Verdict, milliseconds: int = 0) -> None:
+        """Write a step down."""
+        step = ConformanceStep(
+            name=name, outcome=verdict.outcome, expected=expected, seen=verdict.seen, milliseconds=milliseconds
+        )
+        self._on_step(step)
+
+    async def step(
+        self, name: str, expected: str, attempt: Attempt, *, probe: bool = True, fresh: bool = False
+    ) -> Verdict:
+        """Try something with a process that runs, or with a `fresh` one that nobody has greeted.
+
+        Unless `probe` is off it has to answer a ping afterwards.
+        """
+        began = trio.current_time()
+        peer = await self._running(fresh=fresh)
+        if peer is None:
+            verdict = skipped(self.broken or "it could not be started again")
+        elif probe and not self.answers_pings:
+            verdict = skipped("it does not answer a ping, so nobody can tell whether it has survived this")
+        else:
+            verdict = await attempt(peer)
+            if probe and verdict.outcome != "failed":
+                verdict = await self._probed(peer, verdict)
+            if verdict.outcome == "failed":
+                verdict = await self._after_failure(peer, verdict)
+        self.record(name, expected, verdict, round((trio.current_time() - began) * 1000))
+        return verdict
+
+    async def _after_failure(self, peer: Peer, verdict: Verdict) -> Verdict:
+        """Keep a process that still answers; of one that does not, what is left may be in any state."""
+        if self.answers_pings and isinstance(await peer.ask("ping", seconds=self.seconds / 4), Success):
+            return verdict
+        died, words = peer.over.is_set(), self._process_log
+        await self.let_go()
+        if died and (said := words.last_words()):
+            return with_last_words(verdict, said[:_SAID_CHARS])
+        return verdict
+
+    async def _probed(self, peer: Peer, verdict: Verdict) -> Verdict:
+        """Find out whether it has survived."""
+        answer = await peer.ask("ping")
+        if isinstance(answer, Success):
+            return verdict
+        if peer.over.is_set():
+            return failed(f"it did not survive this: {await peer.how_it_ended()}")
+        return failed("it did not answer a ping afterwards: it has to go on reading whatever happens")
+
+    def stderr(self) -> tuple[str, ...]:
+        """Return the end of what it wrote to stderr."""
+        return tuple(line.text for line in self.log.lines() if line.source == "stderr")[-_STDERR_LINES:]
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> Peer:
+        """Start a process that nobody has greeted.
+
+        Raises:
+            LaunchRefused: It cannot be started.
+        """
+        await self.let_go()
+        self._starts += 1
+        self._life = await self._nursery.start(self._keep)
+        assert self._life is not None
+        return self._life.peer
+
+    async def greet(self, peer: Peer, *, offered: int = PROTOCOL_VERSION) -> Answer:
+        """Send `initialize`."""
+        params = greeting(self.target.manifest, self.workspace, offered=offered)
+        return await peer.ask("initialize", params, seconds=max(self.seconds, START_SECONDS))
+
+    def give_up(self, why: str) -> None:
+        """Skip all further steps."""
+        self.broken = why
+
+    async def let_go(self) -> None:
+        """End the process that runs, with its group."""
+        life, self._life = self._life, None
+        if life is not None:
+            if life.peer.spoken != "unasked" and self.spoken in ("unasked", "at once"):
+                self.spoken = life.peer.spoken
+            life.done.set()
+            await life.gone.wait()
+
+    async def _running(self, *, fresh: bool) -> Peer | None:
+        if self.broken is not None:
+            return None
+        if fresh:
+            return await self.start()
+        if self._life is not None and not self._life.peer.over.is_set():
+            return self._life.peer
+        if self._starts >= _MAX_STARTS:
+            self.give_up(f"it was started {_MAX_STARTS} times and ended each time")
+            return None
+        peer = await self.start()
+        if not isinstance(await self.greet(peer), Success):
+            await self.let_go()
+            self.give_up("a new process of it did not answer initialize")
+            return None
+        return peer
+
+    async def _keep(self, *, task_status: trio.TaskStatus[_Life]) -> None:
+        name = self.target.manifest.name
+        pretence = Pretence(name, self.target.manifest, self.complaints)
+        self._process_log = self.log.begin()
+        gone = trio.Event()
+        try:
+            async with open_peer(
+                self._launch,
+                self._process_log,
+                name=name,
+                pretence=pretence,
+                complaints=self.complaints,
+                seconds=self.seconds,
+            ) as peer:
+                life = _Life(peer=peer, gone=gone)
+                task_status.started(life)
+                await life.done.wait()
+        finally:
+            gone.set()

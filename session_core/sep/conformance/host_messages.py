@@ -1,0 +1,146 @@
+"""What the runner tells an extension and asks it: samples of all that a host may send, and lines that are none."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from session_core._version import __version__
+from session_core.ids import SessionId
+from session_core.sep.host.registrations import ProviderRegistration
+from session_core.sep.protocol.manifest import Manifest
+from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION, UI_KINDS, EventName, HookName
+
+SESSION: Final = SessionId("session_check")
+HIGHER_VERSION: Final = PROTOCOL_VERSION + 98
+"""A version of the protocol that nobody speaks."""
+UNKNOWN_EVENT: Final = "conformance/never_heard_of"
+UNKNOWN_METHOD: Final = "conformance/never_heard_of"
+UNKNOWN_NAME: Final = "never_heard_of"
+LARGE_CHARS: Final = 1024 * 1024
+"""Far more than the line that some readers take by default (64 KiB), and far less than any host's limit."""
+
+_MESSAGE: Final = "message_check"
+_CALL: Final = "call_check"
+_USAGE: Final = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15, "cached_tokens": 0}
+
+
+def greeting(manifest: Manifest, workspace: str, *, offered: int = PROTOCOL_VERSION) -> dict[str, Any]:
+    """Return the params of `initialize`: somebody is there, and everything that the manifest enables is."""
+    enabled = manifest.capabilities.enabled
+    return {
+        "protocol_version": offered,
+        "host": {"name": "session-core check", "version": __version__},
+        "workspace": {"root": workspace, "trusted": True},
+        "session": {"id": SESSION},
+        "mode": "tui",
+        "ui_capabilities": sorted(UI_KINDS),
+        "flags": {},
+        "capabilities_enabled": {each: each in enabled for each in CAPABILITIES},
+    }
+
+
+def hook_input(hook: HookName, tool: str) -> dict[str, Any]:
+    """Return what a hook is asked about; `tool` is one whose call is judged."""
+    inputs: dict[HookName, dict[str, Any]] = {
+        "input": {"text": "Say hello."},
+        "before_agent_start": {"system_prompt": "You are a helpful agent."},
+        "context": {"messages": [{"id": _MESSAGE, "role": "user", "content": "Say hello."}]},
+        "before_provider_request": {"model": "sample", "thinking": "off", "max_output_tokens": None, "tools": ["read"]},
+        "tool_call": {"tool": tool, "call_id": _CALL, "arguments": {"path": "sample.txt"}},
+        "user_bash": {"command": "ls"},
+        "tool_result": {
+            "tool": tool,
+            "call_id": _CALL,
+            "arguments": {"path": "sample.txt"},
+            "content": "sample",
+            "is_error": False,
+        },
+        "message_end": {"message_id": _MESSAGE, "role": "assistant", "content": "Hello."},
+        "session_before_compact": {"automatic": False},
+        "session_before_tree": {"action": "switch", "message_id": _MESSAGE},
+    }
+    return {**inputs[hook], "session_id": SESSION}
+
+
+_OF_CALL: Final = {"iteration": 1, "call_id": _CALL, "tool": "read"}
+_OF_MESSAGE: Final = {"iteration": 1, "message_id": _MESSAGE}
+_PAYLOADS: Final[Mapping[EventName, Mapping[str, Any]]] = {
+    "agent_start": {"agent_id": SESSION, "turn_id": "turn_check"},
+    "agent_end": {"agent_id": SESSION, "turn_id": "turn_check", "iterations": 1, "content": "Hello."},
+    "turn_start": {"agent_id": SESSION, "turn_id": "turn_check"},
+    "turn_end": {"agent_id": SESSION, "turn_id": "turn_check", "iterations": 1, "status": "completed", "usage": _USAGE},
+    "message_start": {**_OF_MESSAGE, "role": "assistant", "model": "sample"},
+    "message_update": {**_OF_MESSAGE, "kind": "text", "delta": "Hel"},
+    "message_end": {**_OF_MESSAGE, "role": "assistant", "content": "Hello.", "interrupted": False},
+    "tool_execution_start": {**_OF_CALL, "arguments": {"path": "sample.txt"}},
+    "tool_execution_update": {**_OF_CALL, "output": "sample"},
+    "tool_execution_end": {**_OF_CALL, "is_error": False, "status": "success", "content": "sample"},
+    "model_select": {"model": "sample", "provider": "sample"},
+    "session_start": {"reason": "new", "name": "check", "model": "sample"},
+    "session_compact": {"status": "completed", "summary": "They said hello."},
+    "session_shutdown": {"reason": "archived"},
+    "session_tree": {"action": "switch", "head": _MESSAGE},
+    "after_provider_response": {**_OF_MESSAGE, "model": "sample", "is_error": False, "usage": _USAGE},
+    "bus/event": {"from": "another", "topic": "sample", "payload": {"sample": True}},
+    "widget/key": {"widget_id": "sample", "key": "enter"},
+}
+
+
+def event_payload(event: str) -> dict[str, Any]:
+    """Return what an event tells; one that nobody knows tells little."""
+    return {**dict(_PAYLOADS).get(event, {"sample": True}), "session_id": SESSION}  # type: ignore[call-overload]
+
+
+def completion_request(provider: ProviderRegistration, request_id: str) -> dict[str, Any]:
+    """Return what a model is asked."""
+    return {
+        "request_id": request_id,
+        "provider": provider.name,
+        "model": provider.models[0].id if provider.models else "sample",
+        "messages": [
+            {"role": "system", "content": "You are a helpful agent."},
+            {"role": "user", "content": "Say hello."},
+        ],
+        "stream": True,
+    }
+
+
+@attrs.frozen(kw_only=True)
+class OddLine:
+    """A line that no extension should die of; `about` says what it is."""
+
+    about: str
+    line: bytes
+
+
+ODD_LINES: Final = (
+    OddLine(about="a blank line", line=b""),
+    OddLine(about="a line of blanks", line=b" \t "),
+    OddLine(about="a line that is not JSON", line=b"this is not JSON"),
+    OddLine(about="half a message", line=b'{"jsonrpc":"2.0","id":'),
+    OddLine(about="a bare null", line=b"null"),
+    OddLine(about="a bare number", line=b"5"),
+    OddLine(about="a bare text", line=b'"ping"'),
+    OddLine(about="a list", line=b"[]"),
+    OddLine(about="a batch", line=b'[{"jsonrpc":"2.0","method":"conformance/never_heard_of"}]'),
+    OddLine(about="an empty object", line=b"{}"),
+    OddLine(about="bytes that are not UTF-8", line=b'{"jsonrpc":"2.0","method":"\xff\xfe\xc3"}'),
+    OddLine(about="a reply to nothing it asked", line=b'{"jsonrpc":"2.0","id":987654321,"result":{}}'),
+    OddLine(
+        about="an error reply to nothing it asked",
+        line=b'{"jsonrpc":"2.0","id":"never asked","error":{"code":-32603,"message":"sample"}}',
+    ),
+    OddLine(
+        about="an error reply without an id", line=b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":""}}'
+    ),
+    OddLine(
+        about="a notification that it does not know",
+        line=b'{"jsonrpc":"2.0","method":"conformance/never_heard_of","params":{}}',
+    ),
+    OddLine(about="a notification without params", line=b'{"jsonrpc":"2.0","method":"conformance/never_heard_of"}'),
+    OddLine(
+        about="a cancellation of nothing that runs",
+        line=b'{"jsonrpc":"2.0","method":"$/cancel","params":{"id":987654321}}',
+    ),
+)

@@ -1,0 +1,71 @@
+"""Commands of extensions: who has which, having one done, and how what is typed behind it could go on."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from session_core.errors import NotFound
+from session_core.ids import SessionId
+from session_core.rpc.failures import RpcClosed, RpcFailed
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.extension import Extension
+from session_core.sep.host.info import as_arguments, completions_in
+from session_core.sep.protocol.names import INTERNAL_ERROR
+from session_core.vocabulary.extensions import Completion
+
+COMMAND_SECONDS: Final = 120.0
+COMPLETION_SECONDS: Final = 5.0
+
+
+def owner_of(extensions: Iterable[Extension], name: str, extension: str | None) -> Extension:
+    """Return the first extension that has a command, or the one that is named.
+
+    Raises:
+        NotFound: Nobody has it.
+    """
+    for each in extensions:
+        if extension in {None, each.name} and each.registrations.command(name) is not None:
+            return each
+    whose = f" of {extension}" if extension is not None else ""
+    raise NotFound(f"there is no command /{name}{whose}", field="name")
+
+
+async def execute(owner: Extension, contexts: Contexts, session_id: SessionId, name: str, arguments: str) -> str:
+    """Have an extension do something, and return what it has to say.
+
+    Raises:
+        RpcFailed: It failed; the code is the extension's own.
+    """
+    generation = owner.generation
+    with contexts.dispatch(owner.name, generation, session_id) as context:
+        params = {"command": name, "context": context.wire, "arguments": as_arguments(arguments)}
+        try:
+            result = await owner.request("command/execute", params, timeout=COMMAND_SECONDS)
+        except RpcClosed as closed:
+            why = _what_came_between(owner, generation)
+            raise RpcFailed(INTERNAL_ERROR, f"{why} while /{owner.name}.{name} ran", closed.data) from None
+    content = result.get("content") if isinstance(result, dict) else None
+    return content if isinstance(content, str) else ""
+
+
+def _what_came_between(owner: Extension, generation: int) -> str:
+    """Say why the process that did something is gone."""
+    if owner.generation != generation:
+        seconds = f"{owner.pace.stop:g} s"
+        return f"the extension {owner.name} was reloaded, and its old process did not finish within {seconds},"
+    if owner.stopping:
+        return f"the extension {owner.name} was switched off or ended"
+    return f"the process of the extension {owner.name} ended"
+
+
+async def complete(
+    owner: Extension, contexts: Contexts, session_id: SessionId, name: str, partial: str
+) -> tuple[Completion, ...]:
+    """Return how the arguments of a command could go on.
+
+    Raises:
+        RpcFailed: It failed.
+    """
+    with contexts.dispatch(owner.name, owner.generation, session_id) as context:
+        params = {"command": name, "context": context.wire, "partial": partial}
+        result = await owner.request("command/complete", params, timeout=COMPLETION_SECONDS)
+    return tuple(completions_in(result))

@@ -1,0 +1,180 @@
+"""Who may act: tokens that are minted for each dispatch to an extension and die with it.
+
+What an extension claims about a token is ignored. The table knows to whom it was given, in which session and of which
+tier, and forgets it when the dispatch is over or the process has been replaced.
+"""
+
+import secrets
+from base64 import urlsafe_b64encode
+from typing import ClassVar, Self
+
+from session_core.ids import SessionId, TurnId
+from session_core.rpc.failures import RpcFailed
+from session_core.sep.protocol.names import CONTEXT_VIOLATION, Tier
+from session_core.tools.base import turn_at_work
+
+_KEPT_ACTIONS = 1_024
+_KEPT_EVENTS = 1_024  # of one process: tokens of events have no end of their own, so the oldest are forgotten
+
+_TOKEN_BYTES = 18  # of chance; a multiple of three, so that tokens can be cut from one long text
+_TOKEN_CHARS = _TOKEN_BYTES * 4 // 3
+_TOKENS_AT_ONCE = 64  # asking the system for chance costs as much for many tokens as for one
+
+
+class Context:
+    """Something that an extension is told; `wire` is how it is told of it. Lean, as one is made for each request."""
+
+    __slots__ = ("extension", "generation", "session_id", "token", "turn_id")
+    tier: ClassVar[Tier] = "event"
+
+    def __init__(self, token: str, extension: str, generation: int, session_id: SessionId | None) -> None:
+        self.token = token
+        self.extension = extension
+        self.generation = generation
+        self.session_id = session_id
+        self.turn_id: TurnId | None = None
+
+    @property
+    def wire(self) -> dict[str, str]:
+        """The `context` of a request or an event; the session is told too, though the token alone decides."""
+        if self.session_id is None:
+            return {"token": self.token, "tier": self.tier}
+        return {"token": self.token, "tier": self.tier, "session_id": self.session_id}
+
+
+class Dispatch(Context):
+    """A context whose token lets the extension act, for the length of a block."""
+
+    __slots__ = ("_among",)
+    tier = "command"
+
+    def __init__(
+        self, token: str, extension: str, generation: int, session_id: SessionId | None, among: "Contexts"
+    ) -> None:
+        # Not by way of the class above: that costs half as much again, and there is one of these for each request.
+        self.token = token
+        self.extension = extension
+        self.generation = generation
+        self.session_id = session_id
+        self.turn_id = turn_at_work.get()
+        self._among = among
+
+    def __enter__(self) -> Self:
+        self._among.open_ones[self.token] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        among = self._among
+        among.open_ones.pop(self.token, None)
+        if among.done:
+            among.done.pop(self.token, None)
+
+
+class Contexts:
+    """All tokens of a host.
+
+    Attributes:
+        open_ones: Those of dispatches that are not over.
+        done: What was carried out within those.
+    """
+
+    def __init__(self) -> None:
+        self.open_ones: dict[str, Dispatch] = {}
+        self.done: dict[str, set[bytes]] = {}
+        self._events: dict[tuple[str, int], dict[str, Context]] = {}
+        self._tokens: list[str] = []  # of nobody yet
+
+    def dispatch(self, extension: str, generation: int, session_id: SessionId | None) -> Dispatch:
+        """Let an extension act in a session for the length of the block."""
+        token = self._tokens.pop() if self._tokens else self._new_token()
+        return Dispatch(token, extension, generation, session_id, self)
+
+    def for_event(self, extension: str, generation: int, session_id: SessionId | None) -> Context:
+        """Mint a token that allows nothing but asking for things that need no session action."""
+        context = Context(self._new_token(), extension, generation, session_id)
+        events = self._events.setdefault((extension, generation), {})
+        events[context.token] = context
+        if len(events) > _KEPT_EVENTS:
+            del events[next(iter(events))]
+        return context
+
+    def _new_token(self) -> str:
+        if not self._tokens:
+            self._tokens = _random_tokens(_TOKENS_AT_ONCE)
+        return self._tokens.pop()
+
+    def find(self, extension: str, generation: int, claimed: object) -> Context | None:
+        """Return what a token stands for, if it was given to this very process and is still good."""
+        token = claimed.get("token") if isinstance(claimed, dict) else None
+        if not isinstance(token, str):
+            return None
+        context = self.open_ones.get(token) or self._events.get((extension, generation), {}).get(token)
+        if context is None or context.extension != extension or context.generation != generation:
+            return None
+        return context
+
+    def acting(self, extension: str, generation: int, claimed: object) -> Context:
+        """Return the open dispatch in which an extension may act.
+
+        Raises:
+            RpcFailed: It has none, or this token is one of an event, of another process, or of a dispatch that is over.
+        """
+        context = self.find(extension, generation, claimed)
+        if context is None:
+            raise RpcFailed(CONTEXT_VIOLATION, "stale or unknown context: the dispatch it belonged to is over")
+        if context.tier != "command":
+            raise RpcFailed(CONTEXT_VIOLATION, "this requires a command-tier context, and events have none")
+        return context
+
+    def is_done(self, token: str, action: bytes) -> bool:
+        """Tell whether an action was carried out already within a dispatch, so that its coming again is a retry."""
+        return action in self.done.get(token, ())
+
+    def note_done(self, token: str, action: bytes) -> None:
+        """Remember an action for the length of its dispatch; of very many, only the first."""
+        if token in self.open_ones:
+            done = self.done.setdefault(token, set())
+            if len(done) < _KEPT_ACTIONS:
+                done.add(action)
+
+    def sessions_of(self, extension: str, generation: int) -> tuple[SessionId, ...]:
+        """Return the sessions that a process may be speaking of when it does not say: the likeliest first.
+
+        Those of its open dispatches, the newest first; when there are none, that of the newest event it was told.
+        """
+        for contexts, most in (
+            (tuple[Context, ...](self.open_ones.values()), None),
+            (tuple(self._events.get((extension, generation), {}).values()), 1),
+        ):
+            found = dict.fromkeys(
+                context.session_id
+                for context in reversed(contexts)
+                if (context.extension, context.generation) == (extension, generation) and context.session_id is not None
+            )
+            if found:
+                return tuple(found)[:most]
+        return ()
+
+    def turn_of(self, extension: str, generation: int, session_id: SessionId, claimed: object) -> TurnId | None:
+        """Return the turn that waits for what a process does; None if it may be something else that it is busy with."""
+        context = self.find(extension, generation, claimed)
+        if context is not None:
+            return context.turn_id
+        busy = {
+            each.turn_id
+            for each in self.open_ones.values()
+            if (each.extension, each.generation, each.session_id) == (extension, generation, session_id)
+        }
+        return busy.pop() if len(busy) == 1 else None
+
+    def forget_before(self, extension: str, generation: int) -> None:
+        """Let go of all tokens of earlier processes than this one."""
+        for token in [t for t, c in self.open_ones.items() if c.extension == extension and c.generation < generation]:
+            del self.open_ones[token]
+        for name, older in [key for key in self._events if key[0] == extension and key[1] < generation]:
+            del self._events[name, older]
+
+
+def _random_tokens(count: int) -> list[str]:
+    chance = urlsafe_b64encode(secrets.token_bytes(count * _TOKEN_BYTES)).decode()
+    return [chance[start : start + _TOKEN_CHARS] for start in range(0, len(chance), _TOKEN_CHARS)]

@@ -1,0 +1,290 @@
+"""Asking extensions in order, and what their answers mean.
+
+1. Only those are asked who handle a hook, one after the other in load order; each sees what those before it have made
+   of the value. The first no ends it.
+2. A patch is laid over the value, key by key: what it leaves out stays. What tells what the value is about stays too.
+3. The arguments of a tool call are changed by the extension that brings the tool, and by nobody else.
+4. No answer in time, an error and an answer that cannot be read are a failure. Where a hook protects something
+   (`FAIL_CLOSED`) a failure is a no; elsewhere it is as if nobody had been asked.
+5. One that does not run is passed over, unless its silence may hide a no: see `Extension.may_veto_when_dead`. One that
+   never said which hooks it handles, and answers that it knows none at all, does not count as failed.
+"""
+
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+import attrs
+
+from session_core import limits
+from session_core.errors import InvalidInput
+from session_core.ids import SessionId
+from session_core.rpc.failures import METHOD_NOT_FOUND, RpcFailed
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.process.extension_log import ExtensionLog
+from session_core.sep.protocol.manifest import Manifest
+from session_core.sep.protocol.names import FAIL_CLOSED, HookName
+from session_core.vocabulary.frozen import JsonObject
+from session_core.wire.error_text import kind_of, quoted
+from session_core.wire.strict_json import find_fault, is_whole
+
+_TELLING: Final = frozenset({"session_id", "tool", "call_id", "message_id"})
+"""Keys that tell what a value is about."""
+_FIXED: Final[Mapping[HookName, frozenset[str]]] = {"tool_result": _TELLING | {"arguments"}}
+
+
+@attrs.frozen(kw_only=True)
+class Continue:
+    """Go on with the value as it is."""
+
+
+@attrs.frozen(kw_only=True)
+class Block:
+    """Do not go on."""
+
+    reason: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Modify:
+    """Go on with another value: what is in the patch takes the place of what was there."""
+
+    patch: Mapping[str, Any] = attrs.field(hash=False)
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """There was no answer that could be used."""
+
+    why: str
+
+
+Outcome = Continue | Block | Modify | Failure
+GO_ON: Final = Continue()
+
+
+@attrs.frozen(kw_only=True)
+class HookBlocked:
+    """Somebody said no, or failed where that counts as one."""
+
+    reason: str
+    extension: str
+
+
+class Hooked(Protocol):
+    """An extension, as far as hooks need it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def manifest(self) -> Manifest:
+        """Its manifest, which may say how long its hooks take."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """The number of its process."""
+        ...
+
+    @property
+    def hooks(self) -> frozenset[HookName] | None:
+        """What it handles; None when it did not say."""
+        ...
+
+    @property
+    def running(self) -> bool:
+        """Whether a process answers."""
+        ...
+
+    @property
+    def may_veto_when_dead(self) -> bool:
+        """Whether its silence may hide a no."""
+        ...
+
+    @property
+    def log(self) -> ExtensionLog:
+        """Where its author looks."""
+        ...
+
+    def remember_veto(self) -> None:
+        """Take note that it answered with more than a nod."""
+        ...
+
+    def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask it something."""
+        ...
+
+
+# --- pure -------------------------------------------------------------------------------------------------------------
+
+
+def read_outcome(answer: object) -> Outcome:
+    """Say what an answer to a hook means; never raises."""
+    if not isinstance(answer, dict):
+        return Failure(why=f"answered with {kind_of(answer)} where an object is needed")
+    match answer.get("action"):
+        case "continue":
+            return GO_ON
+        case "block":  # whatever else is wrong with it, it is a no
+            reason = answer.get("reason")
+            if not isinstance(reason, str) or not reason.strip() or not is_whole(reason):
+                return Block()
+            return Block(reason=reason[: limits.MAX_ERROR_CHARS])
+        case "modify":
+            patch = answer.get("patch")
+            if not isinstance(patch, dict):
+                return Failure(why=f"wants to modify something, with {kind_of(patch)} as its patch")
+            if fault := find_fault(patch, limits.MAX_OPEN_JSON_DEPTH):
+                return Failure(why=f"sent a patch that cannot be used, at {fault.path or 'its top'}: {fault.reason}")
+            return Modify(patch=patch)
+        case str(action):
+            return Failure(why=f"answered with the unknown action {quoted(action)}")
+        case action:
+            return Failure(why=f"answered with {kind_of(action)} as its action")
+
+
+def owns(extension: str, tool: object) -> bool:
+    """Tell whether a tool is one of an extension's own; names of extensions have no dots."""
+    return isinstance(tool, str) and tool.partition(".")[0] == extension and "." in tool
+
+
+def guarded(extension: str, hook: HookName, value: Mapping[str, Any], outcome: Outcome) -> Outcome:
+    """Leave of an outcome what this extension may do: another one's tool call can be blocked, but not changed.
+
+    What a patch changes stays of its kind, or whoever is asked next would judge something else than what comes of it.
+    """
+    if not isinstance(outcome, Modify):
+        return outcome
+    patch, fixed = outcome.patch, _FIXED.get(hook, _TELLING)
+    if hook == "tool_call":
+        tool, meant = value.get("tool"), patch.get("tool")
+        if not owns(extension, tool) or (isinstance(meant, str) and meant != tool):
+            return GO_ON
+    for key in sorted(patch.keys() - fixed):
+        if value.get(key) is not None and _kind(patch[key]) != _kind(value[key]):
+            return Failure(why=f"sent a patch with {kind_of(patch[key])} as {quoted(key)}")
+    return Modify(patch={key: each for key, each in patch.items() if key not in fixed})
+
+
+def _kind(plain: object) -> type:
+    if isinstance(plain, int | float) and not isinstance(plain, bool):
+        return float
+    if isinstance(plain, JsonObject):
+        return dict
+    return list if isinstance(plain, tuple) else type(plain)
+
+
+def applied(hook: HookName, value: Mapping[str, Any], extension: str, outcome: Outcome) -> dict[str, Any] | HookBlocked:
+    """Return the value as one extension leaves it, whose outcome is `guarded` already."""
+    match outcome:
+        case Block():
+            return HookBlocked(reason=outcome.reason or f"blocked by {hook} hook", extension=extension)
+        case Failure() if hook in FAIL_CLOSED:
+            why = f"{hook} hook failed (fail-closed): the extension {extension} {outcome.why}"
+            return HookBlocked(reason=why[: limits.MAX_ERROR_CHARS], extension=extension)
+        case Modify():
+            return {**value, **outcome.patch}
+        case _:
+            return dict(value)
+
+
+def fold(
+    hook: HookName, value: Mapping[str, Any], outcomes: Iterable[tuple[str, Outcome]]
+) -> dict[str, Any] | HookBlocked:
+    """Return the value as several extensions leave it, each given by its name and its outcome; the first no ends it."""
+    for extension, outcome in outcomes:
+        left = applied(hook, value, extension, guarded(extension, hook, value, outcome))
+        if isinstance(left, HookBlocked):
+            return left
+        value = left
+    return dict(value)
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------
+
+
+def wants(extension: Hooked, hook: HookName) -> bool:
+    """Tell whether an extension has a say in a hook: it handles it, and runs, or its silence may hide a no."""
+    if extension.hooks is not None and hook not in extension.hooks:
+        return False
+    return extension.running or (hook in FAIL_CLOSED and extension.may_veto_when_dead)
+
+
+def handles(extensions: Iterable[Hooked], hook: HookName) -> bool:
+    """Tell whether any extension has a say in a hook."""
+    return any(wants(extension, hook) for extension in extensions)
+
+
+def hook_seconds(extension: Hooked, hook: HookName) -> float:
+    """Return how long an extension may take: as its manifest says, or longer where a person may be asked."""
+    own = extension.manifest.hook_timeout_ms
+    usual = limits.EXTENSION_GUARD_MS if hook in FAIL_CLOSED else limits.EXTENSION_HOOK_MS
+    return (usual if own is None else own) / 1000
+
+
+async def run_hook(
+    extensions: Iterable[Hooked],
+    hook: HookName,
+    session_id: SessionId,
+    value: Mapping[str, Any],
+    *,
+    contexts: Contexts,
+) -> dict[str, Any] | HookBlocked:
+    """Ask everybody who has a say, in this order, and return the value as they leave it; what is in it may be frozen.
+
+    Cancellation: the extension that is being asked is told that nobody waits any more.
+    """
+    now: dict[str, Any] = dict(JsonObject(value).inner())
+    for extension in tuple(extensions):
+        outcome: Outcome
+        if extension.hooks is not None and hook not in extension.hooks:
+            continue
+        if extension.running:
+            outcome = await _ask(extension, hook, session_id, now, contexts)
+        elif wants(extension, hook):
+            outcome = Failure(why="is not running")
+        else:
+            continue
+        if outcome is GO_ON:
+            continue
+        if isinstance(outcome, Block | Modify):
+            extension.remember_veto()
+        allowed = guarded(extension.name, hook, now, outcome)
+        if isinstance(allowed, Failure):
+            extension.log.note("host", f"its {hook} hook failed: it {allowed.why}")
+        elif isinstance(outcome, Modify) and allowed is GO_ON:
+            extension.log.note("host", f"its change of a call of {quoted(str(now.get('tool')))} was passed over")
+        left = applied(hook, now, extension.name, allowed)
+        if isinstance(left, HookBlocked):
+            return left
+        now = left
+    return now
+
+
+async def _ask(
+    extension: Hooked, hook: HookName, session_id: SessionId, value: Mapping[str, Any], contexts: Contexts
+) -> Outcome:
+    with contexts.dispatch(extension.name, extension.generation, session_id) as context:
+        params = {"hook": hook, "context": context.wire, "input": {**value, "session_id": session_id}}
+        try:
+            answer = await extension.request("hook", params, timeout=hook_seconds(extension, hook))
+        except RpcFailed as error:
+            if error.code == METHOD_NOT_FOUND and extension.hooks is None:
+                return GO_ON
+            return Failure(why=f"did not answer: {inert(error.message)}")
+        except InvalidInput as error:
+            return Failure(why=f"could not be asked: {error.message}")
+    return read_outcome(answer)
+
+
+def inert(text: str) -> str:
+    """Make a foreign sentence fit for one of ours."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text[: limits.MAX_ERROR_CHARS]).split())

@@ -1,0 +1,80 @@
+"""How much an extension may show, post and append: so many in a burst, and after that so many in a second.
+
+Whatever is over that is answered with an error that says so; how often that happened stands in its log.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.rpc.failures import RpcFailed
+from session_core.sep.protocol.names import INTERNAL_ERROR
+
+SHOWING: Final = frozenset({"notify", "set_status", "set_widget", "set_title"})
+"""Kinds of `ui/request` that wait for nobody, so that nothing else holds them back."""
+_TELL_EVERY_S: Final = 1.0
+
+
+@attrs.define(eq=False)
+class _Bucket:
+    left: float
+    since: float
+    refused: int = 0
+    told_at: float = -math.inf
+
+
+class PublishingLimits:
+    """What each extension has left.
+
+    Args:
+        remark: Writes a sentence into the log of an extension.
+        rate: How much comes back in a second.
+        burst: How much there is at most.
+        now: Tells the seconds.
+    """
+
+    def __init__(
+        self,
+        remark: Callable[[str, str], None],
+        *,
+        rate: float = limits.EXTENSION_PUBLISHES_PER_S,
+        burst: int = limits.EXTENSION_PUBLISHES_AT_ONCE,
+        now: Callable[[], float] = trio.current_time,
+    ) -> None:
+        self._remark = remark
+        self._rate = rate
+        self._burst = burst
+        self._now = now
+        self._buckets: dict[str, _Bucket] = {}
+
+    def spend(self, extension: str, method: str) -> None:
+        """Count one thing that an extension publishes.
+
+        Raises:
+            RpcFailed: It has published too much; the message says how much it may, and `data` when to try again.
+        """
+        now = self._now()
+        bucket = self._buckets.setdefault(extension, _Bucket(self._burst, now))
+        bucket.left = min(self._burst, bucket.left + (now - bucket.since) * self._rate)
+        bucket.since = now
+        if bucket.left >= 1:
+            bucket.left -= 1
+            self._tell(extension, bucket, now)
+            return
+        bucket.refused += 1
+        self._tell(extension, bucket, now)
+        wait_ms = math.ceil((1 - bucket.left) / self._rate * 1000)
+        msg = f"{method} was refused: {self._limit()}; try again in {wait_ms} ms"
+        raise RpcFailed(INTERNAL_ERROR, msg, {"code": "rate_limited", "retry_after_ms": wait_ms})
+
+    def _tell(self, extension: str, bucket: _Bucket, now: float) -> None:
+        if bucket.refused and now >= bucket.told_at + _TELL_EVERY_S:
+            self._remark(extension, f"requests that were refused: {bucket.refused:,}; {self._limit()}")
+            bucket.refused, bucket.told_at = 0, now
+
+    def _limit(self) -> str:
+        return f"an extension may publish {self._rate:g} times a second, and {self._burst:,} times in a burst"

@@ -1,0 +1,221 @@
+"""What people have agreed to: an extension of this name, in this folder, with exactly these files.
+
+An extension is a program that runs with the rights of the person, so nothing starts before they have agreed, and one
+changed byte asks again. All of this blocks: call it in a thread.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import attrs
+
+from session_core.sep.host.catalogue.folder_digest import NotDigestible as NotDigestible
+from session_core.sep.host.catalogue.folder_digest import digest_of as digest_of
+from session_core.sep.host.catalogue.search_paths import CONSENT_FILE as CONSENT_FILE
+from session_core.sep.protocol.names import is_extension_name
+from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
+from session_core.wire.strict_json import is_whole
+
+MAX_CONSENTS: Final = 4_096
+"""Extensions that are remembered; those that were decided about longest ago are forgotten first."""
+
+_MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+_MAX_FILES_KEPT: Final = 8_192  # of all extensions, so that the file stays far from what is read of it
+_MAX_PATH_CHARS: Final = 200
+_MOST_TOLD: Final = 3
+_FORMAT: Final = 1
+
+Standing = Literal["agreed", "changed", "unknown", "disabled"]
+
+
+@attrs.frozen(kw_only=True)
+class Consent:
+    """What was said about one extension; without a digest, nobody has agreed to anything of it yet.
+
+    `files` are the digests of single files, only for telling which have changed; they may be missing.
+    """
+
+    name: str
+    folder: str
+    digest: str | None
+    enabled: bool = True
+    files: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+
+
+_Key = tuple[str, str]
+
+
+class Consents:
+    """All consents, kept in one private file, or only in memory when there is none.
+
+    `remark` tells what was wrong with the file when it was last read; then nobody has agreed to anything.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._in_memory: dict[_Key, Consent] = {}
+        self.remark: str | None = None
+
+    def find(self, name: str, folder: Path) -> Consent | None:
+        """Return what was said about an extension, if anything was."""
+        return self._read().get(_key(name, folder))
+
+    def all(self) -> tuple[Consent, ...]:
+        """Return everything that was said, the oldest first."""
+        return tuple(self._read().values())
+
+    def standing(self, name: str, folder: Path, digest: str) -> Standing:
+        """Tell how an extension stands whose files have this digest now."""
+        consent = self.find(name, folder)
+        if consent is not None and not consent.enabled:
+            return "disabled"
+        if consent is None or consent.digest is None:
+            return "unknown"
+        return "agreed" if consent.digest == digest else "changed"
+
+    def what_changed(self, name: str, folder: Path, files: Mapping[str, str]) -> str:
+        """Name a few files that are not as they were agreed to, such as `a.py is new`; empty where nobody knows."""
+        consent = self.find(name, folder)
+        if consent is None or not consent.files or not files:
+            return ""
+        before, files = consent.files, _tellable(files)
+        news = [
+            *(f"{_shown(path)} has changed" for path in files if path in before and before[path] != files[path]),
+            *(f"{_shown(path)} is new" for path in files if path not in before),
+            *(f"{_shown(path)} is gone" for path in before if path not in files),
+        ]
+        more = f" and {len(news) - _MOST_TOLD} more" if len(news) > _MOST_TOLD else ""
+        return ", ".join(news[:_MOST_TOLD]) + more
+
+    def agree(self, name: str, folder: Path, digest: str, files: Mapping[str, str] | None = None) -> None:
+        """Remember that a person agreed to an extension with this digest; one that was disabled is enabled again.
+
+        Raises:
+            StoreUnusable: The file cannot be written.
+        """
+        kept = _tellable(files or {})
+        self._put(name, folder, lambda _: Consent(name=name, folder=_real(folder), digest=digest, files=kept))
+
+    def set_enabled(self, name: str, folder: Path, *, enabled: bool) -> None:
+        """Switch an extension on or off; what was agreed to stays agreed to.
+
+        Raises:
+            StoreUnusable: The file cannot be written.
+        """
+
+        def switched(old: Consent | None) -> Consent:
+            old = old or Consent(name=name, folder=_real(folder), digest=None)
+            return attrs.evolve(old, enabled=enabled)
+
+        self._put(name, folder, switched)
+
+    def withdraw(self, name: str, folder: Path) -> None:
+        """Forget everything that was said about an extension.
+
+        Raises:
+            StoreUnusable: The file cannot be written.
+        """
+        with self._changing() as consents:
+            consents.pop(_key(name, folder), None)
+
+    def _put(self, name: str, folder: Path, change: Callable[[Consent | None], Consent]) -> None:
+        with self._changing() as consents:
+            consent = change(consents.pop(_key(name, folder), None))
+            while len(consents) >= MAX_CONSENTS:
+                del consents[next(iter(consents))]
+            consents[_key(name, folder)] = consent
+
+    @contextmanager
+    def _changing(self) -> Generator[dict[_Key, Consent]]:
+        """Change what is kept, one process at a time; the file is replaced in one step once it is on the disk."""
+        if self._file is None:
+            yield self._in_memory
+            return
+        prepare_home(self._file.parent)
+        lock = private_open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            consents = self._read()
+            damaged = self.remark is not None
+            yield consents
+            if damaged:  # a person may still want to look at it
+                with suppress(OSError):
+                    self._file.replace(self._file.with_suffix(".damaged"))
+            _write(self._file, consents)
+            self.remark = None
+        except OSError as error:
+            raise unusable(f"the file {str(self._file)!r} cannot be written", error) from error
+        finally:
+            os.close(lock)
+
+    def _read(self) -> dict[_Key, Consent]:
+        self.remark = None
+        if self._file is None:
+            return self._in_memory
+        if not os.path.lexists(self._file):
+            return {}
+        try:
+            return _consents_in(json.loads(read_private(self._file, _MAX_FILE_BYTES)))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the answer is the same
+            why = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
+            self.remark = f"{str(self._file)!r} is damaged, so no extension runs until you agree to it again: {why}"
+            return {}
+
+
+def _write(file: Path, consents: dict[_Key, Consent]) -> None:
+    room, entries = _MAX_FILES_KEPT, []
+    for each in reversed(consents.values()):  # the newest first, as there is not room for the files of all
+        entry = attrs.asdict(each)
+        room -= len(each.files)
+        if room < 0 or not each.files:
+            del entry["files"]
+        entries.append(entry)
+    document = {"format": _FORMAT, "extensions": entries[::-1]}
+    replace_private(file, json.dumps(document, indent=1).encode())
+
+
+def _consents_in(document: Any) -> dict[_Key, Consent]:
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise ValueError("it has an unknown format")
+    entries = document.get("extensions")
+    if not isinstance(entries, list) or len(entries) > MAX_CONSENTS:
+        raise ValueError("it does not list extensions")
+    found: dict[_Key, Consent] = {}
+    for entry in entries:
+        match entry:
+            case {"name": str(name), "folder": str(folder), "digest": str() | None as digest, "enabled": bool(enabled)}:
+                if not is_extension_name(name):
+                    raise ValueError("it names something that is no extension")
+                files = _files_in(entry.get("files"))
+                found[name, folder] = Consent(name=name, folder=folder, digest=digest, enabled=enabled, files=files)
+            case _:
+                raise ValueError("one of its entries is not about an extension")
+    return found
+
+
+def _files_in(files: Any) -> dict[str, str]:
+    """Return the digests of single files; without them everything works, so they are not worth a complaint."""
+    if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
+        return {}
+    return files
+
+
+def _tellable(files: Mapping[str, str]) -> dict[str, str]:
+    return {path: each for path, each in files.items() if is_whole(path) and len(path) <= _MAX_PATH_CHARS}
+
+
+def _shown(path: str) -> str:
+    return path if path.isprintable() else ascii(path)
+
+
+def _real(folder: Path) -> str:
+    return os.path.realpath(folder)
+
+
+def _key(name: str, folder: Path) -> _Key:
+    return name, _real(folder)

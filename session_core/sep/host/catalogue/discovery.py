@@ -1,0 +1,202 @@
+"""Where extensions lie, which of them count, and why the others do not.
+
+Trust comes first: what a project brings is not even read before its folder is trusted, and only an extension that may
+really run can take the place of another of the same name. So no folder that somebody else wrote can make an extension
+of the user's own disappear. All of this blocks: call it in a thread.
+"""
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+
+from session_core.sep.host.catalogue.consent import Consents
+from session_core.sep.host.catalogue.folder_digest import NotDigestible, take_digest
+from session_core.sep.protocol.manifest import Manifest, ManifestInvalid, read_manifest
+
+MAX_EXTENSIONS: Final = 64
+"""Extensions that run at once; each is a process."""
+_MAX_FOLDERS: Final = 256  # each is read to its end, whether or not it may run
+_MAX_ENTRIES: Final = 4_096
+
+Scope = Literal["user", "project"]
+SkippedKind = Literal["invalid", "untrusted", "disabled", "shadowed", "not_allowed", "no_consent"]
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """An extension that counts: its files have this digest, and a person has agreed to them."""
+
+    name: str
+    folder: Path
+    scope: Scope
+    manifest: Manifest
+    digest: str
+
+    @property
+    def owner(self) -> str:
+        """Under what name it keeps values: one of a project that takes another's name keeps its own."""
+        if self.scope == "user":
+            return self.name
+        place = hashlib.blake2b(os.fsencode(os.path.realpath(self.folder)), digest_size=12).hexdigest()
+        return f"{self.name}@{place}"
+
+
+@attrs.frozen(kw_only=True)
+class Skipped:
+    """An extension that does not count, and why; `name` is that of its folder where the manifest was not read."""
+
+    name: str
+    folder: Path
+    scope: Scope
+    kind: SkippedKind
+    reason: str
+    manifest: Manifest | None = None
+    digest: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Discovery:
+    """What there is: those that count by name, which is also the order in which hooks ask them, and the others."""
+
+    found: tuple[Found, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+    def named(self, name: str) -> Found | None:
+        """Return the extension of this name that counts."""
+        return next((each for each in self.found if each.name == name), None)
+
+
+def discover(
+    user_folders: Iterable[Path],
+    project_folders: Iterable[Path],
+    consent: Consents,
+    *,
+    project_trusted: bool,
+    allow: frozenset[str] | None = None,
+) -> Discovery:
+    """Look through folders of extensions; one that is missing is empty, and one bad extension spoils no other.
+
+    Args:
+        user_folders: The user's own; of two extensions with one name, that in the earlier folder counts.
+        project_folders: Those of a project, whose extensions take the place of the user's, if they may run; again, that
+            in the earlier folder counts.
+        consent: What people have agreed to.
+        project_trusted: Whether a person trusts the project's folder as it is now.
+        allow: The names that may run at all; everybody may when there is no list.
+    """
+    looking = _Looking(consent, allow)
+    for folder in project_folders:
+        looking.look_through(folder, "project", trusted=project_trusted)
+    for folder in user_folders:
+        looking.look_through(folder, "user", trusted=True)
+    found = sorted(looking.found.values(), key=lambda each: each.name)
+    for each in found[MAX_EXTENSIONS:]:
+        looking.skip_found(each, "invalid", f"there are more than {MAX_EXTENSIONS} extensions; this one is left out")
+    skipped = sorted(looking.skipped, key=lambda each: (each.name, each.scope, each.folder))
+    return Discovery(found=tuple(found[:MAX_EXTENSIONS]), skipped=tuple(skipped))
+
+
+class _Looking:
+    def __init__(self, consent: Consents, allow: frozenset[str] | None) -> None:
+        self.found: dict[str, Found] = {}
+        self.skipped: list[Skipped] = []
+        self._consent = consent
+        self._allow = allow
+        self._seen: set[str] = set()
+
+    def look_through(self, parent: Path, scope: Scope, *, trusted: bool) -> None:
+        try:
+            folders = _folders_in(parent, scope)
+        except OSError as error:
+            self._skip(parent, scope, "invalid", f"the folder cannot be read: {error.strerror}")
+            return
+        for folder in folders[:_MAX_FOLDERS]:
+            real = os.path.realpath(folder)
+            if not trusted:
+                self._skip(folder, scope, "untrusted", "it came with a project whose folder is not trusted")
+            elif scope == "project" and not real.startswith(f"{os.path.realpath(parent)}/"):
+                self._skip(folder, scope, "invalid", "it is a link that leads out of the project's extensions")
+            elif real not in self._seen:  # two of the user's folders may be one and the same
+                self._seen.add(real)
+                self._look_at(folder, scope)
+        for folder in folders[_MAX_FOLDERS:]:
+            self._skip(folder, scope, "invalid", f"there are more than {_MAX_FOLDERS} folders beside it")
+
+    def _look_at(self, folder: Path, scope: Scope) -> None:
+        try:
+            manifest = read_manifest(folder)
+        except ManifestInvalid as error:
+            self._skip(folder, scope, "invalid", error.message)
+            return
+        if self._allow is not None and manifest.name not in self._allow:
+            self._skip(folder, scope, "not_allowed", "it is not among the extensions that are allowed here", manifest)
+            return
+        try:
+            digest = take_digest(folder)
+        except NotDigestible as error:
+            self._skip(folder, scope, "invalid", error.message, manifest)
+            return
+        if digest.manifest != manifest.digest:
+            self._skip(folder, scope, "invalid", "its files are being changed just now; try again", manifest)
+            return
+        found = Found(name=manifest.name, folder=folder, scope=scope, manifest=manifest, digest=digest.whole)
+        self._judge(found, digest.files)
+
+    def _judge(self, found: Found, files: Mapping[str, str]) -> None:
+        standing = self._consent.standing(found.name, found.folder, found.digest)
+        if found.manifest.disabled:
+            self.skip_found(found, "disabled", "its manifest says that it is disabled")
+        elif standing == "disabled":
+            self.skip_found(found, "disabled", "it was switched off")
+        elif standing == "changed":
+            which = self._consent.what_changed(found.name, found.folder, files)
+            told = f"its files have changed since somebody agreed to it{f' ({which})' if which else ''}"
+            self.skip_found(found, "no_consent", told)
+        elif standing == "unknown":
+            self.skip_found(found, "no_consent", "nobody has agreed to it yet")
+        elif (other := self.found.get(found.name)) is not None:
+            self.skip_found(
+                found, "shadowed", f"the {other.scope}'s extension in {str(other.folder)!r} is used instead"
+            )
+        else:
+            self.found[found.name] = found
+
+    def skip_found(self, found: Found, kind: SkippedKind, reason: str) -> None:
+        self._skip(found.folder, found.scope, kind, reason, found.manifest, digest=found.digest)
+
+    def _skip(
+        self,
+        folder: Path,
+        scope: Scope,
+        kind: SkippedKind,
+        reason: str,
+        manifest: Manifest | None = None,
+        *,
+        digest: str | None = None,
+    ) -> None:
+        name = manifest.name if manifest else folder.name
+        self.skipped.append(
+            Skipped(name=name, folder=folder, scope=scope, kind=kind, reason=reason, manifest=manifest, digest=digest)
+        )
+
+
+def _folders_in(parent: Path, scope: Scope) -> list[Path]:
+    """The folders in a folder by name; hidden ones and plain files are no extensions."""
+    if scope == "project" and parent.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, which a project must not put here")
+    names: list[str] = []
+    try:
+        with os.scandir(parent) as listing:
+            for number, entry in enumerate(listing):
+                if number >= _MAX_ENTRIES:
+                    raise OSError(errno.E2BIG, f"it holds more than {_MAX_ENTRIES:,} things")
+                if not entry.name.startswith(".") and entry.is_dir():
+                    names.append(entry.name)
+    except FileNotFoundError:
+        return []
+    return [parent / name for name in sorted(names, key=os.fsencode)]

@@ -1,0 +1,206 @@
+"""One digest that stands for all files of an extension: the manifest, the program, and everything they come with.
+
+Whatever the program could load counts: names, contents, links, and whether a file may be executed. A link counts with
+where it points; one that leads out of the folder to a file counts with the content of that file too, as interpreters
+in virtual environments do. Times and owners do not count, nor does the `.git` of a checkout, which changes by itself;
+therefore `launch` runs nothing out of it.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from session_core.errors import InvalidInput
+from session_core.sandbox.openat import open_beneath
+from session_core.sep.protocol.manifest import MANIFEST_FILE
+
+MAX_FILES: Final = 20_000
+"""Files, folders and links of one extension: a few hundred packages. More could not be read at every start."""
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""All of their contents together; they are read before every start."""
+MAX_TOLD_FILES: Final = 256
+"""Files whose own digests are told; with more of them, whoever wonders what has changed has better means."""
+_MAX_DEPTH: Final = 64
+_CHUNK: Final = 1024 * 1024
+_NOT_COUNTED: Final = ".git"
+_OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a pipe must not hang us
+
+
+class NotDigestible(InvalidInput):
+    """The files of an extension are too many, too large, or of a kind that cannot be pinned; the message names one."""
+
+    code = "not_digestible"
+
+
+@attrs.frozen(kw_only=True)
+class FolderDigest:
+    """The digest of a whole folder, and that of the manifest which was part of it.
+
+    Attributes:
+        files: A short digest of each file and link by its path, for telling which have changed; empty where there are
+            too many. It decides nothing.
+    """
+
+    whole: str
+    manifest: str | None
+    files: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+
+
+def digest_of(folder: Path) -> str:
+    """Return the digest of everything in the folder of an extension. This blocks while it reads.
+
+    Raises:
+        NotDigestible: There is too much of it, or something that cannot be pinned.
+    """
+    return take_digest(folder).whole
+
+
+def outline_of(folder: Path) -> str:
+    """Return what differs when anything in the folder may have changed: names, kinds, sizes and times. Reads no file.
+
+    Raises:
+        NotDigestible: There is too much of it, or it cannot be looked through.
+    """
+    outline = hashlib.blake2b(digest_size=16)
+    with ExitStack() as opened:
+        try:
+            root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, root)
+            for path, status in _Reading(root, os.path.realpath(folder)).walk("", 0):
+                seen = [status]
+                if stat.S_ISLNK(status.st_mode):  # which counts with what it leads to
+                    with suppress(OSError):
+                        seen.append(os.stat(path, dir_fd=root))
+                facts = [(each.st_mode, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in seen]
+                outline.update(repr((path, facts)).encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise NotDigestible(f"the files of this extension cannot be looked through: {error.strerror}") from error
+    return outline.hexdigest()
+
+
+def take_digest(folder: Path) -> FolderDigest:
+    """Do what `digest_of` does, and also tell which manifest was read.
+
+    Raises:
+        NotDigestible: There is too much of it, or something that cannot be pinned.
+    """
+    with ExitStack() as opened:
+        try:
+            root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, root)
+            return _Reading(root, os.path.realpath(folder)).run()
+        except OSError as error:
+            place = f" at {os.fsdecode(error.filename)!r}" if isinstance(error.filename, str | bytes) else ""
+            raise NotDigestible(f"the files of this extension cannot be read{place}: {error.strerror}") from error
+
+
+class _Reading:
+    def __init__(self, root: int, place: str) -> None:
+        self._root = root
+        self._place = place
+        self._whole = hashlib.sha256(b"extension folder 1")
+        self._manifest: str | None = None
+        self._files: dict[str, str] = {}
+        self._single = hashlib.blake2b(digest_size=8)
+        self._count = 0
+        self._bytes = 0
+
+    def run(self) -> FolderDigest:
+        for path, status in self.walk("", 0):
+            self._single = hashlib.blake2b(digest_size=8)
+            self._add(path, status)
+            if not stat.S_ISDIR(status.st_mode) and len(self._files) <= MAX_TOLD_FILES:
+                self._files[path] = self._single.hexdigest()
+        told = self._files if len(self._files) <= MAX_TOLD_FILES else {}
+        return FolderDigest(whole=self._whole.hexdigest(), manifest=self._manifest, files=told)
+
+    def walk(self, path: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+        """Go through everything that counts, in one order."""
+        if depth > _MAX_DEPTH:
+            raise NotDigestible(f"its folders are nested too deeply, at {path!r}")
+        folder = open_beneath(self._root, path, os.O_RDONLY | os.O_DIRECTORY, follow=False)
+        try:
+            with os.scandir(folder) as listing:
+                entries: list[tuple[str, os.stat_result]] = []
+                for entry in listing:
+                    self._count += 1  # here and not later, for each level above this one holds its list too
+                    if self._count > MAX_FILES:
+                        raise NotDigestible(f"there are more than {MAX_FILES:,} files in it, at {path or '.'!r}")
+                    entries.append((entry.name, entry.stat(follow_symlinks=False)))
+        finally:
+            os.close(folder)
+        for name, status in sorted(entries, key=lambda entry: os.fsencode(entry[0])):
+            below = os.path.join(path, name)  # noqa: PTH118 - relative to a descriptor
+            if below == _NOT_COUNTED:
+                continue
+            yield below, status
+            if stat.S_ISDIR(status.st_mode):
+                yield from self.walk(below, depth + 1)
+
+    def _add(self, path: str, status: os.stat_result) -> None:
+        if stat.S_ISDIR(status.st_mode):
+            self._part(b"folder", os.fsencode(path))
+        elif stat.S_ISLNK(status.st_mode):
+            self._add_link(path)
+        elif stat.S_ISREG(status.st_mode):
+            content, executable = self._content(open_beneath(self._root, path, _OPEN, follow=False), path)
+            if path == MANIFEST_FILE:
+                self._manifest = content
+            self._part(b"program" if executable else b"file", os.fsencode(path), content.encode())
+        else:
+            raise NotDigestible(f"{path!r} is neither a file nor a folder nor a link, and cannot be pinned")
+
+    def _add_link(self, path: str) -> None:
+        parent, name = os.path.split(path)
+        folder = open_beneath(self._root, parent, os.O_RDONLY | os.O_DIRECTORY, follow=False)
+        try:
+            target = os.readlink(name, dir_fd=folder)
+        finally:
+            os.close(folder)
+        self._part(b"link", os.fsencode(path), os.fsencode(target))
+        real = os.path.realpath(f"{self._place}/{path}")
+        if real == self._place or real.startswith(f"{self._place}/"):
+            if _NOT_COUNTED in os.path.relpath(real, self._place).split("/")[:1]:
+                raise NotDigestible(f"the link {path!r} leads into {_NOT_COUNTED}, which is not pinned")
+            return
+        try:
+            descriptor = os.open(real, _OPEN)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+                return
+            raise NotDigestible(f"the link {path!r} leads to what cannot be read: {error.strerror}") from error
+        content, _ = self._content(descriptor, path)
+        self._part(b"outside", os.fsencode(real), content.encode())
+
+    def _content(self, descriptor: int, path: str) -> tuple[str, bool]:
+        """Read an open file to its end; returns its digest, and whether it may be executed."""
+        whole = hashlib.sha256()
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISDIR(mode):
+                raise NotDigestible(f"the link {path!r} leads to a folder outside; put the files themselves there")
+            if not stat.S_ISREG(mode):
+                raise NotDigestible(f"{path!r} is no ordinary file, and cannot be pinned")
+            while data := os.read(descriptor, _CHUNK):
+                self._bytes += len(data)
+                if self._bytes > MAX_BYTES:
+                    raise NotDigestible(f"its files are larger than {MAX_BYTES:,} bytes together, at {path!r}")
+                whole.update(data)
+        finally:
+            os.close(descriptor)
+        return whole.hexdigest(), bool(mode & 0o111)
+
+    def _part(self, *parts: bytes) -> None:
+        """Add some byte strings so that no others could look the same."""
+        for part in parts:
+            self._whole.update(len(part).to_bytes(8, "big") + part)
+            self._single.update(len(part).to_bytes(8, "big") + part)

@@ -1,0 +1,399 @@
+"""One extension through start, crash, restart, reload and end.
+
+1. At any time at most one process answers; which one is told by `generation`, a number that is never used twice.
+2. A crash is followed by another start after one, five and twenty-five seconds, then the extension has failed. A while
+   of health makes up for earlier crashes. What cannot get better by itself fails at once.
+3. A reload begins the new life before it ends the old one; if that does not succeed, nothing has changed.
+4. What is registered stays known while nothing runs, so that it can be told what is missing.
+5. Nothing that a process does raises here or makes anybody wait: it ends as `state` and `problem`.
+"""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, Final, Literal, NoReturn
+
+import trio
+
+from session_core import limits
+from session_core.errors import ExtensionFailed, InvalidInput
+from session_core.rpc.deadlines import Patience
+from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
+from session_core.rpc.messages import Notification
+from session_core.sep.host.callbacks import Callbacks
+from session_core.sep.host.calls.contexts import Context
+from session_core.sep.host.catalogue.discovery import Found, Scope
+from session_core.sep.host.process.extension_log import ExtensionLog, ProcessLog
+from session_core.sep.host.process.launch import Launch, prepare_launch
+from session_core.sep.host.process.process import open_extension_process
+from session_core.sep.host.process.process_session import Life, OpenProcess, Pace, StartFailed
+from session_core.sep.host.process.startup import Begun, Start, fault_of_ours, with_last_words
+from session_core.sep.host.registrations import Registrations, clamped_subscriptions, handled_hooks, permitted
+from session_core.sep.protocol.manifest import Manifest
+from session_core.sep.protocol.names import FAIL_CLOSED, HookName
+
+log = logging.getLogger(__name__)
+
+State = Literal["starting", "ready", "restarting", "reloading", "failed", "stopped"]
+_NO_CONTEXT: Final = {"token": "over", "tier": "event"}
+"""A context that opens nothing, for a process that is about to end."""
+_ANNOUNCE_SECONDS: Final = limits.EXTENSION_PROGRESS_EVERY_MS / 1000
+_FAREWELL_SECONDS: Final = limits.RPC_FLUSH_MS / 1000
+
+
+class ReloadFailed(ExtensionFailed):
+    """An extension was not reloaded; what ran before still does."""
+
+
+async def as_the_manifest_says(found: Found) -> Launch:
+    """Find out how to start an extension."""
+    return await prepare_launch(found, os.environ)
+
+
+class Extension:
+    """An extension and whatever process it has; `run` it in a task, and `stop` it in the end.
+
+    Args:
+        found: Which one.
+        callbacks: The host.
+        extension_log: Takes all that it says beside the protocol.
+        prepare: Finds out how to start it, at each start anew.
+        pace: How long things may take.
+        open_process: Starts a process.
+    """
+
+    def __init__(
+        self,
+        found: Found,
+        callbacks: Callbacks,
+        extension_log: ExtensionLog,
+        *,
+        prepare: Callable[[Found], Awaitable[Launch]] = as_the_manifest_says,
+        pace: Pace | None = None,
+        open_process: OpenProcess = open_extension_process,
+    ) -> None:
+        self.found = found
+        self.log = extension_log
+        self.state: State = "starting"
+        self.problem: str | None = None
+        self.generation = 0
+        self.registrations = Registrations()
+        self.subscriptions: frozenset[str] = frozenset()
+        self.hooks: frozenset[HookName] | None = frozenset()
+        self._callbacks = callbacks
+        self._prepare = prepare
+        self.pace = pace or Pace()
+        self._open_process = open_process
+        self._has_vetoed = False
+        self._crashes = 0
+        self._last_generation = 0
+        self._life: Life | None = None
+        self._said: ProcessLog | None = None  # by the process of that life
+        self._manifests: dict[int, Manifest] = {}  # of all processes that are there
+        self._revived = trio.Event()
+        self._changing = trio.Lock()
+        self._beginning: trio.CancelScope | None = None
+        self._supervising = trio.CancelScope()
+        self.stopping = False
+        self._nursery: trio.Nursery | None = None
+        self._settled = trio.Event()
+        self._gone = trio.Event()
+        self._unannounced = self._announcing = False
+
+    @property
+    def name(self) -> str:
+        """Its name, which is that of the manifest, whatever it calls itself."""
+        return self.found.name
+
+    @property
+    def manifest(self) -> Manifest:
+        """Its manifest, which is that of the process that answers."""
+        return self.found.manifest
+
+    def manifest_of(self, generation: int) -> Manifest:
+        """Return the manifest of one of its processes: during a reload there are two, and each has its own rights."""
+        return self._manifests.get(generation, self.manifest)
+
+    @property
+    def scope(self) -> Scope:
+        """Whose it is."""
+        return self.found.scope
+
+    @property
+    def running(self) -> bool:
+        """Whether a process answers, also while another one is being started to take its place."""
+        return self._life is not None and self._life.alive
+
+    def _in_use(self) -> bool:
+        return self._nursery is not None and not self.stopping
+
+    @property
+    def may_veto_when_dead(self) -> bool:
+        """Whether its silence means no where a veto protects something: it said that it guards that, or has done so."""
+        if self.hooks is None:
+            return self._has_vetoed
+        return not self.hooks.isdisjoint(FAIL_CLOSED)
+
+    def remember_veto(self) -> None:
+        """Take note that it answered a hook with more than a nod, which tells what it did not say about its hooks."""
+        self._has_vetoed = True
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep it running until `stop`; has started when the first attempt has come to an end, good or bad.
+
+        Cancellation: its processes are killed, with their groups.
+        """
+        try:
+            async with trio.open_nursery() as keeping:
+                keeping.start_soon(self.log.keep)
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    nursery.start_soon(self._supervise)
+                    await self._settled.wait()
+                    task_status.started()
+                keeping.cancel_scope.cancel()
+        finally:
+            self.stopping = True
+            self._nursery = self._life = None
+            self._turn("stopped", None)
+            self._gone.set()
+
+    async def stop(self) -> None:
+        """Shut it down: it is asked to, waited for until it has exited, and killed when that takes too long.
+
+        Cancellation: it is shut down all the same.
+        """
+        self.stopping = True
+        self._supervising.cancel(reason="it is stopped")
+        if self._beginning is not None:
+            self._beginning.cancel(reason="it is stopped")
+        if self._nursery is not None:
+            await self._gone.wait()
+        else:
+            await trio.lowlevel.checkpoint()
+
+    def request(
+        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | Patience | None
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask it something, and wait for the result.
+
+        Raises:
+            RpcFailed: It is not running, answered with an error, or not in time; see `RpcConnection.request`.
+            InvalidInput: The params have no form in JSON, or are too large; nothing was sent.
+
+        Cancellation: it is told that nobody waits any more.
+        """
+        life = self._life
+        if life is None or not life.alive:
+            return self._refuse()
+        return life.request(method, params, timeout=timeout)
+
+    async def _refuse(self) -> NoReturn:
+        await trio.lowlevel.checkpoint()
+        raise RpcFailed(INTERNAL_ERROR, f"the extension {self.name} is not running")
+
+    def push_event(self, name: str, payload: Mapping[str, Any] | None, context: Context) -> None:
+        """Tell it of an event; never waits, and nobody hears it while nothing runs."""
+        if (life := self._life) is not None and life.alive:
+            self._push(life, name, payload, context.wire)
+
+    def note_lost(self, count: int) -> None:
+        """Have it told, before its next event, that so many never got this far."""
+        if self._life is not None:
+            self._life.connection.note_lost(count)
+
+    def update_registrations(self, registrations: Registrations) -> None:
+        """Take what it has registered anew; however often it changes, others hear of it now and then only."""
+        if registrations == self.registrations:
+            return
+        self._register(registrations)
+        self._unannounced = True
+        if not self._announcing:
+            self._announce()
+
+    def _announce(self) -> None:
+        self._unannounced = False
+        self._callbacks.on_changed(self)
+        if self._nursery is not None:
+            self._announcing = True
+            self._nursery.start_soon(self._announce_later)
+
+    async def _announce_later(self) -> None:
+        await trio.sleep(_ANNOUNCE_SECONDS)
+        self._announcing = False
+        if self._unannounced:
+            self._announce()
+
+    async def reload(self, found: Found | None = None) -> None:
+        """Replace its process by a new one, of the same files or of those that are given.
+
+        Raises:
+            ReloadFailed: The new one did not start; what ran before still does.
+
+        Cancellation: either nothing has changed, or it is reloaded and the old process is on its way out.
+        """
+        async with self._changing:
+            if not self._in_use():
+                raise self._not_reloaded("it is not in use")
+            state, problem = self.state, self.problem
+            self._turn("reloading", problem)
+            adopted = False
+            try:
+                begun = await self._begin(found or self.found)
+                old = self._life
+                await self._say_farewell(old)
+                if not self._in_use():
+                    begun.life.retire()
+                    raise StartFailed("it is being stopped")
+                self._crashes = 0
+                self._adopt(begun)
+                adopted = True
+                if old is not None:
+                    old.retire(until_quiet=True)
+            except StartFailed as error:
+                raise self._not_reloaded(error.reason) from error
+            finally:
+                if not adopted:
+                    self._turn(state, problem)
+        if old is not None:
+            await old.gone.wait()
+
+    async def _say_farewell(self, life: Life | None) -> None:
+        """Let a process know what is coming, and make sure that it reads this before it is asked to go."""
+        if life is not None and life.alive:
+            with trio.move_on_after(_FAREWELL_SECONDS, shield=True):
+                self._push(life, "session_shutdown", {"reason": "reload"}, _NO_CONTEXT)
+                await life.connection.flush()
+
+    def _not_reloaded(self, why: str) -> ReloadFailed:
+        return ReloadFailed(f"the extension {self.name} was not reloaded: {why}")
+
+    async def _supervise(self) -> None:
+        with self._supervising:
+            try:
+                async with self._changing:
+                    await self._attempt()
+            finally:
+                self._settled.set()
+            while True:
+                await self._next_change()
+        if self._life is not None:
+            self._life.retire()
+
+    async def _next_change(self) -> None:
+        """Wait for the end of the present life and begin another, or for somebody to begin one."""
+        if (life := self._life) is not None:
+            await life.over.wait()
+            async with self._changing:
+                if self._life is life:
+                    self._life = None
+                    self._crashed(life.reason, life.seconds)
+                    await life.gone.wait()
+                    assert self._said is not None
+                    self._turn(self.state, with_last_words(life.reason, self._said))
+        elif self.state == "failed":
+            await self._revived.wait()
+        else:
+            with trio.move_on_after(self.pace.backoffs[self._crashes - 1]):
+                await self._revived.wait()
+            async with self._changing:
+                if self._life is None:  # or somebody has reloaded it meanwhile
+                    await self._attempt()
+
+    async def _attempt(self) -> None:
+        try:
+            begun = await self._begin(self.found)
+        except StartFailed as error:
+            if error.final:
+                self._crashes = len(self.pace.backoffs)
+            self._crashed(error.reason, 0)
+        else:
+            self._adopt(begun)
+
+    async def _begin(self, found: Found) -> Begun:
+        """Start a process and greet it; it is gone again when this raises.
+
+        Raises:
+            StartFailed: Whatever went wrong: no fault in one extension may end the others.
+        """
+        assert self._nursery is not None
+        self._last_generation += 1
+        try:
+            start = Start(
+                found=found,
+                generation=self._last_generation,
+                log=self.log.begin(),
+                pace=self.pace,
+                prepare=self._prepare,
+                open_process=self._open_process,
+                greeting=self._greeting(found),
+                answer=partial(self._callbacks.on_request, self),
+                note=self._note,
+                manifests=self._manifests,
+            )
+            with trio.CancelScope() as self._beginning:
+                try:
+                    begun: Begun = await self._nursery.start(start.run)
+                    return begun
+                finally:
+                    self._beginning = None
+        except StartFailed:
+            raise
+        except Exception as error:
+            log.exception("%s: starting it failed", self.name)
+            raise StartFailed(fault_of_ours(error), final=False) from error
+        raise StartFailed("it is being stopped", final=True)
+
+    def _greeting(self, found: Found) -> dict[str, Any]:
+        before, self.found = self.found, found  # for the length of this call only: its rights are not yet in force
+        try:
+            return self._callbacks.initialize_params(self)
+        finally:
+            self.found = before
+
+    def _adopt(self, begun: Begun) -> None:
+        self.found = begun.found
+        self._life, self._said = begun.life, begun.log
+        self.generation = begun.life.generation
+        self._register(begun.registrations)
+        self._turn("ready", None)
+        begun.listens = True
+        begun.early.tell(begun.log)
+        for notification in begun.early.take():
+            try:
+                self._note(self.generation, notification)
+            except Exception:
+                log.exception("%s: handling the notification %s failed", self.name, notification.method[:100])
+        revived, self._revived = self._revived, trio.Event()
+        revived.set()
+
+    def _note(self, generation: int, notification: Notification) -> None:
+        # A process that was replaced may still report on what it does, but brings nothing new.
+        if notification.method != "registry/update" or generation == self.generation:
+            self._callbacks.on_notification(self, generation, notification)
+
+    def _register(self, registrations: Registrations) -> None:
+        self.registrations = permitted(registrations, self.manifest)
+        self.subscriptions = clamped_subscriptions(registrations, self.manifest)
+        self.hooks = handled_hooks(registrations)
+
+    def _crashed(self, reason: str, seconds: float) -> None:
+        if seconds >= self.pace.healthy:
+            self._crashes = 0
+        self._crashes += 1
+        self.log.note("host", reason)
+        self._turn("failed" if self._crashes > len(self.pace.backoffs) else "restarting", reason)
+
+    def _turn(self, state: State, problem: str | None) -> None:
+        problem = problem and problem[: limits.MAX_ERROR_CHARS]
+        if (self.state, self.problem) != (state, problem) or state == "ready":
+            self.state, self.problem = state, problem
+            self._callbacks.on_changed(self)
+
+    def _push(self, life: Life, name: str, payload: Mapping[str, Any] | None, context: Mapping[str, str]) -> None:
+        try:
+            life.connection.push_event(name, payload, context=dict(context))
+        except InvalidInput as error:
+            log.warning("%s: the event %s cannot be sent: %s", self.name, name, error.message)
+            self.log.note("host", f"it was not told of {name}: {error.message}")

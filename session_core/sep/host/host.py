@@ -1,0 +1,407 @@
+"""All extensions of a service together: who there is, what they bring, and asking them.
+
+1. They start side by side, and end side by side: asked to, waited for, killed when that takes too long.
+2. What one of them does concerns no other: each has its own process, tokens, log and deadlines.
+3. Whoever asks an extension does so within a dispatch: it may act in that session until the answer is there.
+4. The service is reached through the `Delegate` only, which is given when the service runs; before that nothing starts.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import trio
+
+from session_core.errors import ExtensionFailed, NotFound
+from session_core.ids import SessionId
+from session_core.rpc.failures import RpcFailed
+from session_core.rpc.messages import Notification, Request
+from session_core.sep.host.calls import hooks
+from session_core.sep.host.calls.commands import complete, execute, owner_of
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.calls.events import (
+    SepEvent,
+    Translator,
+    bus_event,
+    session_ended,
+    session_started,
+    widget_key,
+)
+from session_core.sep.host.calls.notifications import LogLevel
+from session_core.sep.host.calls.requests import Inbound
+from session_core.sep.host.catalogue.discovery import Discovery, Found
+from session_core.sep.host.extension import Extension, ReloadFailed, as_the_manifest_says
+from session_core.sep.host.info import info_of, infos_of, not_in_use, why_not
+from session_core.sep.host.models.credentials import CredentialFile
+from session_core.sep.host.models.providers import ExtensionProviders
+from session_core.sep.host.process.extension_log import ExtensionLog
+from session_core.sep.host.process.launch import Launch
+from session_core.sep.host.registrations import Registrations
+from session_core.sep.host.settings import HostSetting as HostSetting
+from session_core.sep.host.settings import TakesPart, everywhere
+from session_core.sep.host.settings import Watcher as Watcher
+from session_core.sep.host.tools.tools import ExtensionToolSource
+from session_core.sep.protocol.names import HOOKS, HookName
+from session_core.sep.protocol.service_api import Delegate
+from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.extensions import Completion, ExtensionInfo
+
+log = logging.getLogger(__name__)
+
+
+class ExtensionHost:
+    """The extensions of a service. `run` it while the service runs.
+
+    Args:
+        look: Finds out which extensions count now; it blocks, so it is called in a thread.
+        setting: What they are told.
+        prepare: Finds out how to start one; left out, as its manifest says.
+        enable: Remembers whether an extension is to be used; it blocks.
+        credentials: Where logins to providers of extensions are kept.
+        reserved: Names of providers that no extension can take.
+        takes_part: Tells which of them has a part in which session; left out, all have a part in all.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Discovery],
+        setting: HostSetting,
+        *,
+        prepare: Callable[[Found], Awaitable[Launch]] = as_the_manifest_says,
+        enable: Callable[[str, bool], None] | None = None,
+        credentials: CredentialFile | None = None,
+        reserved: Iterable[str] = (),
+        takes_part: TakesPart = everywhere,
+    ) -> None:
+        self.contexts = Contexts()
+        self.tools = ExtensionToolSource(self.taking_part, self.contexts)
+        self.models = ExtensionProviders(self.contexts, credentials, reserved=reserved)
+        self.setting = setting
+        self.takes_part = takes_part
+        self.discovery = Discovery()
+        self._look = look
+        self._prepare = prepare
+        self._enable = enable
+        self._extensions: dict[str, Extension] = {}
+        self._inbound: Inbound | None = None
+        self._delegate: Delegate | None = None
+        self._watcher: Watcher | None = None
+        self._nursery: trio.Nursery | None = None
+        self._closing = trio.Event()
+        self._changing = trio.Lock()
+        self._translator = Translator()
+        self._handled: frozenset[HookName] = frozenset()
+        self.wanted: frozenset[str] = frozenset()
+        """The events that anybody has subscribed to."""
+        self._wanted_changed = trio.Event()
+        self.settled = trio.Event()
+        """Set when every extension has been started once, well or not."""
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        delegate: Delegate,
+        watcher: Watcher,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Start all extensions and keep them until cancelled; then they are shut down before this returns."""
+        self._delegate, self._watcher = delegate, watcher
+        self._inbound = Inbound(self.contexts, delegate, self)
+        try:
+            self.discovery = await trio.to_thread.run_sync(self._look)
+            async with trio.open_nursery() as nursery:
+                try:
+                    kept = trio.Event()
+                    nursery.start_soon(self._keep, kept)  # by `start`, one that is shielded could not be given up
+                    await kept.wait()
+                    nursery.start_soon(self.tools.calls.keep_showing)
+                    await nursery.start(self._inbound.registering.run)
+                    task_status.started()
+                    async with trio.open_nursery() as starting:
+                        for found in self.discovery.found:
+                            starting.start_soon(self._begin, found)
+                    self.settled.set()
+                    await trio.sleep_forever()
+                finally:
+                    self._closing.set()
+        finally:
+            self.settled.set()  # nobody must wait for what will not come
+
+    async def _keep(self, kept: trio.Event) -> None:
+        """Hold the extensions beyond a cancellation, until each has been asked to end and has."""
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as self._nursery:
+                kept.set()
+                await self._closing.wait()
+                async with trio.open_nursery() as ending:
+                    for extension in self._extensions.values():
+                        ending.start_soon(self._end, extension, "exit")
+            self._nursery = None
+
+    async def _begin(self, found: Found) -> Extension:
+        file = self.setting.logs / f"{found.owner}.log" if self.setting.logs is not None else None
+        extension = Extension(found, self, ExtensionLog(file), prepare=self._prepare, pace=self.setting.pace)
+        self._extensions[found.name] = extension
+        self._extensions = dict(sorted(self._extensions.items()))  # the order in which hooks are asked
+        assert self._nursery is not None
+        self.on_changed(extension)
+        await self._nursery.start(extension.run)
+        return extension
+
+    async def _end(self, extension: Extension, reason: str) -> None:
+        if "session_shutdown" in extension.subscriptions:
+            self._push(extension, session_ended(None, reason))
+        await extension.stop()
+
+    # --- who there is -------------------------------------------------------------------------------------------------
+
+    @property
+    def extensions(self) -> tuple[Extension, ...]:
+        """All of them, in load order."""
+        return tuple(self._extensions.values())
+
+    def taking_part(self, session_id: SessionId) -> tuple[Extension, ...]:
+        """Those that have a part in a session, in load order."""
+        return tuple(each for each in self.extensions if self.takes_part(each.name, session_id))
+
+    def extension(self, name: str) -> Extension:
+        """Return the extension of this name.
+
+        Raises:
+            NotFound: There is none; the error says why, if that is known.
+        """
+        if (extension := self._extensions.get(name)) is not None:
+            return extension
+        raise not_in_use(name, self.discovery)
+
+    def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
+        """Return what people get to know of those with a part in a session, or of all, disabled ones included."""
+        if session_id is not None:
+            return tuple(info_of(extension, self.setting.serves) for extension in self.taking_part(session_id))
+        return infos_of(self.extensions, self.discovery, self.setting.serves)
+
+    def list_in(self, _cwd: str) -> tuple[ExtensionInfo, ...]:
+        """Return what people get to know of all: no folder has others."""
+        return self.list()
+
+    def whose(self, name: str, folder: str | None) -> "ExtensionHost":
+        """Return who has the extension of this name that serves a folder alone; raises `NotFound`."""
+        if folder not in {None, self.setting.serves}:
+            raise NotFound(f"there is no extension {name!r} that serves {folder!r} alone", field="folder")
+        return self
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
+        """Have an extension do something, and return what it has to say.
+
+        Raises:
+            NotFound: Nobody has a command of this name.
+            RpcFailed: It failed; the code is the extension's own.
+        """
+        owner = owner_of(self.taking_part(session_id), name, extension)
+        content = await execute(owner, self.contexts, session_id, name, arguments)
+        if self._inbound is not None:
+            await self._inbound.registering.settled(owner.name)  # what it has registered can be used now
+        return content
+
+    async def complete_command(
+        self, session_id: SessionId, name: str, partial: str, extension: str | None
+    ) -> tuple[Completion, ...]:
+        """Return how the arguments of a command could go on; one that fails to answer knows none."""
+        try:
+            owner = owner_of(self.taking_part(session_id), name, extension)
+            return await complete(owner, self.contexts, session_id, name, partial)
+        except (RpcFailed, NotFound):
+            return ()
+
+    def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
+        """Tell an extension that a key was pressed in a widget of its own; its subscriptions do not matter."""
+        self._push(self.extension(extension), widget_key(session_id, widget_id, key))
+
+    def title_of(self, model: str, _cwd: str) -> str:
+        """Return what an extension calls one of its models in front of people, if anything."""
+        return self.models.title_of(model)
+
+    async def why_not_usable(self, provider: str, _cwd: str) -> str:
+        """Say what people have to do before a provider of an extension can be used, if anything."""
+        return await self.models.why_not_usable(provider)
+
+    async def login(self, session_id: SessionId, provider: str) -> None:
+        """Log in to a provider of models that an extension brings; its questions are asked in the session."""
+        await self.models.log_in(provider, session_id)
+
+    # --- hooks and events ---------------------------------------------------------------------------------------------
+
+    def handles(self, hook: HookName) -> bool:
+        """Tell whether anybody has a say in a hook."""
+        return hook in self._handled
+
+    async def run_hook(
+        self, hook: HookName, session_id: SessionId, value: Mapping[str, Any], *, but: str | None = None
+    ) -> dict[str, Any] | hooks.HookBlocked:
+        """Ask everybody who has a say, `but` one of them perhaps; see `hooks.run_hook`."""
+        asked = [each for each in self.taking_part(session_id) if each.name != but]
+        return await hooks.run_hook(asked, hook, session_id, value, contexts=self.contexts)
+
+    def tell(self, envelope: SessionEvent) -> None:
+        """Tell extensions of an event of a session."""
+        for event in self._translator.translate(envelope, self.wanted):
+            for extension in self.extensions:
+                if event.name in extension.subscriptions and self._is_heard(extension.name, event.session_id):
+                    self._push(extension, event)
+
+    def _is_heard(self, name: str, session_id: SessionId | None) -> bool:
+        """Tell whether an extension hears of a session; who serves one folder alone is told of nothing else anyway."""
+        return session_id is None or self.setting.serves is not None or self.takes_part(name, session_id)
+
+    def events_missed(self, count: int = 0) -> None:
+        """Hear that so many events could not be told; everybody who listens to any is told that, not which."""
+        self._translator.forget()
+        for extension in self.extensions:
+            if count and extension.subscriptions:
+                extension.note_lost(count)
+
+    def session_left(self, session_id: SessionId) -> None:
+        """Hear that no more is told of a session."""
+        self._translator.forget(session_id)
+
+    async def until_wanted(self, *, anything: bool) -> None:
+        """Wait until somebody has subscribed to events, or until nobody has any more."""
+        while bool(self.wanted) is not anything:
+            await self._wanted_changed.wait()
+
+    # --- reloading ----------------------------------------------------------------------------------------------------
+
+    async def reload(self, name: str) -> None:
+        """Let a new process of an extension, of its files as they are now, take over.
+
+        Raises:
+            NotFound: There is none.
+            ReloadFailed: It did not start; what ran before still does.
+        """
+        extension = self.extension(name)
+        self.discovery = await trio.to_thread.run_sync(self._look)
+        found = self.discovery.named(name)
+        if found is None:
+            why = why_not(name, self.discovery) or "it is not there any more"
+            raise ReloadFailed(f"the extension {name} was not reloaded: {why}", field="name")
+        await extension.reload(found)
+        self._push(extension, session_started(None, "reload"))
+
+    async def look_again(self) -> None:
+        """Find out anew which extensions count: others are ended, new ones begin, changed ones are replaced."""
+        async with self._changing:
+            self.discovery = await trio.to_thread.run_sync(self._look)
+            for extension in self.extensions:
+                found = self.discovery.named(extension.name)
+                if found is None:
+                    await self._drop(extension)
+                elif found != extension.found:
+                    try:
+                        await extension.reload(found)
+                    except ReloadFailed as failed:
+                        extension.log.note("host", failed.message)
+            for found in self.discovery.found:
+                if found.name not in self._extensions and not self._closing.is_set():
+                    await self._begin(found)
+
+    async def enable(self, name: str) -> None:
+        """Use an extension again, now and after every restart."""
+        async with self._changing:
+            if self._nursery is None or self._closing.is_set():
+                raise ExtensionFailed("extensions are not in use any more: they have ended, or are being ended")
+            await self._remember(name, enabled=True)
+            if name not in self._extensions:
+                found = self.discovery.named(name)
+                if found is None:
+                    raise not_in_use(name, self.discovery)
+                await self._begin(found)
+
+    async def disable(self, name: str) -> None:
+        """Use an extension no longer, now and after every restart."""
+        async with self._changing:
+            await self._remember(name, enabled=False)
+            if (extension := self._extensions.get(name)) is not None:
+                await self._drop(extension)
+
+    async def _drop(self, extension: Extension) -> None:
+        await self._end(extension, "disabled")
+        del self._extensions[extension.name]
+        self._look_again()
+        if self._watcher is not None:
+            self._watcher.extension_removed(extension.name)
+
+    async def _remember(self, name: str, *, enabled: bool) -> None:
+        if self._enable is not None:
+            await trio.to_thread.run_sync(partial(self._enable, name, enabled))
+        self.discovery = await trio.to_thread.run_sync(self._look)
+
+    # --- callbacks of one extension -----------------------------------------------------------------------------------
+
+    def initialize_params(self, extension: Extension) -> dict[str, Any]:
+        """Return what a process is greeted with."""
+        assert self._delegate is not None
+        return self.setting.greeting(extension.manifest.capabilities.enabled, self._delegate.ui_kinds())
+
+    async def on_request(self, extension: Extension, generation: int, request: Request) -> Any:
+        """Answer a request of a process."""
+        assert self._inbound is not None
+        return await self._inbound.answer(extension, generation, request)
+
+    def on_notification(self, extension: Extension, generation: int, notification: Notification) -> None:
+        """Take a notification of a process."""
+        assert self._inbound is not None
+        self._inbound.note(extension, generation, notification)
+
+    def on_changed(self, extension: Extension) -> None:
+        """Hear that an extension has changed; what earlier processes of it were allowed to do is over."""
+        self.contexts.forget_before(extension.name, extension.generation)
+        self._look_again()
+        if self._watcher is not None and extension.state != "stopped":
+            self._watcher.extension_changed(info_of(extension, self.setting.serves))
+
+    def _look_again(self) -> None:
+        """Find out anew what all extensions together bring and want."""
+        self.models.update(self.extensions)
+        self._handled = frozenset(hook for hook in HOOKS if hooks.handles(self.extensions, hook))
+        self.wanted = frozenset(name for each in self.extensions if each.running for name in each.subscriptions)
+        changed, self._wanted_changed = self._wanted_changed, trio.Event()
+        changed.set()
+
+    # --- what extensions tell (`HostView`) ----------------------------------------------------------------------------
+
+    def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
+        """Tell all other extensions that listen to the bus."""
+        for each in self.extensions:
+            if each.name != extension and "bus/event" in each.subscriptions:
+                self._push(each, bus_event(extension, topic, payload))
+
+    def registry_updated(self, extension: str, registrations: Registrations) -> None:
+        """Take over all that an extension has registered."""
+        if (known := self._extensions.get(extension)) is not None:
+            known.update_registrations(registrations)
+
+    def tool_update(
+        self, extension: str, call_id: str, *, message: str | None, progress: float | None, details: Any
+    ) -> None:
+        """Take the progress of a tool call."""
+        self.tools.calls.update(extension, call_id, message=message, progress=progress, details=details)
+
+    def provider_delta(self, extension: str, request_id: str, event: Mapping[str, Any]) -> None:
+        """Take a piece of a model's answer."""
+        self.models.delta(extension, request_id, event)
+
+    def log(self, extension: str, level: LogLevel, message: str, fields: Mapping[str, Any] | None) -> None:
+        """Write into the log of an extension."""
+        if (known := self._extensions.get(extension)) is not None:
+            known.log.note(level, f"{message} {dict(fields)}" if fields else message)
+
+    def _push(self, extension: Extension, event: SepEvent) -> None:
+        if not extension.running:
+            return
+        context = self.contexts.for_event(extension.name, extension.generation, event.session_id)
+        extension.push_event(event.name, event.payload, context)

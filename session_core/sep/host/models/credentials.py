@@ -1,0 +1,221 @@
+"""What logins to providers of extensions have left behind: tokens, in one private file of the home.
+
+They are for the extension that has obtained them and for nobody else: one of the same name in another folder does not
+get them. They never reach a journal, a log or a message. Reading and writing the file blocks: call it in a thread.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from session_core import limits
+from session_core.errors import ProtocolError
+from session_core.providers.secrets import Secret
+from session_core.sep.protocol.fields import Fields, WrongField, size_of
+from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
+
+CREDENTIALS_FILE: Final = "extension-logins.json"
+"""The name of the file in the home."""
+
+_FORMAT: Final = 1
+_MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+
+
+class CredentialsInvalid(ProtocolError):
+    """What an extension returned are no credentials; `field` says where."""
+
+    code = "credentials_invalid"
+
+
+@attrs.frozen(kw_only=True)
+class Credentials:
+    """What a login has given; `expires_at` is in whole seconds since 1970, `extra` the JSON of whatever else there is.
+
+    Only `wire` tells what is in it.
+    """
+
+    api_key: Secret | None = None
+    access_token: Secret | None = None
+    refresh_token: Secret | None = None
+    expires_at: int | None = None
+    extra: Secret | None = None
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """Everything that must not appear in any text."""
+        inner = _texts_in(json.loads(self.extra.reveal())) if self.extra is not None else []
+        return tuple(filter(None, (self.api_key, self.access_token, self.refresh_token))) + tuple(map(Secret, inner))
+
+    def renewed(self, later: "Credentials") -> "Credentials":
+        """Take over newer ones; a token for renewal that is not told again is still good."""
+        return later if later.refresh_token is not None else attrs.evolve(later, refresh_token=self.refresh_token)
+
+    def wire(self) -> dict[str, Any]:
+        """Return them as the extension sent them."""
+        found: dict[str, Any] = {}
+        for name in ("api_key", "access_token", "refresh_token"):
+            if (secret := getattr(self, name)) is not None:
+                found[name] = secret.reveal()
+        if self.expires_at is not None:
+            found["expires_at"] = self.expires_at
+        if self.extra is not None:
+            found["extra"] = json.loads(self.extra.reveal())
+        return found
+
+
+def read_credentials(data: object) -> Credentials:
+    """Read what a login returned.
+
+    Raises:
+        CredentialsInvalid: It has another shape, is too large, or is empty.
+    """
+    try:
+        fields = Fields(data, "credentials")
+        if size_of(data) > limits.MAX_CREDENTIAL_CHARS:
+            raise WrongField(fields.path, f"are larger than {limits.MAX_CREDENTIAL_CHARS:,} characters")
+        found = Credentials(
+            api_key=_secret(fields, "api_key"),
+            access_token=_secret(fields, "access_token"),
+            refresh_token=_secret(fields, "refresh_token"),
+            expires_at=fields.whole("expires_at", least=0, most=limits.MAX_INTEGER),
+            extra=_extra(fields),
+        )
+    except WrongField as wrong:
+        raise CredentialsInvalid(wrong.reason, field=wrong.path) from None
+    if found in (Credentials(), Credentials(expires_at=found.expires_at)):
+        raise CredentialsInvalid("hold no key and no token", field="credentials")
+    return found
+
+
+@attrs.frozen(kw_only=True)
+class Login:
+    """Whose credentials: an extension of this name, in this folder, for one of its providers."""
+
+    extension: str
+    folder: str
+    provider: str
+
+
+class CredentialFile:
+    """All credentials, kept in one private file, or only in memory when there is none.
+
+    `remark` tells what was wrong with the file when it was last read; then nobody is logged in.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self.file = file
+        self.remark: str | None = None
+        self._in_memory: dict[Login, Credentials] = {}
+
+    def find(self, login: Login) -> Credentials | None:
+        """Return what is kept, if anything is."""
+        return self._read().get(login)
+
+    def all(self) -> tuple[Login, ...]:
+        """Return whose credentials there are, the oldest first."""
+        return tuple(self._read())
+
+    def keep(self, login: Login, credentials: Credentials) -> None:
+        """Keep credentials; those that were kept longest are let go when there are too many.
+
+        Raises:
+            StoreUnusable: The file cannot be written.
+        """
+        with self._changing() as kept:
+            kept.pop(login, None)
+            while len(kept) >= limits.MAX_CREDENTIALS:
+                del kept[next(iter(kept))]
+            kept[login] = credentials
+
+    def forget(self, login: Login) -> bool:
+        """Let go of credentials; tells whether there were any.
+
+        Raises:
+            StoreUnusable: The file cannot be written.
+        """
+        with self._changing() as kept:
+            return kept.pop(login, None) is not None
+
+    @contextmanager
+    def _changing(self) -> Generator[dict[Login, Credentials]]:
+        """Change what is kept, one process at a time; the file is replaced in one step once it is on the disk."""
+        if self.file is None:
+            yield self._in_memory
+            return
+        prepare_home(self.file.parent)
+        lock = private_open(self.file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            kept = self._read()
+            damaged = self.remark is not None
+            yield kept
+            if damaged:  # there may be tokens in it that somebody still wants
+                with suppress(OSError):
+                    self.file.replace(self.file.with_suffix(".damaged"))
+            _write(self.file, kept)
+            self.remark = None
+        except OSError as error:
+            raise unusable(f"the file {str(self.file)!r} cannot be written", error) from error
+        finally:
+            os.close(lock)
+
+    def _read(self) -> dict[Login, Credentials]:
+        self.remark = None
+        if self.file is None:
+            return self._in_memory
+        if not os.path.lexists(self.file):
+            return {}
+        try:
+            return _kept_in(json.loads(read_private(self.file, _MAX_FILE_BYTES)))
+        except Exception:  # noqa: BLE001 - whatever is wrong; and what was read must not appear in any text
+            self.remark = f"{str(self.file)!r} is damaged, so log in to the providers of extensions again"
+            return {}
+
+
+def _write(file: Path, kept: dict[Login, Credentials]) -> None:
+    entries = [{**attrs.asdict(login), "credentials": each.wire()} for login, each in kept.items()]
+    replace_private(file, json.dumps({"format": _FORMAT, "logins": entries}, indent=1).encode())
+
+
+def _kept_in(document: Any) -> dict[Login, Credentials]:
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise ValueError
+    found: dict[Login, Credentials] = {}
+    for entry in Fields(document).objects("logins", most=limits.MAX_CREDENTIALS):
+        login = Login(
+            extension=entry.text("extension"),
+            folder=entry.text("folder", most=limits.MAX_PATH_CHARS),
+            provider=entry.text("provider"),
+        )
+        found[login] = read_credentials(entry.plain.get("credentials"))
+    return found
+
+
+def _secret(fields: Fields, key: str) -> Secret | None:
+    text = fields.text_or_none(key, most=limits.MAX_CREDENTIAL_CHARS, empty=True)
+    return Secret(text) if text else None
+
+
+def _extra(fields: Fields) -> Secret | None:
+    if "extra" not in fields:
+        return None
+    fields.json_object("extra", most=limits.MAX_CREDENTIAL_CHARS)
+    return Secret(json.dumps(fields.plain["extra"]))
+
+
+def _texts_in(plain: object) -> list[str]:
+    match plain:
+        case str():
+            return [plain]
+        case dict():
+            return [text for each in plain.values() for text in _texts_in(each)]
+        case list():
+            return [text for each in plain for text in _texts_in(each)]
+        case _:
+            return []

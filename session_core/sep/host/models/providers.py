@@ -1,0 +1,228 @@
+"""Models that extensions bring: each is a `Provider` like any other, whose answers come from the extension's process.
+
+A model is called `<provider>/<model>`. The first extension that registers a provider has it; the names of providers
+that come along, or that people have configured, are not to be had. What is offered follows what extensions register,
+so `providers` and `infos` are views that change. A model that a provider did not list can be asked for as well.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+import attrs
+
+from session_core import limits
+from session_core.errors import NotFound
+from session_core.ids import SessionId
+from session_core.providers.base import Provider
+from session_core.providers.catalogue import BUILT_IN_PROVIDERS, ModelInfo, built_in_models, find_model
+from session_core.providers.choose import DEMO
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.models.credentials import CredentialFile
+from session_core.sep.host.models.logins import Asked, LoginFailed, Logins
+from session_core.sep.host.models.stream import ExtensionProvider, Patience, Streams
+from session_core.sep.host.registrations import ModelRegistration, ProviderRegistration
+
+RESERVED: Final = frozenset({DEMO, *(each.name for each in BUILT_IN_PROVIDERS)})
+"""Names of providers that no extension can take."""
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Offer:
+    """A provider that an extension has registered."""
+
+    extension: Asked
+    registration: ProviderRegistration
+
+
+class ExtensionProviders:
+    """All providers of a host.
+
+    Args:
+        contexts: The tokens of the host.
+        credentials: Where logins are kept.
+        reserved: Names of further providers that no extension can take: those that people have configured.
+        patience: How long answers may take.
+        logins: How logins are made and kept alive.
+    """
+
+    def __init__(
+        self,
+        contexts: Contexts,
+        credentials: CredentialFile | None = None,
+        *,
+        reserved: Iterable[str] = (),
+        patience: Patience | None = None,
+        logins: Logins | None = None,
+    ) -> None:
+        self.logins = logins or Logins(contexts, credentials or CredentialFile())
+        self.models: tuple[ModelInfo, ...] = ()
+        """What is listed, in the order in which it was registered."""
+        self.remarks: tuple[str, ...] = ()
+        """What cannot be offered, and why, for people."""
+        self.providers: Mapping[str, Provider] = _Live(self._provider, self._names)
+        """Those who answer, by the names of their models."""
+        self.infos: Mapping[str, ModelInfo] = _Live(self._info, self._names)
+        """What is known of the models."""
+        self._reserved = frozenset(name.casefold() for name in (*RESERVED, *reserved))
+        self._contexts = contexts
+        self._patience = patience or Patience()
+        self._streams = Streams()
+        self._offers: dict[str, Offer] = {}
+        self._listed: dict[str, ModelInfo] = {}
+
+    def update(self, extensions: Iterable[Asked]) -> None:
+        """Take what extensions have registered by now, in the order in which they were loaded."""
+        offers: dict[str, Offer] = {}
+        listed: dict[str, ModelInfo] = {}
+        remarks: list[str] = []
+        for extension in extensions:
+            for each in extension.registrations.providers:
+                why_not = self._why_not(each, offers.get(each.name))
+                if why_not is not None:
+                    remarks.append(f"the extension {extension.name} cannot have a provider {each.name!r}: {why_not}")
+                    continue
+                offers[each.name] = Offer(extension=extension, registration=each)
+                for model in each.models:
+                    info = model_info(each.name, model)
+                    if len(info.name) > limits.MAX_NAME_CHARS:
+                        remarks.append(f"a model of the provider {each.name!r} has too long a name: {model.id[:40]}...")
+                    else:
+                        listed[info.name] = info
+        self._offers, self._listed = offers, listed
+        self.models, self.remarks = tuple(listed.values()), tuple(remarks)
+
+    def delta(self, extension: str, request_id: str, event: object) -> None:
+        """Take in a piece of an answer (`provider/delta`)."""
+        self._streams.delta(extension, request_id, event)
+
+    def offer(self, provider: str) -> Offer | None:
+        """Return who has a provider."""
+        return self._offers.get(provider)
+
+    def offers(self) -> tuple[Offer, ...]:
+        """Return all providers, in the order in which they were registered."""
+        return tuple(self._offers.values())
+
+    async def log_in(self, provider: str, session_id: SessionId | None = None) -> None:
+        """Log somebody in to a provider; the extension's dialogs appear in that session.
+
+        Raises:
+            NotFound: No extension has such a provider.
+            LoginFailed: It has no login, or the login failed.
+        """
+        offer = self._found(provider)
+        if not offer.registration.oauth:
+            raise LoginFailed(f"the provider {provider} of the extension {offer.extension.name} has no login")
+        await self.logins.log_in(offer.extension, provider, session_id)
+
+    async def log_out(self, provider: str) -> bool:
+        """Forget a login; tells whether there was one.
+
+        Raises:
+            NotFound: No extension has such a provider.
+        """
+        return await self.logins.log_out(self._found(provider).extension, provider)
+
+    async def is_logged_in(self, provider: str) -> bool:
+        """Tell whether there is a login for a provider.
+
+        Raises:
+            NotFound: No extension has such a provider.
+        """
+        return await self.logins.find(self._found(provider).extension, provider) is not None
+
+    async def why_not_usable(self, provider: str) -> str:
+        """Say what people have to do before a provider can be used, if anything: it has a login, and nobody used it."""
+        offer = self.offer(provider)
+        if offer is None or not offer.registration.oauth:
+            return ""
+        if await self.logins.find(offer.extension, provider) is not None:
+            return ""
+        return f"nobody is logged in to {provider}: session-core ext login {offer.extension.name}/{provider}"
+
+    def title_of(self, model: str) -> str:
+        """Return what an extension calls one of its models in front of people, if anything."""
+        provider, _, model_id = model.partition("/")
+        offer = self.offer(provider)
+        models = offer.registration.models if offer is not None else ()
+        return next((each.display_name or "" for each in models if each.id == model_id), "")
+
+    def _found(self, provider: str) -> Offer:
+        offer = self._offers.get(provider)
+        if offer is None:
+            raise NotFound(
+                f"no extension has a provider called {provider[: limits.MAX_NAME_CHARS]!r}", field="provider"
+            )
+        return offer
+
+    def _why_not(self, registration: ProviderRegistration, taken: Offer | None) -> str | None:
+        if registration.name.casefold() in self._reserved:
+            return "there is one of that name already"
+        if taken is not None:
+            return f"the extension {taken.extension.name} has one of that name"
+        if "/" in registration.name:
+            return "a slash ends the name of a provider"
+        return None
+
+    def _names(self) -> Iterable[str]:
+        return self._listed
+
+    def _provider(self, name: str) -> Provider | None:
+        provider, _, model = name.partition("/")
+        offer = self._offers.get(provider)
+        if offer is None or not _is_model(model) or len(name) > limits.MAX_NAME_CHARS:
+            return None
+        return ExtensionProvider(
+            extension=offer.extension,
+            registration=offer.registration,
+            model_id=model,
+            contexts=self._contexts,
+            logins=self.logins,
+            streams=self._streams,
+            patience=self._patience,
+        )
+
+    def _info(self, name: str) -> ModelInfo | None:
+        provider, _, model = name.partition("/")
+        if name in self._listed or self._provider(name) is None:
+            return self._listed.get(name)
+        return model_info(provider, ModelRegistration(id=model))
+
+
+def model_info(provider: str, model: ModelRegistration) -> ModelInfo:
+    """Return what is known of a model: what it reads, if it is a well-known one; never what it costs here."""
+    guess = ModelInfo(
+        name=f"{provider}/{model.id}", provider=provider, api_id=model.id, structured_output=False, described=False
+    )
+    known = find_model(built_in_models(), model.id)
+    if known is None:
+        return guess
+    return attrs.evolve(
+        guess, context_tokens=known.context_tokens, max_output_tokens=known.max_output_tokens, images=known.images
+    )
+
+
+def _is_model(model: str) -> bool:
+    return bool(model) and model.isprintable() and " " not in model
+
+
+class _Live(Mapping[str, T]):
+    """A view of what is offered now; it lists fewer names than it knows."""
+
+    def __init__(self, find: Callable[[str], T | None], names: Callable[[], Iterable[str]]) -> None:
+        self._find = find
+        self._names = names
+
+    def __getitem__(self, name: str) -> T:
+        found = self._find(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._names()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._names())

@@ -1,0 +1,9 @@
+"""The process of an extension.
+
+- `launch`: its command line, environment and sandbox
+- `process`: the child, its pipes and its end
+- `startup`: prepare, start, greet, read what it registers
+- `process_session`: one process from its greeting to its end
+- `stdout_noise`: what it writes to stdout that is no message
+- `extension_log`: what it writes to stderr, bounded
+"""

@@ -1,0 +1,324 @@
+"""A running extension: its pipes, its log, its end.
+
+1. The child leads a session and process group of its own, and inherits nothing but its three pipes.
+2. Both the process and its pipe are watched. The end of either is the end of the extension, even if something that it
+   has left behind still holds the pipe, or if it lives on without one.
+3. When the block is left, the whole group is ended: by SIGTERM, then SIGKILL. So is whoever has left the group and
+   still carries the mark that the child was given in its environment; and all that a sandbox holds.
+4. Its output is read until the very end, so that it cannot hang on a full pipe.
+5. The thread that started the child lives as long as the child, see `tools.process`.
+"""
+
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from session_core.limits import KILL_GRACE_MS
+from session_core.rpc.connection import NotificationHandler, RpcConnection, ignore, open_connection
+from session_core.rpc.request_tasks import RequestHandler, no_methods
+from session_core.sep.host.process.extension_log import ProcessLog
+from session_core.sep.host.process.launch import Launch, LaunchRefused, is_lasting
+from session_core.sep.host.process.stdout_noise import Noise
+from session_core.tools.namespace import Namespace
+from session_core.tools.process import ChildProcess, end_group, why_not_started
+
+MARK: Final = "SESSION_CORE_EXTENSION"
+"""The variable by which we know all processes of an extension, wherever they have gone."""
+_GRACE: Final = KILL_GRACE_MS / 1000
+_ENDING_SECONDS: Final = 6 * _GRACE  # the group and a sandbox take four at the most
+_PROC: Final = Path("/proc")
+_SWEEPS: Final = 5  # while one is killed, it may start another
+_CHUNK: Final = 65_536
+
+
+class ExtensionProcess:
+    """A child that runs, and the connection to it; made by `open_extension_process`."""
+
+    def __init__(self, child: ChildProcess, stdin: trio.lowlevel.FdStream, connection: RpcConnection) -> None:
+        self.pid = child.pid
+        self.connection = connection
+        self._child = child
+        self._stdin = stdin
+        self._over = trio.Event()
+        self._reason = ""
+
+    async def wait_exit(self) -> int:
+        """Wait until the process itself has ended; a negative number names a signal."""
+        return await self._child.wait()
+
+    async def wait_over(self) -> str:
+        """Wait until nothing can come of it any more, and say why in one sentence."""
+        await self._over.wait()
+        return self._reason
+
+    async def close_stdin(self) -> None:
+        """Tell it by the end of its input that nothing more will come; the connection ends with it."""
+        await self._stdin.aclose()
+
+    def kill_group(self) -> None:
+        """Kill it and all that is still in its group, now."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def watch(self) -> None:
+        """Notice the end, of the process or of its pipe."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._close_after_exit)
+            closed = await self.connection.wait_closed()
+            self._reason = closed.message
+            with trio.move_on_after(_GRACE):  # who closes a pipe is about to exit; its status says more
+                self._reason = how_it_ended(await self._child.wait())
+            self._over.set()
+            nursery.cancel_scope.cancel()
+
+    async def _close_after_exit(self) -> None:
+        await self._child.wait()
+        with trio.move_on_after(_GRACE):  # what it wrote before its end may still be in the pipe
+            await self.connection.wait_closed()
+        self.connection.shut()
+
+
+@asynccontextmanager
+async def open_extension_process(
+    launch: Launch,
+    log: ProcessLog,
+    *,
+    name: str,
+    handle_request: RequestHandler = no_methods,
+    handle_notification: NotificationHandler = ignore,
+) -> AsyncGenerator[ExtensionProcess]:
+    """Start an extension and connect to its pipes, for the length of the block.
+
+    Raises:
+        LaunchRefused: The program could not be started.
+
+    Cancellation: the process group is gone when this lets go; it takes six graces at the most.
+    """
+    started = await _start(launch)
+    noise = Noise(log.whole)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_read_stderr, started.stderr, log)
+            if started.namespace is not None:
+                nursery.start_soon(started.namespace.learn)
+            async with open_connection(
+                started.child.stdout,
+                started.stdin,
+                handle_request=handle_request,
+                handle_notification=handle_notification,
+                handle_unusable=noise.hear,
+                name=name,
+            ) as connection:
+                process = ExtensionProcess(started.child, started.stdin, connection)
+                nursery.start_soon(process.watch)
+                yield process
+            nursery.cancel_scope.cancel()
+    finally:
+        noise.finish()
+        with trio.CancelScope(shield=True):
+            await _end(started, log)
+
+
+@asynccontextmanager
+async def open_child(launch: Launch, log: ProcessLog) -> AsyncGenerator["StartedChild"]:
+    """Start a program as an extension is started, for the length of the block; what goes over its pipes is up to you.
+
+    Raises:
+        LaunchRefused: The program could not be started.
+
+    Cancellation: the process group is gone when this lets go; it takes six graces at the most.
+    """
+    started = await _start(launch)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_read_stderr, started.stderr, log)
+            if started.namespace is not None:
+                nursery.start_soon(started.namespace.learn)
+            yield started
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):
+            await _end(started, log)
+
+
+def how_it_ended(status: int) -> str:
+    """Say how a process has ended."""
+    if status >= 0:
+        return f"its process ended with exit status {status}"
+    with suppress(ValueError):
+        return f"its process was ended by {signal.Signals(-status).name}"
+    return f"its process was ended by signal {-status}"
+
+
+@attrs.frozen(kw_only=True)
+class StartedChild:
+    """A child that runs, and its pipes."""
+
+    child: ChildProcess
+    stdin: trio.lowlevel.FdStream
+    stderr: trio.lowlevel.FdStream
+    namespace: Namespace | None
+    mark: str
+
+
+async def _start(launch: Launch) -> StartedChild:
+    await trio.lowlevel.checkpoint_if_cancelled()
+    mark = secrets.token_hex(16)
+    with ExitStack() as ours, ExitStack() as theirs:  # the child has copies of theirs soon, or never will
+        try:
+            their_in, our_in = _pipe(theirs, ours)
+            our_out, their_out = _pipe(ours, theirs)
+            our_err, their_err = _pipe(ours, theirs)
+            argv, namespace, passed = _into_sandbox(launch, ours, theirs)
+        except (OSError, ValueError) as error:
+            raise await _not_started(launch, error) from error
+        token = trio.lowlevel.current_trio_token()
+        outcome = trio.Event()
+        child: ChildProcess | None = None
+        failure: Exception | None = None
+
+        def has_started(pid: int) -> None:
+            nonlocal child
+            child = ChildProcess(pid, trio.lowlevel.FdStream(our_out), stderr=None)  # which we read ourselves
+            outcome.set()
+
+        def has_failed(error: Exception) -> None:
+            nonlocal failure
+            failure = error
+            outcome.set()
+
+        def has_ended(status: int) -> None:
+            assert child is not None
+            child.ended(status)
+
+        def live() -> None:
+            try:
+                program = subprocess.Popen(  # noqa: TID251 - in a thread of its own, which has to outlive the child
+                    argv,
+                    cwd=launch.cwd,
+                    env={**launch.env, MARK: mark},
+                    stdin=their_in,
+                    stdout=their_out,
+                    stderr=their_err,
+                    start_new_session=True,
+                    pass_fds=passed,
+                )
+            except Exception as error:  # noqa: BLE001 - handed to the task that waits for it
+                token.run_sync_soon(has_failed, error)
+                return
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(has_started, program.pid)
+                status = program.wait()
+                token.run_sync_soon(has_ended, status)
+
+        trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name=f"runs {argv[0]}")
+        with trio.CancelScope(shield=True):  # or nobody would end what is being started
+            await outcome.wait()
+        if child is None:
+            assert failure is not None
+            if not isinstance(failure, OSError | ValueError):
+                raise failure
+            raise await _not_started(launch, failure) from failure
+        ours.pop_all()
+        if namespace is not None:
+            namespace.started()
+    stdin, stderr = trio.lowlevel.FdStream(our_in), trio.lowlevel.FdStream(our_err)
+    return StartedChild(child=child, stdin=stdin, stderr=stderr, namespace=namespace, mark=f"{MARK}={mark}")
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    reader.callback(os.close, reading)
+    writer.callback(os.close, writing)
+    return reading, writing
+
+
+def _into_sandbox(
+    launch: Launch, ours: ExitStack, theirs: ExitStack
+) -> tuple[list[str], Namespace | None, tuple[int, ...]]:
+    """Return the command line with what bubblewrap has to know, and the descriptors by which it learns it."""
+    argv = list(launch.argv)
+    if launch.bubblewrap is None:
+        return argv, None, ()
+    namespace = Namespace()
+    ours.callback(namespace.close)
+    variables = _in_memory(launch.inside, theirs)
+    argv = namespace.enter(argv, launch.bubblewrap)
+    place = argv.index(launch.bubblewrap) + 1
+    argv[place:place] = ["--args", str(variables)]
+    return argv, namespace, (*namespace.inherited, variables)
+
+
+def _in_memory(variables: Mapping[str, str], opened: ExitStack) -> int:
+    """Write variables down as arguments of bubblewrap, where only it reads them; it sets them for the inside alone."""
+    words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
+    if any("\0" in word for word in words):
+        raise ValueError("embedded null byte")  # which would end an argument, and begin one of its own choice
+    descriptor = os.memfd_create("variables", os.MFD_CLOEXEC)
+    opened.callback(os.close, descriptor)
+    with open(descriptor, "wb", closefd=False) as written:
+        written.write(b"".join(os.fsencode(word) + b"\0" for word in words))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+async def _not_started(launch: Launch, error: OSError | ValueError) -> LaunchRefused:
+    why = await why_not_started(launch.argv[0], launch.cwd, error, env=launch.env)
+    return LaunchRefused(why, final=is_lasting(error))
+
+
+async def _read_stderr(stderr: trio.lowlevel.FdStream, log: ProcessLog) -> None:
+    with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+        while chunk := await stderr.receive_some(_CHUNK):
+            log.feed_stderr(chunk)
+
+
+async def _end(started: StartedChild, log: ProcessLog) -> None:
+    """Leave nothing of it alive, and let go of all descriptors."""
+    with ExitStack() as afterwards:
+        afterwards.callback(log.finish_stderr)
+        if started.namespace is not None:
+            afterwards.callback(started.namespace.close)
+        async with started.stdin, started.stderr, started.child.stdout:
+            with trio.move_on_after(_ENDING_SECONDS):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_read_stderr, started.stderr, log)
+                    await started.stdin.aclose()
+                    await end_group(started.child, started.namespace)
+                    try:
+                        await trio.to_thread.run_sync(_sweep, started.mark.encode())
+                    except OSError as error:
+                        log.note("host", f"what it may have left behind was not looked for: {error.strerror}")
+                    # Its last words are in the pipe; the end comes at once, as nobody holds the other end any more.
+                    nursery.cancel_scope.deadline = trio.current_time() + _GRACE
+
+
+def _sweep(mark: bytes) -> None:
+    """Kill every process that carries this mark, and what those start meanwhile."""
+    for _ in range(_SWEEPS):
+        found = [entry for entry in _PROC.iterdir() if entry.name.isdigit() and _carries(entry, mark)]
+        if not found:
+            return
+        for entry in found:
+            with suppress(OSError):
+                handle = os.pidfd_open(int(entry.name))
+                try:
+                    if _carries(entry, mark):  # and not some other process, which has got its number meanwhile
+                        signal.pidfd_send_signal(handle, signal.SIGKILL)
+                finally:
+                    os.close(handle)
+
+
+def _carries(entry: Path, mark: bytes) -> bool:
+    try:
+        return mark in (entry / "environ").read_bytes().split(b"\0")
+    except OSError:  # it has ended meanwhile, or belongs to somebody else
+        return False

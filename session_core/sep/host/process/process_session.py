@@ -1,0 +1,258 @@
+"""One process of an extension, from its greeting to its end; a restart or a reload begins another life.
+
+It lasts until the process is gone, does not answer two pings in a row, or is retired: asked to shut down, and given
+the time to answer and to exit.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, Protocol
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.errors import InvalidInput
+from session_core.rpc.connection import NotificationHandler, RpcConnection
+from session_core.rpc.deadlines import Patience
+from session_core.rpc.failures import RpcClosed, RpcFailed, RpcTimedOut
+from session_core.rpc.request_tasks import RequestHandler
+from session_core.sep.host.process.extension_log import ProcessLog
+from session_core.sep.host.process.launch import Launch
+from session_core.sep.protocol.names import PROTOCOL_VERSION
+
+
+@attrs.frozen(kw_only=True)
+class Pace:
+    """How long things may take, in seconds.
+
+    Attributes:
+        start: Until `initialize` is answered.
+        stop: Until `shutdown` is answered and the process has exited.
+        idle: Without a word, until it is pinged.
+        pong: Until a ping counts as missed.
+        healthy: After which earlier crashes are forgotten.
+        backoffs: Before the first, second and further restarts; then it has failed.
+    """
+
+    start: float = limits.EXTENSION_START_MS / 1000
+    stop: float = limits.EXTENSION_STOP_MS / 1000
+    idle: float = limits.EXTENSION_IDLE_MS / 1000
+    pong: float = limits.EXTENSION_PONG_MS / 1000
+    healthy: float = limits.EXTENSION_HEALTHY_MS / 1000
+    backoffs: tuple[float, ...] = (1, 5, 25)
+
+
+class StartFailed(Exception):
+    """A life did not begin; the message says why. It is `final` if another try could only end the same way."""
+
+    def __init__(self, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.final = final
+
+
+class Process(Protocol):
+    """What a life needs of its process."""
+
+    @property
+    def connection(self) -> RpcConnection:
+        """How to talk to it."""
+        ...
+
+    async def wait_over(self) -> str:
+        """Wait until nothing can come of it any more, and say why."""
+        ...
+
+    async def wait_exit(self) -> int:
+        """Wait for its exit status."""
+        ...
+
+    async def close_stdin(self) -> None:
+        """Tell it by the end of its input that nothing more will come."""
+        ...
+
+
+class OpenProcess(Protocol):
+    """Starts a process; `open_extension_process`, or a stand-in."""
+
+    def __call__(
+        self,
+        launch: Launch,
+        log: ProcessLog,
+        *,
+        name: str,
+        handle_request: RequestHandler,
+        handle_notification: NotificationHandler,
+    ) -> AbstractAsyncContextManager[Process]:
+        """Have it running for the length of the block."""
+        ...
+
+
+class Life:
+    """A process that was started; `greet` it, then let it `last`."""
+
+    def __init__(self, process: Process, generation: int, pace: Pace) -> None:
+        self.generation = generation
+        self.connection = process.connection
+        self.over = trio.Event()
+        self.gone = trio.Event()
+        self.reason = ""
+        self._process = process
+        self._pace = pace
+        self._began = self._heard = trio.current_time()
+        self._busy = 0  # requests under way, in either direction
+        self._quiet: trio.Event | None = None  # there when somebody waits for the end of those
+        self._retired = trio.Event()
+        self._until_quiet = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether a request could be answered."""
+        return self.connection.closed is None and not self.over.is_set()
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has run."""
+        return trio.current_time() - self._began
+
+    async def greet(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Send `initialize` and return the answer, whose version has been checked.
+
+        Raises:
+            StartFailed: It did not answer, or not as it should.
+        """
+        closed = False
+        answer = None
+        try:
+            answer = await self.connection.request("initialize", params, timeout=self._pace.start)
+        except RpcTimedOut:
+            raise StartFailed(f"it did not answer initialize within {self._pace.start:g} s") from None
+        except RpcClosed:
+            closed = True
+        except RpcFailed as error:
+            raise StartFailed(f"it answered initialize with an error: {error.message} ({error.code})") from None
+        except InvalidInput as error:
+            raise StartFailed(f"initialize cannot be sent: {error.message}", final=True) from error
+        if closed:
+            raise StartFailed(f"{await self._process.wait_over()}, before it was ready")
+        if not isinstance(answer, dict):
+            raise StartFailed("its answer to initialize is not an object", final=True)
+        version = answer.get("protocol_version")
+        # Who speaks a later version too goes on with ours, the lower one of both.
+        if type(version) is not int or version < 1:
+            said = f"version {version}" if type(version) is int else "no version"
+            raise StartFailed(f"it speaks {said} of the protocol, and this host version {PROTOCOL_VERSION}", final=True)
+        return answer
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        timeout: float | Patience | None,  # noqa: ASYNC109 - part of the protocol: the other side is told
+    ) -> Any:
+        """Ask it; raises what `RpcConnection.request` raises."""
+        self._busy += 1
+        try:
+            return await self.connection.request(method, params, timeout=timeout)
+        finally:
+            self._busy -= 1
+            if not self._busy:  # nobody asks when it was last heard as long as something is under way
+                self._rest()
+
+    @contextmanager
+    def at_work(self) -> Generator[None]:
+        """Keep pings away: something is under way, and it has a time limit of its own."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self._rest()
+
+    def _rest(self) -> None:
+        self._heard = trio.current_time()
+        if self._quiet is not None:
+            self._quiet.set()
+            self._quiet = None
+
+    async def _until_nothing_is_under_way(self) -> None:
+        while self._busy:
+            if self._quiet is None:
+                self._quiet = trio.Event()
+            await self._quiet.wait()
+
+    def hear(self) -> None:
+        """Take note of a sign of life."""
+        self._heard = trio.current_time()
+
+    def fail(self, reason: str) -> None:
+        """End it for a fault of ours: nobody watches it any more."""
+        self._end(reason)
+
+    def retire(self, *, until_quiet: bool = False) -> None:
+        """Have it shut down; `until_quiet` gives the requests under way time to end first."""
+        self._until_quiet = until_quiet
+        self._retired.set()
+
+    async def last(self) -> None:
+        """Wait until it is over: retired, or for a `reason`."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._until_process_is_over)
+            nursery.start_soon(self._until_silent)
+            nursery.start_soon(self._until_retired)
+            await self.over.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _until_process_is_over(self) -> None:
+        self._crashed(await self._process.wait_over())
+
+    async def _until_silent(self) -> None:
+        missed = 0
+        while missed < 2:
+            if self._busy:
+                await self._until_nothing_is_under_way()
+            elif trio.current_time() < self._heard + self._pace.idle:
+                missed = 0
+                await trio.sleep_until(self._heard + self._pace.idle)
+            else:
+                try:
+                    await self.connection.request("ping", {}, timeout=self._pace.pong)
+                    self.hear()
+                except RpcTimedOut:
+                    missed += 1
+                except RpcClosed:
+                    return  # which is noticed elsewhere
+                except RpcFailed:  # an error is an answer too
+                    self.hear()
+        self._crashed("it did not answer two pings in a row")
+
+    async def _until_retired(self) -> None:
+        await self._retired.wait()
+        if self._until_quiet:
+            with trio.move_on_after(self._pace.stop):
+                await self._until_nothing_is_under_way()
+        with trio.move_on_after(self._pace.stop):
+            with trio.move_on_after(limits.RPC_FLUSH_MS / 1000):  # or the request would overtake the last events
+                await self.connection.flush()
+            try:
+                await self.connection.request("shutdown", {})
+            except RpcFailed:
+                pass  # it has ended already, or does not know the word
+            else:
+                with trio.move_on_after(self._pace.stop / 2):  # it may still tidy up
+                    await self._process.wait_exit()
+            await self._process.close_stdin()
+            await self._process.wait_exit()
+        self._end("it was shut down")
+
+    def _crashed(self, reason: str) -> None:
+        if not self._retired.is_set():  # who is asked to go may close its pipes, and still has the time it was given
+            self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        if not self.over.is_set():
+            self.reason = reason
+            self.over.set()

@@ -1,0 +1,209 @@
+"""The beginning of a life: prepare, start the process, greet it, read what it registers."""
+
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
+from session_core.rpc.messages import Notification, Request
+from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.process.extension_log import ProcessLog
+from session_core.sep.host.process.launch import Launch, LaunchRefused
+from session_core.sep.host.process.process_session import Life, OpenProcess, Pace, StartFailed
+from session_core.sep.host.registrations import KINDS, Registrations, RegistrationsInvalid, read_registrations
+from session_core.sep.host.registry_updates import size_in_bytes
+from session_core.sep.protocol.manifest import Manifest
+
+log = logging.getLogger(__name__)
+
+_MAX_EARLY: Final = 256
+"""Notifications that are kept between the answer to `initialize` and the moment in which it is known to us."""
+_WEIGHT: Final = 64  # about what any value takes in memory, beside the characters of a text
+
+
+class Early:
+    """Notifications that came before they counted: the first ones, and how many more there were."""
+
+    def __init__(self) -> None:
+        self._kept: list[Notification] = []
+        self._room = limits.EXTENSION_EARLY_BYTES
+        self._dropped = 0
+
+    def add(self, notification: Notification) -> None:
+        """Keep one, if there is room."""
+        weight = _weight([notification.method, notification.params], self._room)
+        if len(self._kept) < _MAX_EARLY and weight <= self._room:
+            self._kept.append(notification)
+            self._room -= weight
+        else:
+            self._dropped += 1
+
+    def take(self) -> list[Notification]:
+        """Return them, and forget them."""
+        kept, self._kept = self._kept, []
+        return kept
+
+    def tell(self, log: ProcessLog) -> None:
+        """Say once how many were dropped."""
+        if self._dropped:
+            log.note("host", f"notifications that came too early and were dropped: {self._dropped:,}")
+        self._dropped = 0
+
+
+def _weight(value: object, most: int) -> int:
+    """Return about how many bytes a value of JSON takes in memory; of one that is far too large it looks at a part."""
+    weight, waiting = 0, [value]
+    while waiting and weight <= most:
+        each = waiting.pop()
+        weight += _WEIGHT
+        if isinstance(each, str):
+            weight += len(each)
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            waiting += each
+            waiting += each.values()
+    return weight
+
+
+@attrs.define(kw_only=True, eq=False)
+class Begun:
+    """A life that has begun; `listens` is set once its notifications count, and those in `early` are due then."""
+
+    life: Life
+    found: Found
+    log: ProcessLog
+    registrations: Registrations
+    early: Early
+    listens: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Start:
+    """How to begin a life.
+
+    Attributes:
+        generation: Its number.
+        greeting: The params of `initialize`.
+        answer: Answers requests of the process.
+        note: Takes its notifications.
+        manifests: Those of all processes that are there, by generation.
+    """
+
+    found: Found
+    generation: int
+    log: ProcessLog
+    pace: Pace
+    prepare: Callable[[Found], Awaitable[Launch]]
+    open_process: OpenProcess
+    greeting: dict[str, Any]
+    answer: Callable[[int, Request], Awaitable[Any]]
+    note: Callable[[int, Notification], None]
+    manifests: dict[int, Manifest]
+
+    async def run(self, *, task_status: trio.TaskStatus[Begun]) -> None:
+        """Live a whole life; has started when it has begun.
+
+        Raises:
+            StartFailed: It did not begin; the process is gone.
+        """
+        ears = _Ears(self)
+        with self._accounted(ears):
+            launch = await self.prepare(self.found)
+            for remark in (*self.found.manifest.remarks, *launch.remarks):
+                self.log.note("host", remark)
+            failure: StartFailed | None = None
+            async with self.open_process(
+                launch, self.log, name=self.found.name, handle_request=ears.answer, handle_notification=ears.note
+            ) as process:
+                ears.life = life = Life(process, self.generation, self.pace)
+                try:
+                    registrations = await self._read(await life.greet(self.greeting))
+                except StartFailed as error:
+                    failure = error
+                else:
+                    ears.begun = Begun(
+                        life=life, found=self.found, log=self.log, registrations=registrations, early=ears.early
+                    )
+                    task_status.started(ears.begun)
+                    await life.last()
+            if failure is not None:
+                raise StartFailed(with_last_words(failure.reason, self.log), final=failure.final)
+
+    @contextmanager
+    def _accounted(self, ears: "_Ears") -> Generator[None]:
+        """Have its manifest known for the length of a life, and its end, whatever ends it."""
+        self.manifests[self.generation] = self.found.manifest
+        try:
+            yield
+        except LaunchRefused as error:
+            raise StartFailed(str(error), final=error.final) from error
+        except StartFailed:
+            raise
+        except Exception as error:
+            if ears.begun is None:
+                raise
+            log.exception("%s: its process could not be kept", self.found.name)
+            ears.begun.life.fail(fault_of_ours(error))
+        finally:
+            del self.manifests[self.generation]
+            ears.early.tell(self.log)
+            if ears.life is not None:
+                ears.life.gone.set()
+
+    async def _read(self, greeting: dict[str, Any]) -> Registrations:
+        identity = greeting.get("extension")
+        called, name = identity.get("name") if isinstance(identity, dict) else None, self.found.name
+        if called is not None and called != name:
+            self.log.note("host", f"it calls itself {str(called)[:200]!r}; here it is {name!r}, as its manifest says")
+        data = greeting.get("registrations")
+        if astray := [kind for kind in KINDS if greeting.get(kind)]:
+            self.log.note("host", f"{', '.join(astray)}: passed over, as it stands outside of `registrations`")
+        try:
+            if isinstance(data, dict) and size_in_bytes(data) > limits.EXTENSION_REGISTERS_AT_ONCE:
+                return await trio.to_thread.run_sync(read_registrations, data, abandon_on_cancel=True)
+            return read_registrations(data)
+        except RegistrationsInvalid as error:
+            at = f" at {error.field}" if error.field else ""
+            raise StartFailed(f"what it registers cannot be used{at}: {error.message}", final=True) from error
+
+
+class _Ears:
+    """What comes from a process, from the first moment on."""
+
+    def __init__(self, start: Start) -> None:
+        self.life: Life | None = None
+        self.begun: Begun | None = None
+        self.early = Early()
+        self._start = start
+
+    async def answer(self, request: Request) -> Any:
+        if self.life is None:
+            await trio.lowlevel.checkpoint()
+            raise RpcFailed(INTERNAL_ERROR, "the host is not ready yet")
+        with self.life.at_work():
+            return await self._start.answer(self._start.generation, request)
+
+    def note(self, notification: Notification) -> None:
+        if self.life is not None:
+            self.life.hear()
+        if notification.method == "log" or (self.begun is not None and self.begun.listens):
+            self._start.note(self._start.generation, notification)
+        else:
+            self.early.add(notification)
+
+
+def fault_of_ours(error: Exception) -> str:
+    """Say that it failed because of something that should not happen, which the log of this service has in full."""
+    return f"this service could not run it: {type(error).__name__}: {error}"
+
+
+def with_last_words(reason: str, log: ProcessLog) -> str:
+    """Add to a reason what the process itself said last, which often is the better one."""
+    words = log.last_words()
+    return f"{reason}; it said: {words}" if words else reason

@@ -1,0 +1,328 @@
+"""What an extension brings along: tools, commands, shortcuts, flags, providers and renderers; what it wants to hear.
+
+It says so in its answer to `initialize`, and may add to it later. Every name is checked here, once: behind this, tools
+and commands can be shown, stored and sent to models without a second look.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from session_core.errors import ProtocolError
+from session_core.sep.protocol.fields import Fields, WrongField, size_of
+from session_core.sep.protocol.manifest import Manifest
+from session_core.sep.protocol.names import HOOKS, HookName
+from session_core.sep.protocol.render_blocks import read_render_block
+from session_core.vocabulary.frozen import JsonObject
+from session_core.wire.error_text import quoted
+from session_core.wire.json_schema import fault_of_schema
+
+MAX_TOOLS: Final = 256
+"""More tools than any model can tell apart."""
+MAX_TOOL_CHARS: Final = 1_000_000
+"""Descriptions and schemas of all tools of one extension together; no model reads more."""
+MAX_NAMED: Final = 256
+"""Commands, flags, shortcuts, renderers, subscriptions and hooks of one extension, each."""
+MAX_PROVIDERS: Final = 16
+"""Providers of one extension."""
+MAX_MODELS: Final = 512
+"""Models of one provider; some resell hundreds."""
+MAX_SCHEMA_CHARS: Final = 64_000
+"""The schema of one tool; all of them go to the model with each request."""
+MAX_DESCRIPTION_CHARS: Final = 16_000
+"""The description of one tool or command."""
+
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MAX_NAME: Final = 64
+_ALSO_HOOKS: Final[frozenset[HookName]] = frozenset({"session_before_compact", "session_before_tree"})
+"""Hooks that some extensions list among their subscriptions."""
+_ALSO_EVENTS: Final = frozenset({"message_end"})
+"""Hooks that are events as well; some extensions list them among their hooks only."""
+
+
+class RegistrationsInvalid(ProtocolError):
+    """What an extension registers cannot be used; `field` is the way to what is wrong, such as `tools[0].name`."""
+
+    code = "registrations_invalid"
+
+
+@attrs.frozen(kw_only=True)
+class ToolRegistration:
+    """A tool by its bare name; a deferred one is not shown to models before they search for it.
+
+    `size` is measured once: each `registry/update` adds all of them up, and there may be many.
+    """
+
+    name: str
+    description: str
+    parameters: JsonObject
+    deferred: bool = False
+    size: int = attrs.field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "size", len(self.description) + size_of(self.parameters))
+
+
+@attrs.frozen(kw_only=True)
+class CommandRegistration:
+    """A command by its bare name, without a slash."""
+
+    name: str
+    description: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ShortcutRegistration:
+    """A key that runs a command."""
+
+    key: str
+    command: str
+    description: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ModelRegistration:
+    """A model of a provider."""
+
+    id: str
+    display_name: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ProviderRegistration:
+    """A provider of models, which the extension itself speaks to."""
+
+    name: str
+    base_url: str | None = None
+    api_key_env: str | None = None
+    oauth: bool = False
+    models: tuple[ModelRegistration, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class RendererRegistration:
+    """How messages with a tag are shown."""
+
+    tag: str
+    template: JsonObject
+
+
+@attrs.frozen(kw_only=True)
+class Registrations:
+    """Everything an extension has registered, each kind in the order in which it did.
+
+    `hooks` holds what it said, names unknown to us included; see `handled_hooks` for what it means.
+    """
+
+    tools: tuple[ToolRegistration, ...] = ()
+    commands: tuple[CommandRegistration, ...] = ()
+    flags: tuple[str, ...] = ()
+    shortcuts: tuple[ShortcutRegistration, ...] = ()
+    subscriptions: tuple[str, ...] = ()
+    providers: tuple[ProviderRegistration, ...] = ()
+    hooks: tuple[str, ...] = ()
+    message_renderers: tuple[RendererRegistration, ...] = ()
+
+    def tool(self, name: str) -> ToolRegistration | None:
+        """Return the tool of this bare name."""
+        return next((each for each in self.tools if each.name == name), None)
+
+    def command(self, name: str) -> CommandRegistration | None:
+        """Return the command of this bare name."""
+        return next((each for each in self.commands if each.name == name), None)
+
+
+KINDS: Final = tuple(field.name for field in attrs.fields(Registrations))
+"""What can be registered."""
+
+
+def read_registrations(data: object) -> Registrations:
+    """Read what came with the answer to `initialize`; nothing at all is nothing registered.
+
+    Raises:
+        RegistrationsInvalid: Something in it is wrong; `field` says where.
+    """
+    return merged(Registrations(), {} if data is None else data)
+
+
+def merged(old: Registrations, update: object) -> Registrations:
+    """Add what a `registry/update` brings: by name, and the last one of a name wins; what it leaves out stays.
+
+    Raises:
+        RegistrationsInvalid: Something in it is wrong, or there would be too much; nothing has been changed then.
+    """
+    try:
+        fields = Fields(update)
+        return Registrations(
+            tools=_tools(old.tools, fields),
+            commands=_joined(
+                "commands", old.commands, map(_command, fields.objects("commands", most=MAX_NAMED)), _name
+            ),
+            flags=_names(fields, "flags", old.flags),
+            shortcuts=_joined(
+                "shortcuts",
+                old.shortcuts,
+                map(_shortcut, fields.objects("shortcuts", most=MAX_NAMED)),
+                lambda each: each.key,
+            ),
+            subscriptions=_names(fields, "subscriptions", old.subscriptions),
+            providers=_joined(
+                "providers",
+                old.providers,
+                map(_provider, fields.objects("providers", most=MAX_PROVIDERS)),
+                _name,
+                MAX_PROVIDERS,
+            ),
+            hooks=_names(fields, "hooks", old.hooks),
+            message_renderers=_joined(
+                "message_renderers",
+                old.message_renderers,
+                map(_renderer, fields.objects("message_renderers", most=MAX_NAMED)),
+                lambda each: each.tag,
+            ),
+        )
+    except WrongField as wrong:
+        raise RegistrationsInvalid(wrong.reason, field=wrong.path or "registrations") from None
+
+
+def clamped_subscriptions(registrations: Registrations, manifest: Manifest) -> frozenset[str]:
+    """Return the events that an extension is told: those it asked for, of those that its manifest declares if any.
+
+    Mere hooks are not events. `message_end` is both, and is told to those who handle it as a hook too. What others
+    publish is for those only who may use the bus.
+    """
+    asked = {*registrations.subscriptions, *_ALSO_EVENTS.intersection(registrations.hooks)}
+    asked -= {hook for hook in HOOKS if hook not in _ALSO_EVENTS}
+    if "bus" not in manifest.capabilities.enabled:
+        asked.discard("bus/event")
+    declared = manifest.capabilities.events
+    return frozenset(asked.intersection(declared) if declared else asked)
+
+
+def handled_hooks(registrations: Registrations) -> frozenset[HookName] | None:
+    """Return the hooks that an extension handles; None when it did not say, and may handle all of them."""
+    if not registrations.hooks:
+        return None
+    asked = {*registrations.hooks, *_ALSO_HOOKS.intersection(registrations.subscriptions)}
+    return frozenset(hook for hook in HOOKS if hook in asked)
+
+
+def permitted(registrations: Registrations, manifest: Manifest) -> Registrations:
+    """Leave out what belongs to capabilities that the manifest does not have."""
+    enabled = manifest.capabilities.enabled
+    changes: dict[str, Any] = {}
+    if "tools" not in enabled:
+        changes["tools"] = ()
+    if "commands" not in enabled:
+        changes |= {"commands": (), "shortcuts": ()}
+    if "providers" not in enabled:
+        changes["providers"] = ()
+    if "ui" not in enabled:
+        changes["message_renderers"] = ()
+    return attrs.evolve(registrations, **changes)
+
+
+T = TypeVar("T")
+
+
+def _joined(
+    field: str, old: Iterable[T], new: Iterable[T], key: Callable[[T], str], most: int = MAX_NAMED
+) -> tuple[T, ...]:
+    """Put new things in the place of old ones of the same name, or at the end."""
+    found: dict[str, T] = {key(each): each for each in old}
+    for each in new:
+        if found.get(key(each)) != each:  # else the old one stays, so that it is quickly seen to be the same
+            found[key(each)] = each
+    if len(found) > most:
+        raise WrongField(field, f"there would be {len(found):,} of them, and {most:,} are the most")
+    return tuple(found.values())
+
+
+def _tools(old: tuple[ToolRegistration, ...], fields: Fields) -> tuple[ToolRegistration, ...]:
+    tools = _joined("tools", old, map(_tool, fields.objects("tools", most=MAX_TOOLS)), _name, MAX_TOOLS)
+    if sum(tool.size for tool in tools) > MAX_TOOL_CHARS:
+        raise WrongField("tools", f"all of them together are larger than {MAX_TOOL_CHARS:,} characters")
+    return tools
+
+
+def _names(fields: Fields, key: str, old: tuple[str, ...]) -> tuple[str, ...]:
+    return _joined(key, old, fields.texts(key, most=MAX_NAMED), str)
+
+
+def _name(each: ToolRegistration | CommandRegistration | ProviderRegistration) -> str:
+    return each.name
+
+
+def _tool(fields: Fields) -> ToolRegistration:
+    name = fields.text("name")
+    if not _TOOL_NAME.fullmatch(name):
+        raise WrongField(
+            fields.at("name"), f"{quoted(name)} is no name of a tool: use 1 to 64 letters, digits, '_', '-' and '.'"
+        )
+    parameters = fields.json_object("parameters", most=MAX_SCHEMA_CHARS)
+    if parameters.get("type", "object") != "object":
+        raise WrongField(fields.at("parameters"), 'must be a schema of an object, with "type": "object"')
+    if fault := fault_of_schema(parameters):
+        raise WrongField(fields.at("parameters"), f"is not a JSON schema: {fault}")
+    return ToolRegistration(
+        name=name,
+        description=fields.text("description", most=MAX_DESCRIPTION_CHARS, empty=True),
+        parameters=parameters,
+        deferred=fields.truth("deferred"),
+    )
+
+
+def _command(fields: Fields) -> CommandRegistration:
+    return CommandRegistration(name=_word(fields, "name"), description=_description(fields))
+
+
+def _shortcut(fields: Fields) -> ShortcutRegistration:
+    key = fields.text("key", most=_MAX_NAME)
+    if not key.isprintable():
+        raise WrongField(fields.at("key"), "must be the name of a key, such as ctrl+p")
+    return ShortcutRegistration(key=key, command=_word(fields, "command"), description=_description(fields))
+
+
+def _provider(fields: Fields) -> ProviderRegistration:
+    variable = fields.text_or_none("api_key_env", empty=True) or None
+    if variable is not None and not _VARIABLE.fullmatch(variable):
+        raise WrongField(fields.at("api_key_env"), f"{quoted(variable)} is not the name of a variable")
+    models: Mapping[str, ModelRegistration] = {
+        model.id: model for model in map(_model, fields.objects("models", most=MAX_MODELS))
+    }
+    return ProviderRegistration(
+        name=_word(fields, "name"),
+        base_url=fields.text_or_none("base_url", most=2_000, empty=True) or None,
+        api_key_env=variable,
+        oauth=fields.truth("oauth"),
+        models=tuple(models.values()),
+    )
+
+
+def _model(fields: Fields) -> ModelRegistration:
+    model = fields.text("id")
+    if not model.isprintable() or " " in model:
+        raise WrongField(fields.at("id"), "must be one word of printable text")
+    return ModelRegistration(id=model, display_name=fields.text_or_none("display_name", empty=True) or None)
+
+
+def _renderer(fields: Fields) -> RendererRegistration:
+    template = fields.plain.get("template")
+    return RendererRegistration(
+        tag=fields.text("tag"), template=read_render_block(template, fields.at("template"), template=True)
+    )
+
+
+def _word(fields: Fields, key: str) -> str:
+    """Read a name that people type: one printable word without a slash at its start, which marks commands."""
+    word = fields.text(key, most=_MAX_NAME)
+    if not word.isprintable() or any(character.isspace() for character in word) or word.startswith("/"):
+        raise WrongField(fields.at(key), f"{quoted(word)} must be one printable word, without a slash before it")
+    return word
+
+
+def _description(fields: Fields) -> str:
+    return fields.text_or_none("description", most=MAX_DESCRIPTION_CHARS, empty=True) or ""

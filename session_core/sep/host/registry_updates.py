@@ -1,0 +1,150 @@
+"""Taking what extensions register while they run, each in the order in which it came.
+
+Checking hundreds of schemas takes a good part of a second, in which nobody else would be served. So a large update is
+checked in a thread, and what the same extension says after it waits: a later update, and what it asks for. A small
+one, with none before it, counts at once.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+import trio
+
+from session_core import limits
+from session_core.sep.host.calls.notifications import HostView, Speaker, register, remark
+from session_core.sep.host.registrations import RegistrationsInvalid, merged
+from session_core.sep.protocol.fields import Fields, WrongField
+
+_LEAST_SIZE: Final = 1_024
+"""What the smallest update counts for, as even an empty one takes some room and time while it waits."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Update:
+    """One update; `failure` says afterwards what was wrong with it, and `answered` that somebody gets to know."""
+
+    extension: Speaker
+    generation: int
+    params: Mapping[str, Any]
+    size: int
+    answered: bool
+    done: trio.Event = attrs.field(factory=trio.Event)
+    failure: WrongField | RegistrationsInvalid | None = None
+
+
+class Registering:
+    """The updates of all extensions; `run` it beside them. Until it runs, every update counts at once."""
+
+    def __init__(self, host: HostView) -> None:
+        self._host = host
+        self._waiting: dict[str, deque[_Update]] = {}
+        self._sizes: dict[str, int] = {}  # of all that waits, of each extension
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Check large updates until cancelled; those that wait then are left."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+            for updates in self._waiting.values():
+                for update in updates:
+                    update.done.set()
+            self._waiting.clear()
+            self._sizes.clear()
+
+    def tell(self, extension: Speaker, generation: int, params: Mapping[str, Any]) -> None:
+        """Take an update that nobody waits for; what is wrong with it goes to the extension's log."""
+        try:
+            self._take(extension, generation, params, answered=False)
+        except (WrongField, RegistrationsInvalid) as wrong:
+            _pass_over(self._host, extension, wrong)
+
+    async def ask(self, extension: Speaker, generation: int, params: Mapping[str, Any]) -> None:
+        """Take an update and wait until it counts.
+
+        Raises:
+            RegistrationsInvalid: Something in it is wrong; nothing has changed.
+            WrongField: The process does not speak for the extension, or registers too much at once.
+
+        Cancellation: it counts all the same.
+        """
+        update = self._take(extension, generation, params, answered=True)
+        if update is None:
+            await trio.lowlevel.checkpoint()
+            return
+        await update.done.wait()
+        if update.failure is not None:
+            raise update.failure
+
+    async def settled(self, name: str) -> None:
+        """Wait until everything that an extension has registered so far counts."""
+        if waiting := self._waiting.get(name):
+            await waiting[-1].done.wait()
+
+    def _take(
+        self, extension: Speaker, generation: int, params: Mapping[str, Any], *, answered: bool
+    ) -> _Update | None:
+        """Have an update count now, or put it where it waits for its turn."""
+        size = size_in_bytes(params)
+        waiting = self._waiting.get(extension.name)
+        if self._nursery is None or (not waiting and size <= limits.EXTENSION_REGISTERS_AT_ONCE):
+            register(self._host, extension, generation, Fields(params))
+            return None
+        size = max(size, _LEAST_SIZE)
+        before = self._sizes.get(extension.name, 0)
+        if before + size > limits.MAX_EXTENSION_REGISTERS:
+            most = limits.MAX_EXTENSION_REGISTERS
+            raise WrongField("", f"more than {most:,} bytes are registered at once, which is the most")
+        update = _Update(extension=extension, generation=generation, params=params, size=size, answered=answered)
+        self._sizes[extension.name] = before + size
+        if waiting is None:
+            self._waiting[extension.name] = deque([update])
+            self._nursery.start_soon(self._work, extension.name)
+        else:
+            waiting.append(update)
+        return update
+
+    async def _work(self, name: str) -> None:
+        waiting = self._waiting[name]
+        while waiting:
+            update = waiting[0]
+            try:
+                await self._check(update)
+            except (WrongField, RegistrationsInvalid) as wrong:
+                update.failure = wrong
+                if not update.answered:
+                    _pass_over(self._host, update.extension, wrong)
+            waiting.popleft()
+            self._sizes[name] -= update.size
+            update.done.set()
+        del self._waiting[name], self._sizes[name]
+
+    async def _check(self, update: _Update) -> None:
+        extension = update.extension
+        _check_speaker(update)
+        found = await trio.to_thread.run_sync(merged, extension.registrations, update.params, abandon_on_cancel=True)
+        _check_speaker(update)  # another process may have taken over meanwhile
+        self._host.registry_updated(extension.name, found)
+
+
+def size_in_bytes(params: Mapping[str, Any]) -> int:
+    """Return the size of a message; one that cannot be written out counts as large, and is found faulty later."""
+    try:
+        return len(msgspec.json.encode(params))
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return limits.EXTENSION_REGISTERS_AT_ONCE + 1
+
+
+def _check_speaker(update: _Update) -> None:
+    if update.generation != update.extension.generation:
+        raise WrongField("", "only the running process of an extension registers anything")
+
+
+def _pass_over(host: HostView, extension: Speaker, wrong: WrongField | RegistrationsInvalid) -> None:
+    remark(host, extension, f"registry/update was passed over: {wrong}")

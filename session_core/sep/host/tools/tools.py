@@ -1,0 +1,238 @@
+"""Tools of extensions as ours, and which of them a session has.
+
+A model knows them as `<extension>.<tool>`; providers see to names that their interfaces do not take. Nothing is known
+of what such a tool does, so it counts as able to do everything. Those that are deferred are not shown before the model
+has searched for them: a hundred tools that are hardly ever used cost one.
+"""
+
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+
+from session_core import limits
+from session_core.errors import InvalidInput
+from session_core.ids import SessionId
+from session_core.rpc.deadlines import Patience
+from session_core.rpc.failures import RpcFailed, RpcTimedOut
+from session_core.sep.host.calls.contexts import Contexts
+from session_core.sep.host.calls.hooks import inert
+from session_core.sep.host.extension import State
+from session_core.sep.host.process.extension_log import ExtensionLog
+from session_core.sep.host.registrations import Registrations, ToolRegistration
+from session_core.sep.host.tools.tool_calls import ToolCalls
+from session_core.sep.host.tools.tool_search import ToolSearch
+from session_core.sep.protocol.fields import WrongField, frozen_object
+from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.tools import Effect, ToolSpec
+from session_core.wire.error_text import kind_of
+from session_core.wire.strict_json import is_whole
+
+_EFFECTS: Final[frozenset[Effect]] = frozenset({"read", "write", "execute", "network"})
+_MOST_SESSIONS: Final = 4_096
+"""Sessions whose found tools are remembered; the longest unchanged are forgotten first, and can search again."""
+
+
+class Offering(Protocol):
+    """An extension, as far as its tools need it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """The number of its process."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """How it is."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why it does not run."""
+        ...
+
+    @property
+    def running(self) -> bool:
+        """Whether a process answers."""
+        ...
+
+    @property
+    def registrations(self) -> Registrations:
+        """What it brings."""
+        ...
+
+    @property
+    def log(self) -> ExtensionLog:
+        """Where its author looks."""
+        ...
+
+    def request(
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | Patience | None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Ask it something."""
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ExtensionTool:
+    """A tool that an extension runs."""
+
+    extension: Offering
+    registration: ToolRegistration
+    contexts: Contexts
+    calls: ToolCalls
+    spec: ToolSpec = attrs.field(init=False)
+    effects: frozenset[Effect] = _EFFECTS
+
+    def __attrs_post_init__(self) -> None:
+        spec = ToolSpec(
+            name=tool_name(self.extension.name, self.registration.name),
+            description=self.registration.description,
+            parameters=self.registration.parameters,
+        )
+        object.__setattr__(self, "spec", spec)
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Have the extension run it; on cancel it is told that nobody waits any more."""
+        extension = self.extension
+        name = extension.name
+        if not extension.running:
+            why = f": {inert(extension.problem)}" if extension.problem else ""
+            raise ToolFailed(f"The extension {name} is not running{why}")
+        with (
+            self.contexts.dispatch(name, extension.generation, context.session_id or None) as dispatch,
+            self.calls.open(name, context.progress) as call,
+        ):
+            params = {
+                "call_id": call.call_id,
+                "tool": self.registration.name,
+                "arguments": arguments,
+                "context": dispatch.wire,
+            }
+            try:
+                answer = await extension.request("tool/execute", params, timeout=call)
+            except RpcTimedOut as error:
+                raise ToolFailed(f"{self.spec.name} was given up: {call.why_given_up}") from error
+            except (RpcFailed, InvalidInput) as error:
+                raise self._failure(error) from error
+        return self._output(answer)
+
+    def _failure(self, error: RpcFailed | InvalidInput) -> ToolFailed:
+        name = self.spec.name
+        if isinstance(error, InvalidInput):
+            return ToolFailed(f"{name} could not be called: {error.message}")
+        return ToolFailed(inert(error.message) or f"{name} failed and did not say why")
+
+    def _output(self, answer: Any) -> ToolOutput:
+        name = self.spec.name
+        if not isinstance(answer, dict):
+            raise ToolFailed(f"{name} answered with {kind_of(answer)} where an object is needed")
+        content, failed = answer.get("content"), answer.get("is_error")
+        details = answer.get("details")
+        if details is not None:
+            details = self._details(details)
+        if not isinstance(content, str) or not is_whole(content):
+            got = "half a character" if isinstance(content, str) else kind_of(content)
+            raise ToolFailed(f"{name} answered with {got} as its content, which must be text", details=details)
+        if failed is not None and not isinstance(failed, bool):
+            raise ToolFailed(f"{name} did not say whether it failed, but {kind_of(failed)}", details=details)
+        if failed:
+            raise ToolFailed(content or f"{name} failed and did not say why", details=details)
+        return ToolOutput(text=content, details=details)
+
+    def _details(self, details: Any) -> JsonObject | None:
+        """Keep the details of a result; what is no object gets a name."""
+        try:
+            return frozen_object(
+                details if isinstance(details, dict) else {"value": details}, "details", most=limits.MAX_SHOWN_CHARS
+            )
+        except WrongField as wrong:
+            self.extension.log.note("host", f"the details of a result of {self.registration.name} are lost: {wrong}")
+            return None
+
+
+def tool_name(extension: str, tool: str) -> str:
+    """Return what a tool is called here; the part before the first dot is always the extension's name."""
+    return f"{extension}.{tool}"
+
+
+class ExtensionToolSource:
+    """The tools of all extensions, as each session has them.
+
+    Args:
+        extensions: Gives those that a session has, in load order.
+        contexts: The tokens by which tools may act in sessions.
+    """
+
+    def __init__(self, extensions: Callable[[SessionId], Iterable[Offering]], contexts: Contexts) -> None:
+        self.calls = ToolCalls()
+        self._extensions = extensions
+        self._contexts = contexts
+        self._found: dict[SessionId, dict[str, None]] = {}
+
+    def tools(self, session_id: SessionId) -> Sequence[Tool]:
+        """Return those that a session's model is shown: all but the deferred ones it has not found yet."""
+        return shown_of((self,), session_id)
+
+    def there_for(self, session_id: SessionId) -> tuple["ExtensionTool", ...]:
+        """Return all that a session has, shown or not."""
+        return tuple(self._all(session_id))
+
+    def found_by(self, session_id: SessionId) -> Collection[str]:
+        """Return the names of deferred tools that a session has found."""
+        return self._found.get(session_id, {})
+
+    def promote(self, session_id: SessionId, names: Iterable[str]) -> None:
+        """Show these tools to a session's model, from its next call on."""
+        found = self._found.pop(session_id, {})
+        found.update(dict.fromkeys(names))
+        self._found[session_id] = found
+        if len(self._found) > _MOST_SESSIONS:
+            del self._found[next(iter(self._found))]
+
+    def forget(self, session_id: SessionId) -> None:
+        """Let go of what a session has found, as it is gone."""
+        self._found.pop(session_id, None)
+
+    def _all(self, session_id: SessionId) -> Iterable[ExtensionTool]:
+        for extension in self._extensions(session_id):
+            # One that is on its way back keeps its tools: models are confused by tools that come and go.
+            if extension.running or extension.state in {"restarting", "reloading"}:
+                for registration in extension.registrations.tools:
+                    yield ExtensionTool(
+                        extension=extension, registration=registration, contexts=self._contexts, calls=self.calls
+                    )
+
+
+def shown_of(sources: Sequence[ExtensionToolSource], session_id: SessionId) -> list[Tool]:
+    """Return the tools that a session's model is shown of several sources, with one search for all they hold back."""
+    shown: list[Tool] = []
+    hidden: list[ExtensionTool] = []
+    keepers: dict[str, ExtensionToolSource] = {}
+    for source in sources:
+        found = source.found_by(session_id)
+        for tool in source.there_for(session_id):
+            if not tool.registration.deferred or tool.spec.name in found:
+                shown.append(tool)
+            if tool.registration.deferred:
+                hidden.append(tool)
+                keepers.setdefault(tool.spec.name, source)
+    if not any(tool.spec.name not in keepers[tool.spec.name].found_by(session_id) for tool in hidden):
+        return shown
+
+    def promote(session_id: SessionId, names: Iterable[str]) -> None:
+        for name in names:
+            keepers[name].promote(session_id, (name,))
+
+    shown.append(ToolSearch([tool.spec for tool in hidden], promote))
+    return shown

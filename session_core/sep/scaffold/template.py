@@ -1,0 +1,148 @@
+"""Making the folder of a new extension out of a template, whole or not at all. This blocks."""
+
+import json
+import keyword
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.machinery import PathFinder
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from session_core.errors import Conflict, InvalidInput
+from session_core.sep.protocol.manifest import MANIFEST_FILE
+from session_core.sep.protocol.names import is_extension_name
+from session_core.sep.scaffold.kinds import KINDS, Kind
+from session_core.wire.error_text import quoted
+
+_PLACE: Final = re.compile(r"@([A-Z]+)@")
+_MODULE_OF_PYTEST: Final = "conftest"
+_USUAL_PYTHON: Final = "python3"
+
+
+@attrs.frozen(kw_only=True)
+class NewExtension:
+    """A folder that was made; `files` are the names in it, the source first."""
+
+    name: str
+    template: str
+    folder: Path
+    files: tuple[str, ...]
+
+
+def scaffold_extension(name: str, template: str, folder: Path, *, python: str = sys.executable) -> NewExtension:
+    """Make the folder of a new extension, which works as it is; folders above it are made too.
+
+    Args:
+        name: What the extension is called.
+        template: One of `KINDS`.
+        folder: Where; there must be nothing there yet.
+        python: The interpreter it is to be started with, in which session-core is installed.
+
+    Raises:
+        InvalidInput: The name or the template is none, or the folder cannot be made.
+        Conflict: There is something in that place already; it is left as it is.
+    """
+    if not is_extension_name(name):
+        raise InvalidInput(
+            f"{quoted(name)} cannot be the name of an extension: use 1 to 64 of a-z, 0-9, '-' and '_', beginning with "
+            "a letter or digit",
+            field="name",
+        )
+    kind = KINDS.get(template)
+    if kind is None:
+        known = ", ".join(KINDS)
+        raise InvalidInput(f"there is no template {quoted(template)}; known are: {known}", field="template")
+    module = module_name(name)
+    contents = _filled_in(template, kind, name, module, python)
+    try:
+        _put(folder, contents)
+    except OSError as error:
+        # Another process may have been quicker.
+        if os.path.lexists(folder):
+            raise _occupied(folder) from error
+        why = f"the folder {str(folder)!r} cannot be made: {error.strerror}"
+        raise InvalidInput(why, field="folder") from error
+    except ValueError as error:
+        raise InvalidInput(f"{str(folder)!r} cannot be the path of a folder", field="folder") from error
+    return NewExtension(name=name, template=template, folder=folder, files=tuple(contents))
+
+
+def module_name(name: str) -> str:
+    """Return what the source of an extension is called: one that no other module is hidden by.
+
+    The folder of a program comes first on its path, so that a `calendar.py` in it would be what everything in the
+    process gets by `import calendar`.
+    """
+    module = name.replace("-", "_")
+    if module[0].isdigit():
+        module = f"extension_{module}"
+    here = {"", str(Path.cwd())}  # what lies where somebody happens to work is not on the path later
+    path = [place for place in sys.path if place not in here]
+    taken = (
+        keyword.iskeyword(module)
+        or keyword.issoftkeyword(module)
+        or module == _MODULE_OF_PYTEST
+        or module in sys.stdlib_module_names
+        or module in sys.modules  # what is at work here will be at work there: this package, and what it uses
+        or PathFinder.find_spec(module, path) is not None
+    )
+    return f"{module}_extension" if taken else module
+
+
+def _filled_in(template: str, kind: Kind, name: str, module: str, python: str) -> dict[str, str]:
+    # What cannot be written into the manifest is better found by name.
+    interpreter = python if python and python.isprintable() else _USUAL_PYTHON
+    values = {
+        "NAME": name,
+        "MODULE": module,
+        "PYTHON": json.dumps(interpreter, ensure_ascii=False),
+        "INTERPRETER": shlex.quote(interpreter),
+        "CAPABILITIES": "\n".join(f"{each} = true" for each in kind.capabilities),
+        "SETTINGS": kind.settings,
+        "ABOUT": _fill(kind.about, {"NAME": name}),
+        "USE": _fill(kind.use, {"NAME": name}),
+    }
+    sources = {
+        f"{module}.py": f"{template}/source.py.txt",
+        f"test_{module}.py": f"{template}/test.py.txt",
+        MANIFEST_FILE: "extension.toml.txt",
+        "README.md": "README.md.txt",
+        "pytest.ini": "pytest.ini.txt",
+        ".gitignore": "gitignore.txt",
+    }
+    return {target: _fill(_text_of(source), values) for target, source in sources.items()}
+
+
+def _text_of(source: str) -> str:
+    return files("session_core.sep.scaffold").joinpath("templates", source).read_text(encoding="utf-8")
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda place: values[place[1]], text)
+
+
+def _put(folder: Path, contents: Mapping[str, str]) -> None:
+    if os.path.lexists(folder):
+        raise _occupied(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside it, so that the last step is one that succeeds or changes nothing. The folder inside gets the usual rights.
+    with tempfile.TemporaryDirectory(prefix=".new-extension-", dir=folder.parent) as workshop:
+        made = Path(workshop) / "made"
+        made.mkdir()
+        for name, text in contents.items():
+            (made / name).write_text(text, encoding="utf-8")
+        made.rename(folder)
+
+
+def _occupied(folder: Path) -> Conflict:
+    return Conflict(
+        f"there is something at {str(folder)!r} already, and it was left as it is; choose another folder",
+        field="folder",
+    )

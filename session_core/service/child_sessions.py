@@ -1,0 +1,206 @@
+"""What a running turn does for its tools: keep files for an undo, hold the plan, run child sessions."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from session_core import limits
+from session_core.checkpoints.store import CheckpointStore
+from session_core.checkpoints.values import CheckpointFailed
+from session_core.errors import InvalidInput, SessionCoreError
+from session_core.ids import CallId, SessionId, TurnId, new_id
+from session_core.sandbox.workspace import Workspace, WorkspaceRefused
+from session_core.service.validation import checked_name, checked_text, text_parts
+from session_core.session.session import Session, Work
+from session_core.tools.base import TaskRequest, ToolFailed, ToolOutput
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.sessions import PlanItem, Settings, TurnOutcome
+from session_core.wire.codec import encode
+
+if TYPE_CHECKING:
+    from session_core.service.core import ServiceCore
+
+
+def workspace_of(settings: Settings, hidden: Sequence[str]) -> Workspace:
+    """The files of a session, for bringing them back: whatever a tool could change can be restored."""
+    everywhere = ("/",) if settings.sandbox.mode == "full_access" else ()
+    return Workspace(
+        settings.cwd,
+        extra_roots=(*settings.sandbox.writable_roots, *everywhere),
+        may_write_protected=True,
+        hidden=hidden,
+    )
+
+
+def kept_as(turn_id: TurnId, cwd: str) -> TurnId:
+    """Return the name of a turn's files in the checkpoints: names of files there are relative to the working folder."""
+    return TurnId(f"{turn_id}-{sha256(cwd.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}")
+
+
+@attrs.frozen(kw_only=True)
+class TurnHost:
+    """Serves one tool call of one session."""
+
+    core: "ServiceCore"
+    session: Session
+    work: Work
+    call_id: CallId
+    kept_for: tuple[SessionId, TurnId]
+    """The turn that undoes what this call changes: a helper's work is part of the turn that waits for it."""
+    touched: list[str] = attrs.field(factory=list)
+    """The files that this call has changed, or was about to."""
+    command: str = attrs.field(factory=lambda: new_id("command"))
+    """Its name among the commands that run side by side; ids of calls may come again."""
+    outliving: list[str] = attrs.field(factory=list)
+    """The command, if it goes on in the background."""
+    _workspace: Workspace = attrs.field(
+        init=False,
+        # As it is now: the session may work in another folder when a command in the background ends.
+        default=attrs.Factory(
+            lambda host: workspace_of(host.session.state.settings, host.core.config.hidden), takes_self=True
+        ),
+    )
+
+    @property
+    def _store(self) -> CheckpointStore | None:
+        return self.core.config.checkpoints
+
+    async def before_write(self, path: str) -> None:
+        """Keep a file as it is now, once per turn; a file that cannot be kept must not be changed."""
+        if (store := self._store) is None:
+            return
+        self.touched.append(path)
+        workspace = self._workspace
+        try:
+            await trio.to_thread.run_sync(store.save_before, *self.kept_for, workspace, path)
+        except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
+            raise ToolFailed(str(failure)) from failure
+
+    async def before_command(self) -> None:
+        """Remember the folder before something runs that may change any of its files."""
+        if (store := self._store) is None:
+            return
+        workspace = self._workspace
+        try:
+            keep = partial(store.snapshot_tree, *self.kept_for, workspace, command=self.command)
+            await trio.to_thread.run_sync(keep)
+        except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
+            raise ToolFailed(f"The folder could not be saved before the command: {failure}") from failure
+
+    async def after_call(self) -> None:
+        """Note how the call has left the files, so that later changes by others are told apart."""
+        await self._note(runs_on=bool(self.outliving))
+
+    def command_runs_on(self) -> Callable[[], Awaitable[None]]:
+        """Go on watching the folder after this call; what is returned is awaited when the command has ended."""
+        self.outliving.append(self.command)
+        return self._after_command
+
+    async def _after_command(self) -> None:
+        self.outliving.clear()
+        owner = self.core.sessions.get(self.kept_for[0])
+        turn = owner.work.turn_id if owner is not None and owner.work is not None else None
+        in_time = turn is not None and kept_as(turn, self._workspace.root) == self.kept_for[1]
+        await self._note(certain=in_time)
+
+    async def _note(self, *, runs_on: bool = False, certain: bool = True) -> None:
+        if (store := self._store) is None:
+            return
+        workspace = self._workspace
+        try:
+            note = partial(
+                store.note_after,
+                *self.kept_for,
+                workspace,
+                paths=self.touched,
+                command=self.command,
+                runs_on=runs_on,
+                certain=certain,
+            )
+            await trio.to_thread.run_sync(note)
+        except (CheckpointFailed, WorkspaceRefused, OSError):
+            return  # then an undo takes the files for changed by others, and asks
+
+    def set_plan(self, plan: tuple[PlanItem, ...]) -> None:
+        """Replace the session's plan."""
+        self.session.record(ev.PlanChanged(plan=plan))
+
+    async def run_task(self, task: TaskRequest, report: Callable[[str], None]) -> ToolOutput:
+        """Run a child session to its end and return its last answer.
+
+        Cancellation: the child and its own helpers are stopped, and have ended when `Cancelled` goes on, unless one of
+        them does not let go in time.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()  # and no child is started
+        child, work = self._start_child(task)
+        child_id = child.state.session_id
+        report(f"session {child_id}\n")
+        try:
+            await work.ended.wait()
+        finally:
+            if not work.ended.is_set():
+                self._stop_child(child)
+            with trio.move_on_after(self.core.config.stop_patience_ms / 1000, shield=True):
+                await work.ended.wait()
+            self._count(child)
+        return _told(child_id, child.outcomes[work.turn_id])
+
+    def _start_child(self, task: TaskRequest) -> tuple[Session, Work]:
+        core, parent = self.core, self.session
+        if core.family.depth(parent.state.session_id) >= limits.MAX_TASK_DEPTH:
+            raise ToolFailed("This session is itself a helper of a helper, and may not start further ones.")
+        models = core.agent.models.at(parent.state.settings.cwd)
+        if task.model is not None and task.model not in models.providers:
+            raise ToolFailed(f"There is no model called {task.model!r}; leave the argument out to use your own.")
+        try:
+            name, prompt = checked_name(task.title, "title"), text_parts(checked_text(task.prompt, "prompt"))
+        except InvalidInput as problem:
+            raise ToolFailed(problem.message) from problem
+        settings = parent.state.settings
+        settings = attrs.evolve(
+            settings,
+            model=task.model or settings.model,
+            permission_tier="read_only" if task.read_only else settings.permission_tier,
+        )
+        created = ev.SessionCreated(name=name, settings=settings, parent_id=parent.state.session_id)
+        try:
+            child = core.add_session(core.protocols.decide_for_child(parent), created, None)
+        except SessionCoreError as problem:
+            raise ToolFailed(problem.message) from problem
+        parent.record(ev.TaskStarted(call_id=self.call_id, child_id=child.state.session_id))
+        self.work.helpers.append(child)
+        core.start_turn(child, None, prompt)
+        assert child.work is not None
+        return child, child.work
+
+    def _stop_child(self, child: Session) -> None:
+        for each in (child, *self.core.family.helpers(child)):
+            if self.core.ending:
+                each.interrupt("what it works for was interrupted")  # nobody asked for a stop
+            else:
+                each.request_stop("subtree", None)
+
+    def _count(self, child: Session) -> None:
+        """Add what the child has used to the parent's account, where it was counted as a helper's until now."""
+        self.work.helpers.remove(child)
+        usage = child.state.usage
+        if usage.tokens or usage.cost_micros:
+            model = child.state.settings.model
+            self.session.record(ev.UsageRecorded(model=model, source="task", usage=usage))
+
+
+def _told(child_id: SessionId, outcome: TurnOutcome) -> ToolOutput:
+    details = JsonObject({"session_id": child_id, "status": outcome.status, "steps": outcome.steps})
+    if outcome.status == "completed":
+        # A helper that ends with a value, rather than with words, says that.
+        value = outcome.final_text if outcome.output is None else outcome.output
+        text = value if isinstance(value, str) else encode(value).decode()
+        return ToolOutput(text=text, details=details)
+    said = f" Before that it said:\n{outcome.final_text}" if outcome.final_text else ""
+    why = f" ({outcome.error})" if outcome.error else ""
+    raise ToolFailed(f"The helper did not finish: {outcome.status}{why}.{said}")

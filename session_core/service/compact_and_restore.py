@@ -1,0 +1,74 @@
+"""Work that is no turn: summaries that people ask for, and bringing files back."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from session_core.agent.compaction import Summary, SummaryFailed, summary_message
+from session_core.agent.model_call import shown
+from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.ids import ClientId, TurnId, new_id
+from session_core.service.core import ServiceCore
+from session_core.service.validation import wants_turn
+from session_core.session.session import Session, Work
+from session_core.vocabulary import events as ev
+
+log = logging.getLogger(__name__)
+
+
+def start_compaction(core: ServiceCore, session: Session, by: ClientId | None) -> None:
+    """Start summarising the conversation of a session at rest."""
+    session.record(ev.CompactionStarted(), by)
+    session.work = Work(kind="compaction", turn_id=TurnId(new_id("turn")))
+    core.nursery.start_soon(_run_compaction, core, session, session.work, name="compaction")
+
+
+async def _run_compaction(core: ServiceCore, session: Session, work: Work) -> None:
+    summary: Summary | None = None
+    error: str | None = None
+    try:
+        with work.scope:
+            summary = await core.agent.summarising.summarise(core.desk(session, work), automatic=False)
+    except SummaryFailed as failure:
+        error = shown(f"the summary could not be made: {failure}")
+    except FOREIGN_FAULTS as failure:
+        if passes_through(failure):
+            raise
+        log.exception("compaction failed")
+        error = shown(f"the summary could not be made: {type(failure).__name__}: {failure}")
+    finally:
+        if work.stop_requested:
+            session.close_requests("stopped")
+        if summary is None or work.stop_requested:
+            session.record(ev.CompactionFinished(status=core.status_after(work, error), error=error))
+        else:
+            message = summary_message(summary, session.state.head, session.now())
+            session.record(ev.CompactionFinished(status="completed", summary=message))
+        _end(core, session, work)
+
+
+def start_restore(core: ServiceCore, session: Session, restore: Callable[[], Awaitable[None]]) -> None:
+    """Run what brings files back in a session at rest.
+
+    `restore` must not be torn: it sees to its own failures, and neither a stop nor a leaving caller ends it.
+    """
+    session.work = Work(kind="restore", turn_id=TurnId(new_id("turn")))
+    core.nursery.start_soon(_run_restore, core, session, session.work, restore, name="restore")
+
+
+async def _run_restore(core: ServiceCore, session: Session, work: Work, restore: Callable[[], Awaitable[None]]) -> None:
+    try:
+        with trio.CancelScope(shield=True):
+            await restore()
+    finally:
+        session.work = None
+        work.ended.set()
+        _end(core, session, work)
+
+
+def _end(core: ServiceCore, session: Session, work: Work) -> None:
+    """Let the session go on with what was sent meanwhile: nothing else would deliver it."""
+    if not work.stop_requested and wants_turn(session.state.queue):
+        work.restart = True
+    core.after_work(session, work)

@@ -1,0 +1,317 @@
+"""The service as extensions reach it: each of their actions is an ordinary command, in the name of the extension.
+
+What the host has checked is who asks, and the shape of it. Here it takes its place in the mailbox, is published, is
+idempotent on a retry, and is refused where a person's command would be.
+"""
+
+import logging
+import shlex
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+
+import trio
+
+from session_core.agent.hooks import Blocked
+from session_core.errors import Forbidden, InvalidInput, Lagged
+from session_core.ids import SessionId, TurnId
+from session_core.sep.host.calls.hooks import HookBlocked
+from session_core.sep.host.host import ExtensionHost
+from session_core.sep.host.settings import TakesPart, everywhere
+from session_core.sep.protocol.names import ALL_TOOLS, HookName, UiKind
+from session_core.sep.protocol.service_api import Asker, DeliverAs, Ran, Role
+from session_core.service.extension_api import extension_client
+from session_core.service.extension_bridge.programs import ProgramGate
+from session_core.session.session import Session
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.extensions import ExtensionInfo
+from session_core.vocabulary.frozen import JsonObject, freeze_json
+from session_core.vocabulary.session_commands import Command
+from session_core.vocabulary.sessions import DialogKind, Thinking
+
+if TYPE_CHECKING:
+    from session_core.service.service import SessionService
+
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+_TITLE_CHARS = 200
+_MOST_HEARD = 4_096
+"""Sessions of a folder of which it is remembered that its extensions have heard of them."""
+_speaking: ContextVar[str | None] = ContextVar("_speaking", default=None)
+"""The extension whose message is being sent by this task; hooks are asked in the task of whoever sends a command."""
+
+
+class ExtensionHooks:
+    """The hooks of a turn, asked of all extensions. Until each has been started, nobody is passed over: all wait."""
+
+    def __init__(self, host: ExtensionHost) -> None:
+        self._host = host
+
+    def handles(self, hook: HookName) -> bool:
+        """Tell whether anybody wants to be asked, or may want to."""
+        return self._host.handles(hook) or not self._host.settled.is_set()
+
+    async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
+        """Ask everybody in order."""
+        await self._host.settled.wait()
+        # Who answers its own message with another one would never come to an end.
+        but = _speaking.get() if hook == "input" else None
+        left = await self._host.run_hook(hook, session_id, value, but=but)
+        return Blocked(reason=f"{left.extension}: {left.reason}") if isinstance(left, HookBlocked) else _frozen(left)
+
+
+async def accompany(host: ExtensionHost, service: "SessionService") -> None:
+    """Run the extensions of a service for as long as it is open, and tell them what happens in its sessions."""
+    delegate = ServiceDelegate(service, host.takes_part)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(host.run, delegate, _Telling(service, host))
+        while True:
+            await host.until_wanted(anything=True)
+            async with trio.open_nursery() as listening:
+                listening.start_soon(_pass_on, service, host)
+                await host.until_wanted(anything=False)
+                listening.cancel_scope.cancel()
+
+
+async def _pass_on(service: "SessionService", host: ExtensionHost) -> None:
+    """Tell extensions of events; nobody listens to the stream while no extension wants anything."""
+    host.events_missed()
+    heard: dict[SessionId, None] = {}
+    async with service.subscribe() as events:
+        while True:
+            try:
+                for event in await events.receive_batch():
+                    if host.setting.serves is None or _concerns(service, host, event, heard):
+                        host.tell(event)
+            except Lagged as lag:
+                host.events_missed(lag.missed)
+
+
+def _concerns(
+    service: "SessionService", host: ExtensionHost, event: ev.SessionEvent, heard: dict[SessionId, None]
+) -> bool:
+    """Tell whether an event happened in a folder's own sessions; `heard` are those that were heard of before.
+
+    What counts is where the session worked then: it may have gone elsewhere since, or be deleted.
+    """
+    session_id = event.session_id
+    if session_id is None:
+        return False
+    cwd, folders = service.core.ledger.whereabouts.at(session_id, event.seq), service.core.config.folders
+    folder = folders.at(cwd) if folders is not None and cwd is not None else None
+    if folder is not None and folder.path == host.setting.serves:
+        heard[session_id] = None
+        if len(heard) > _MOST_HEARD:
+            del heard[next(iter(heard))]
+        return True
+    if session_id not in heard:
+        return False
+    del heard[session_id]
+    host.session_left(session_id)
+    return False
+
+
+def clear_displays(service: "SessionService", host: ExtensionHost, name: str) -> None:
+    """Take away what an extension shows, in all sessions that it has a part in."""
+    for session in tuple(service.core.sessions.values()):
+        shows = any(display.extension == name for display in session.state.displays)
+        if shows and host.takes_part(name, session.state.session_id):
+            session.record(ev.ExtensionDisplayed(extension=name))
+
+
+class _Telling:
+    """Tells everybody who follows the service how extensions come, change and go; what is gone shows nothing more."""
+
+    def __init__(self, service: "SessionService", host: ExtensionHost) -> None:
+        self._service = service
+        self._host = host
+        self._generations: dict[str, int] = {}
+
+    def extension_changed(self, info: ExtensionInfo) -> None:
+        """Tell it."""
+        if self._generations.get(info.name) != info.generation or info.state == "failed":
+            self._generations[info.name] = info.generation
+            clear_displays(self._service, self._host, info.name)
+        self._service.tell(ev.ExtensionChanged(extension=info))
+
+    def extension_removed(self, name: str) -> None:
+        """Tell it."""
+        clear_displays(self._service, self._host, name)
+        self._service.tell(ev.ExtensionRemoved(name=name, folder=self._host.setting.serves))
+
+
+class ServiceDelegate:
+    """Does for extensions what they may ask of a service, in the sessions that they have a part in.
+
+    A session may have gone to another folder since an extension was asked about it.
+    """
+
+    def __init__(self, service: "SessionService", takes_part: TakesPart = everywhere) -> None:
+        self._takes_part = takes_part
+        self._service = service
+        self._core = service.core
+        self._gate = ProgramGate(self._core, self._agree)
+
+    def ui_kinds(self) -> frozenset[UiKind]:
+        """Which kinds somebody who is attached and may act can deal with."""
+        clients = self._core.ledger.fleet.clients.values()
+        return frozenset(kind for client in clients if client.role != "observer" for kind in client.ui)
+
+    async def send_message(self, asker: Asker, text: str, role: Role) -> None:
+        """Put a message into the conversation."""
+        await self._do(asker, c.PostMessage(session_id=asker.session_id, text=text, role=role))
+
+    async def send_user_message(self, asker: Asker, text: str, deliver_as: DeliverAs) -> None:
+        """Say something as if the user had typed it."""
+        speaks = _speaking.set(asker.extension)
+        try:
+            await self._do(asker, c.SendUserMessage(session_id=asker.session_id, text=text, deliver_as=deliver_as))
+        finally:
+            _speaking.reset(speaks)
+
+    async def append_entry(self, asker: Asker, entry: Mapping[str, Any]) -> None:
+        """Keep something with the session that no model is ever shown."""
+        await self._do(asker, c.AppendEntry(session_id=asker.session_id, entry=_frozen(entry)))
+
+    async def set_model(self, asker: Asker, model: str, provider: str | None, thinking: str | None) -> None:
+        """Choose the session's model, and how much it thinks."""
+        effort = next((word for word in get_args(Thinking) if word == thinking), None)
+        if thinking is not None and effort is None:
+            known = ", ".join(get_args(Thinking))
+            raise InvalidInput(f"thinking must be one of {known}, not {thinking!r}", field="thinking")
+        name = f"{provider}/{model}" if provider is not None else model
+        await self._do(asker, c.SwitchModel(session_id=asker.session_id, model=name, thinking=effort))
+
+    async def state(self, asker: Asker) -> Mapping[str, Any]:
+        """Tell how the session is."""
+        snapshot = await self._do(asker, c.LoadSession(session_id=asker.session_id))
+        return {
+            "session_id": snapshot.session_id,
+            "name": snapshot.name,
+            "cwd": snapshot.settings.cwd,
+            "model": snapshot.settings.model,
+            "permission_tier": snapshot.settings.permission_tier,
+            "activity": snapshot.activity.name,
+            "messages": snapshot.earlier + len(snapshot.messages),
+            "queued": len(snapshot.queue),
+            "usage": {
+                "input_tokens": snapshot.usage.input_tokens,
+                "output_tokens": snapshot.usage.output_tokens,
+                "cost_micros": snapshot.usage.cost_micros,
+            },
+            "context_tokens": snapshot.context_tokens,
+        }
+
+    async def ask(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Open a dialog and wait for its answer, or show something."""
+        session_id = asker.session_id
+        match kind:
+            case "select" | "confirm" | "input":
+                return await self._question(asker, kind, params)
+            case "notify":
+                await self._do(
+                    asker, c.ShowNotice(session_id=session_id, message=params["message"], level=params["level"])
+                )
+            case "set_status":
+                await self._do(asker, c.ShowDisplay(session_id=session_id, status=params["status"]))
+            case "set_widget":
+                await self._do(asker, c.ShowDisplay(session_id=session_id, widget=_frozen(params["widget"])))
+            case "set_title":
+                await self._do(asker, c.ShowDisplay(session_id=session_id, title=params["title"]))
+        return {}
+
+    async def _question(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        first, _, rest = params["prompt"].partition("\n")
+        watched = self._core.family.foremost(self._core.session(asker.session_id))  # nobody looks at a helper
+        reply = await self._do(
+            asker,
+            c.OpenDialog(
+                session_id=watched.state.session_id,
+                kind=cast(DialogKind, kind),
+                title=first[:_TITLE_CHARS].strip() or "?",
+                message=params["prompt"] if rest or len(first) > _TITLE_CHARS else "",
+                choices=tuple(params.get("options", ())),
+                default=params.get("default", ""),
+                extension=asker.extension,
+                turn_id=_waiting(watched, asker),
+            ),
+        )
+        if not reply.answered or reply.value is None:
+            return {"cancelled": True}
+        if kind == "confirm":
+            return {"confirmed": reply.value is True}
+        return {"value" if kind == "select" else "text": str(reply.value)}
+
+    async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> Ran:
+        """Run a program through the same gate and confinement as the shell tool."""
+        self._refuse_elsewhere(asker)
+        return await self._gate(asker, shlex.join((command, *args)), cwd)
+
+    async def _agree(self, session_id: SessionId, asker: Asker, title: str, shown: str) -> bool:
+        """Ask people whether a program may run; when nobody can be asked, that is a no."""
+        if "confirm" not in self.ui_kinds():
+            return False
+        asked = c.OpenDialog(
+            session_id=session_id,
+            kind="confirm",
+            title=title,
+            message=shown,
+            extension=asker.extension,
+            turn_id=_waiting(self._core.session(session_id), asker),
+        )
+        reply = await self._service.execute(asked, client_id=extension_client(asker.extension))
+        return reply.answered and reply.value is True
+
+    def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Narrow which tools the session's model is shown; `*` shows all of them again."""
+        self._refuse_elsewhere(asker)
+        core = self._core
+        allowed = core.agent.allowed_tools(core.session(asker.session_id).state)
+        if ALL_TOOLS in wanted:
+            core.agent.active.forget(asker.session_id)
+            return tuple(allowed)
+        shown = tuple(name for name in dict.fromkeys(wanted) if name in allowed)
+        core.agent.active.choose(asker.session_id, shown)
+        return shown
+
+    # --- what extensions keep -----------------------------------------------------------------------------------------
+
+    async def kv_get(self, extension: str, key: str) -> Any:
+        """Return what an extension has kept under a key."""
+        return await self._core.store.kv_get(extension, key)
+
+    async def kv_set(self, extension: str, key: str, value: Any) -> None:
+        """Keep a value, durably."""
+        await self._core.store.kv_set(extension, key, value)
+
+    async def kv_delete(self, extension: str, key: str) -> None:
+        """Let go of a value."""
+        await self._core.store.kv_delete(extension, key)
+
+    async def kv_list(self, extension: str, prefix: str) -> tuple[str, ...]:
+        """Return the keys that begin so."""
+        return await self._core.store.kv_list(extension, prefix)
+
+    def _refuse_elsewhere(self, asker: Asker) -> None:
+        if not self._takes_part(asker.extension, asker.session_id):
+            msg = f"the extension {asker.extension} has no part in this session, which works in another folder"
+            raise Forbidden(msg, field="session_id")
+
+    async def _do(self, asker: Asker, command: Command[R]) -> R:
+        self._refuse_elsewhere(asker)
+        return await self._service.execute(command, client_id=extension_client(asker.extension))
+
+
+def _waiting(watched: Session, asker: Asker) -> TurnId | None:
+    """Return the turn that goes on with the answer to a question; for one of a helper, that is the one it works for."""
+    if asker.turn_id is None or watched.work is None:
+        return None
+    is_helper = watched.state.session_id != asker.session_id
+    return watched.work.turn_id if is_helper or watched.work.turn_id == asker.turn_id else None
+
+
+def _frozen(value: Mapping[str, Any]) -> JsonObject:
+    frozen = freeze_json(dict(value))
+    assert isinstance(frozen, JsonObject)
+    return frozen

@@ -1,0 +1,113 @@
+"""What there is to choose from: models, and files by some letters of their paths."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from session_core import limits
+from session_core.agent.folder_settings import FolderUnusable
+from session_core.errors import InvalidInput
+from session_core.providers.catalogue import ModelInfo
+from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.validation import check_encodable, check_limit, checked_path
+from session_core.vocabulary import commands as c
+from session_core.vocabulary import replies as r
+from session_core.vocabulary.models import ListedModel, ModelPrices
+
+
+def list_models(core: ServiceCore, command: c.ListModels, _: Caller) -> Later:
+    cwd = _folder(core, command)
+
+    async def listed() -> r.ListModelsReply:
+        if core.config.folders is not None:
+            with suppress(FolderUnusable):  # what is known of it counts all the same
+                await core.config.folders.ready(cwd)
+        kept_away = await _why_not_usable(core, cwd)
+        models = tuple(_listed(core, cwd, kept_away))
+        return r.ListModelsReply(models=models, default=core.config.model, cursor=core.stream.cursor)
+
+    return Later(listed)
+
+
+def _folder(core: ServiceCore, command: c.ListModels | c.FindFiles) -> str:
+    """Return the folder that a command is about."""
+    if command.session_id is not None and command.cwd is not None:
+        raise InvalidInput("ask for a session or for a folder, not for both", field="cwd")
+    if command.session_id is not None:
+        return core.session(command.session_id).state.settings.cwd
+    return core.config.cwd if command.cwd is None else checked_path(command.cwd)
+
+
+async def _why_not_usable(core: ServiceCore, cwd: str) -> dict[str, str]:
+    """Ask about every provider that an extension brings there, which may have to read who is logged in."""
+    extensions = core.config.extensions
+    if extensions is None:
+        return {}
+    providers = sorted({name for each in extensions.list_in(cwd) for name in each.providers})
+    return {name: why for name in providers if (why := await extensions.why_not_usable(name, cwd))}
+
+
+def _listed(core: ServiceCore, cwd: str, kept_away: dict[str, str]) -> Iterator[ListedModel]:
+    models = core.agent.models.at(cwd)
+    known = {choice.info.name: choice for choice in core.config.catalogue}
+    for name, choice in known.items():
+        if name in models.providers:
+            yield _model(core, cwd, name, choice.info, kept_away)
+        else:
+            reason = choice.why_not or "it was not there when the service started"
+            yield _described(choice.info, why_not=f"{reason}; this counts from the next start of the service on")
+    for name in models.providers:
+        if name not in known:
+            yield _model(core, cwd, name, models.infos.get(name), kept_away)
+
+
+def _model(core: ServiceCore, cwd: str, name: str, info: ModelInfo | None, kept_away: dict[str, str]) -> ListedModel:
+    extensions = core.config.extensions
+    provider = name.partition("/")[0] if info is None else info.provider
+    why_not = kept_away.get(provider, "")
+    title = extensions.title_of(name, cwd) if extensions is not None else ""
+    if info is None:
+        return ListedModel(name=name, provider=provider, usable=not why_not, why_not=why_not, title=title)
+    return _described(info, why_not=why_not, title=title)
+
+
+def _described(info: ModelInfo, *, why_not: str, title: str = "") -> ListedModel:
+    prices = info.prices
+    return ListedModel(
+        name=info.name,
+        provider=info.provider,
+        usable=not why_not,
+        why_not=why_not,
+        title=title,
+        aliases=info.aliases,
+        context_tokens=info.context_tokens if info.described else None,
+        max_output_tokens=info.max_output_tokens if info.described else None,
+        can_think=info.thinking != "none",
+        can_see=info.images,
+        prices=None
+        if prices is None
+        else ModelPrices(
+            input=prices.input, output=prices.output, cache_read=prices.cache_read, cache_write=prices.cache_write
+        ),
+        retires=None if info.retires is None else info.retires.isoformat(),
+    )
+
+
+def find_files(core: ServiceCore, command: c.FindFiles, _: Caller) -> Later:
+    check_limit(command.limit)
+    query = command.query.strip()
+    if len(query) > limits.MAX_NAME_CHARS:
+        raise InvalidInput(f"query may have {limits.MAX_NAME_CHARS} characters", field="query")
+    check_encodable(query, "query")
+    cwd = _folder(core, command)
+
+    async def found() -> r.FindFilesReply:
+        paths, truncated = await core.files.find(cwd, query, command.limit)
+        return r.FindFilesReply(paths=paths, truncated=truncated, cursor=core.stream.cursor)
+
+    return Later(found)
+
+
+HANDLERS: Handlers = {
+    c.ListModels: list_models,
+    c.FindFiles: find_files,
+}

@@ -1,0 +1,135 @@
+"""Which sessions are in memory: those in use. Others are a line in the list, and come back when somebody asks.
+
+Rules:
+1. A session that works, waits for a person or the clock, has messages queued, or is being read by somebody stays.
+2. One that nobody has used for a while leaves. Its ring leaves too, so a reader with an old cursor gets a snapshot.
+3. Coming back is folding what the store has; the result is the state that left (the fold law).
+"""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import trio
+
+from session_core.errors import StoreDamaged
+from session_core.ids import SessionId
+from session_core.session.recorder import Ledger
+from session_core.session.restore import needs_memory, restore
+from session_core.session.session import Session
+from session_core.session.state import SessionState
+from session_core.vocabulary import events as ev
+
+
+class Residents:
+    """The sessions in memory, by id."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        stay_ms: int,
+        is_wanted: Callable[[SessionId], bool],
+        on_leave: Callable[[SessionId], None] = lambda _session_id: None,
+    ) -> None:
+        self.sessions: dict[SessionId, Session] = {}
+        self._ledger = ledger
+        self._stay_ms = stay_ms
+        self._is_wanted = is_wanted
+        self._on_leave = on_leave
+        self._coming: dict[SessionId, trio.Event] = {}
+
+    async def bring(self, session_id: SessionId, *, even_damaged: bool = False) -> None:
+        """Have a session in memory, if there is one of this id.
+
+        Raises:
+            StoreDamaged: It cannot be read; with `even_damaged` an empty one stands in, so that it can be deleted.
+        """
+        while session_id not in self.sessions and session_id in self._ledger.fleet.sessions:
+            coming = self._coming.get(session_id)
+            if coming is not None:
+                await coming.wait()
+                continue
+            self._coming[session_id] = trio.Event()
+            try:
+                await self._bring(session_id, even_damaged=even_damaged)
+            finally:
+                self._coming.pop(session_id).set()
+
+    async def _bring(self, session_id: SessionId, *, even_damaged: bool) -> None:
+        damage: StoreDamaged | None = None
+        try:
+            stored = await self._ledger.store.load(session_id)
+            if stored is None:
+                damage = StoreDamaged(
+                    f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`",
+                    field="session_id",
+                )
+        except StoreDamaged as found:
+            stored, damage = None, found
+        if session_id not in self._ledger.fleet.sessions:
+            return  # deleted meanwhile
+        if damage is not None and not even_damaged:
+            raise damage
+        state = restore(session_id, stored) if stored is not None else SessionState(session_id=session_id)
+        session = Session(state, self._ledger)
+        session.damage = damage
+        session.left_at = stored.events[-1].at if stored is not None and stored.events else 0
+        self._ledger.stream.open_session(session_id, sseq=state.sseq)
+        self.add(session)
+        for display in state.displays:  # whoever showed it is gone, or the session would not have left memory
+            session.record(ev.ExtensionDisplayed(extension=display.extension))
+
+    def drop_if_damaged(self, session_id: SessionId) -> None:
+        """Forget a session that could not be read and was not deleted after all."""
+        session = self.sessions.get(session_id)
+        if session is not None and session.damage is not None and not session.closing:
+            self.remove(session_id)
+
+    def add(self, session: Session) -> None:
+        """Let a session stay in memory."""
+        self.sessions[session.state.session_id] = session
+        session.used_at = session.now()
+
+    def remove(self, session_id: SessionId) -> None:
+        """Forget a session and its ring."""
+        del self.sessions[session_id]
+        self._on_leave(session_id)
+        self._ledger.stream.close_session(session_id)
+
+    def find(self, session_id: SessionId, *, even_damaged: bool = False) -> Session | None:
+        """Return a session that `bring` has brought, and note that it is in use; None for one being deleted.
+
+        Raises:
+            StoreDamaged: It could not be read.
+        """
+        session = self.sessions.get(session_id)
+        if session is None or session.closing:
+            return None
+        if session.damage is not None and not even_damaged:
+            raise StoreDamaged(session.damage.message, field="session_id")
+        session.used_at = session.now()
+        return session
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Let sessions leave that nobody has used for a while, until cancelled."""
+        task_status.started()
+        while True:
+            await trio.sleep(self._stay_ms / 2000)
+            for session in list(self.sessions.values()):
+                if self._may_leave(session):
+                    self.remove(session.state.session_id)
+
+    def _may_leave(self, session: Session) -> bool:
+        session_id = session.state.session_id
+        summary = self._ledger.fleet.sessions.get(session_id)
+        return (
+            session.used_at + self._stay_ms <= session.now()
+            and session.work is None
+            and not session.state.displays
+            and not session.closing
+            and summary is not None
+            and not needs_memory(summary)
+            and self._ledger.store.failure is None
+            and not self._ledger.stream.has_readers(session_id)
+            and not self._is_wanted(session_id)
+        )

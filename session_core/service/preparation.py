@@ -1,0 +1,147 @@
+"""What is done about a command before it is sent, in the caller's own task, as the actor never waits.
+
+Extensions may change it or refuse it. What the folder says that a session is going to work in is read, and its own
+extensions are started where they may be needed.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import attrs
+
+from session_core.agent.folder_settings import FolderUnusable
+from session_core.agent.hooks import Blocked, Hooks, is_wanted, may_change_tree, may_run_user_command, on_input
+from session_core.errors import Forbidden
+from session_core.ids import SessionId
+from session_core.service.validation import checked_path
+from session_core.vocabulary import commands as c
+from session_core.vocabulary.argument_checks import checked_value
+from session_core.vocabulary.session_commands import ForkSession
+
+if TYPE_CHECKING:
+    from session_core.service.core import ServiceCore
+
+R = TypeVar("R")
+_ENTER: Final = frozenset({c.CreateSession, c.ForkSession, c.ChangeWorkingDirectory})
+"""Commands after which a session works in a folder that perhaps nobody has read."""
+_NEEDS_EXTENSIONS: Final = frozenset({c.ListCommands, c.RunCommand, c.CompleteCommand, c.LoginToProvider})
+"""Commands that those extensions may have to do with which belong to the folder that a session works in."""
+_MAY_ENTER: Final = _ENTER | _NEEDS_EXTENSIONS | {c.SwitchModel}
+_SAYS = (c.SendUserMessage, c.StartTurnIfIdle, c.EditMessage)
+_CHANGES_TREE = (c.ForkSession, c.EditMessage, c.SwitchBranch, c.RestoreToMessage, c.TakeBackUndo)
+
+
+@checked_value
+class SeenRequest(c.CommandRequest):
+    """A command that extensions have seen and perhaps changed; `sent` is what came, by which a retry is known."""
+
+    sent: c.Command[Any]
+
+
+def wants_hooks(hooks: Hooks, command: c.Command[Any]) -> bool:
+    """Tell whether any extension has to be asked about a command, or may have to be; never waits."""
+    if isinstance(command, _SAYS) and command.text and is_wanted(hooks, "input", command.session_id):
+        return True
+    if isinstance(command, _CHANGES_TREE):
+        return is_wanted(hooks, "session_before_tree", command.session_id)
+    return isinstance(command, c.RunShellLine) and is_wanted(hooks, "user_bash", command.session_id)
+
+
+async def ask_hooks(hooks: Hooks, command: c.Command[R]) -> c.Command[R]:
+    """Return the command as extensions leave it.
+
+    Raises:
+        Forbidden: One of them does not want it.
+    """
+    given: c.Command[Any] = command
+    match given:
+        case ForkSession(session_id=session_id, at_message_id=target):
+            _refuse(await may_change_tree(hooks, session_id, "ForkSession", target or ""))
+        case c.EditMessage() | c.SwitchBranch() | c.RestoreToMessage():
+            what = type(given).__name__
+            _refuse(await may_change_tree(hooks, given.session_id, what, given.message_id or ""))
+        case c.TakeBackUndo():
+            _refuse(await may_change_tree(hooks, given.session_id, "TakeBackUndo", ""))
+        case c.RunShellLine(session_id=session_id, line=line):
+            _refuse(await may_run_user_command(hooks, session_id, line))
+        case _:
+            pass
+    if isinstance(given, _SAYS) and given.text:
+        text = await on_input(hooks, given.session_id, given.text)
+        if isinstance(text, Blocked):
+            _refuse(text)
+        elif text != given.text:
+            return cast("c.Command[R]", attrs.evolve(given, text=text))
+    return command
+
+
+def enters_folder(core: "ServiceCore", command: c.Command[Any]) -> bool:
+    """Tell whether a folder has to be read before this command is sent."""
+    return core.config.folders is not None and type(command) in _MAY_ENTER
+
+
+@asynccontextmanager
+async def in_folder(core: "ServiceCore", command: c.Command[Any]) -> AsyncGenerator[None]:
+    """Have the folder read, and keep it as it is then for the length of the block, with the extensions it needs.
+
+    Raises:
+        FolderUnusable: What it says is wrong; then no session may begin to work there.
+    """
+    folders, folder = core.config.folders, _folder_of(core, command)
+    if folders is None or folder is None:
+        yield
+        return
+    try:
+        release = await folders.hold(folder, work=False)
+    except FolderUnusable:
+        if type(command) in _ENTER:
+            raise
+        release = _nothing  # nothing of the folder's own is to be had
+    try:
+        if type(command) in _NEEDS_EXTENSIONS or _names_unknown_model(core, command):
+            await folders.until_extended(folder)
+        yield
+    finally:
+        release()
+
+
+def _nothing() -> None: ...
+
+
+def _names_unknown_model(core: "ServiceCore", command: c.Command[Any]) -> bool:
+    """Tell whether a session is to use a model that only an extension of its folder can bring."""
+    match command:
+        case c.CreateSession(model=None):
+            return core.config.model not in core.config.models
+        case c.CreateSession(model=str(model)) | c.SwitchModel(model=model):
+            return model not in core.config.models
+        case _:
+            return False
+
+
+def _folder_of(core: "ServiceCore", command: c.Command[Any]) -> str | None:
+    match command:
+        case c.CreateSession(cwd=None):
+            return core.config.cwd
+        case c.CreateSession(cwd=str(cwd)) | c.ChangeWorkingDirectory(cwd=cwd) | c.ListCommands(cwd=str(cwd)):
+            return checked_path(cwd)
+        case c.ForkSession() | c.RunCommand() | c.CompleteCommand() | c.LoginToProvider():
+            return _cwd_of(core, command.session_id)
+        case c.SwitchModel() if _names_unknown_model(core, command):
+            return _cwd_of(core, command.session_id)
+        case c.ListCommands(session_id=str(session_id)):
+            return _cwd_of(core, session_id)
+        case _:
+            return None
+
+
+def _cwd_of(core: "ServiceCore", session_id: SessionId) -> str | None:
+    summary = core.summary_of(session_id)
+    return summary.cwd if summary is not None else None
+
+
+def _refuse(blocked: Blocked | None) -> None:
+    if blocked is not None:
+        msg = f"an extension does not allow this: {blocked.reason}"
+        raise Forbidden(msg)

@@ -1,0 +1,120 @@
+"""Which sessions belong together: parents, children, and who works for whom."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, get_args
+
+from session_core.ids import ClientId, SessionId
+from session_core.session.session import Session
+from session_core.session.session_list import FleetState
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.sessions import Approval, PermissionTier, SandboxPolicy, TurnLimits
+
+_STRICTEST_FIRST: Final[tuple[PermissionTier, ...]] = get_args(PermissionTier)
+
+
+class Family:
+    """Looks sessions up by their kinship; `sessions` are those in memory."""
+
+    def __init__(self, fleet: FleetState, sessions: Mapping[SessionId, Session]) -> None:
+        self._fleet = fleet
+        self._sessions = sessions
+
+    def subtree(self, session_id: SessionId) -> Iterator[Session]:
+        """The child sessions of a session, their children, and so on, as far as anything can happen in them."""
+        children: dict[SessionId | None, list[SessionId]] = {}
+        for summary in self._fleet.sessions.values():
+            children.setdefault(summary.parent_id, []).append(summary.session_id)
+        found = children.pop(session_id, [])
+        while found:
+            child = found.pop()
+            if child in self._sessions:
+                yield self._sessions[child]
+            found += children.pop(child, ())
+
+    def depth(self, session_id: SessionId) -> int:
+        """How many sessions stand above this one."""
+        return sum(1 for _ in self._above(session_id))
+
+    def lineage(self, session: Session) -> list[Session]:
+        """This session, the one that waits for its work, the one that waits for that one, and so on."""
+        line = [session]
+        for ancestor in self._above(session.state.session_id):
+            above = self._sessions.get(ancestor)
+            if above is None or line[-1].state.session_id not in _awaited(above):
+                break
+            line.append(above)
+        return line
+
+    def foremost(self, session: Session) -> Session:
+        """The topmost session that waits for the work of this one: there people watch, are asked, and undo."""
+        return self.lineage(session)[-1]
+
+    def helpers(self, session: Session) -> Iterator[Session]:
+        """The sessions that a running turn waits for, those that they wait for, and so on."""
+        awaited = _awaited(session)
+        while awaited:
+            helper = self._sessions.get(awaited.pop())
+            if helper is not None:
+                yield helper
+                awaited += _awaited(helper)
+
+    def asked_for(self, session: Session) -> Iterator[tuple[Session, Approval]]:
+        """The open approvals of a session that are asked for elsewhere, with where that is."""
+        foremost = self.foremost(session)
+        if foremost is not session:
+            yield from (
+                (foremost, approval)
+                for approval in foremost.state.approvals
+                if approval.session_id == session.state.session_id
+            )
+
+    def _above(self, session_id: SessionId) -> Iterator[SessionId]:
+        """The parent of a session, its parent, and so on; a circle, which only a damaged store has, ends."""
+        seen, summary = {session_id}, self._fleet.sessions.get(session_id)
+        while summary is not None and summary.parent_id is not None and summary.parent_id not in seen:
+            seen.add(summary.parent_id)
+            yield summary.parent_id
+            summary = self._fleet.sessions.get(summary.parent_id)
+
+    def change_tier(self, session: Session, tier: PermissionTier, by: ClientId | None) -> None:
+        """Change the tier of a session, and of those that work for it: what was allowed them is taken back too.
+
+        A helper that had its parent's tier gets the new one; one that had another never gets more than its parent, and
+        one that was to change nothing stays that way.
+        """
+        before = session.state.settings.permission_tier
+        session.record(ev.PermissionTierChanged(tier=tier), by)
+        for tool in session.state.tools:
+            helper = self._sessions.get(tool.child_id) if tool.child_id is not None else None
+            if helper is not None and tool.result is None:
+                has = helper.state.settings.permission_tier
+                follows = has == before and not tool.arguments.get("read_only")
+                self.change_tier(helper, tier if follows else _stricter(has, tier), by)
+
+    def change_sandbox(self, session: Session, policy: SandboxPolicy, by: ClientId | None) -> None:
+        """Change the confinement of a session, and of those that work for it under the same one."""
+        before = session.state.settings.sandbox
+        session.record(ev.SandboxPolicyChanged(policy=policy), by)
+        for helper_id in _awaited(session):
+            helper = self._sessions.get(helper_id)
+            if helper is not None and helper.state.settings.sandbox == before:
+                self.change_sandbox(helper, policy, by)
+
+    def change_limits(self, session: Session, limits: TurnLimits, by: ClientId | None) -> None:
+        """Change the limits of a session, and of those that work for it under the same ones; running turns are told."""
+        before = session.state.settings.limits
+        session.record(ev.TurnLimitsChanged(limits=limits), by)
+        for helper_id in _awaited(session):
+            helper = self._sessions.get(helper_id)
+            if helper is not None and helper.state.settings.limits == before:
+                self.change_limits(helper, limits, by)
+        if session.work is not None:
+            session.work.on_limits_changed()
+
+
+def _stricter(one: PermissionTier, other: PermissionTier) -> PermissionTier:
+    return one if _STRICTEST_FIRST.index(one) <= _STRICTEST_FIRST.index(other) else other
+
+
+def _awaited(session: Session) -> list[SessionId]:
+    return [tool.child_id for tool in session.state.tools if tool.child_id is not None and tool.result is None]

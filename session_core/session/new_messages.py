@@ -1,0 +1,24 @@
+"""How messages come into a session's state."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from session_core.ids import CallId
+from session_core.session.message_window import chars_in, trim
+from session_core.vocabulary.added_messages import added_messages
+from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.messages import ToolResultPart, size_of
+
+if TYPE_CHECKING:
+    from session_core.session.state import SessionState
+
+
+def add_messages(
+    state: "SessionState", envelope: SessionEvent, results: Mapping[CallId, ToolResultPart] | None = None
+) -> None:
+    """Add what the event brings, one by one, and let the oldest leave the window; the last becomes the head."""
+    for message in added_messages(envelope.event, results or {}, envelope.at):
+        before = chars_in(state.messages) if state.window_chars is None else state.window_chars
+        state.messages, dropped, state.window_chars = trim(state.messages.append(message), before + size_of(message))
+        state.earlier += dropped
+        state.head = message.message_id

@@ -1,0 +1,185 @@
+"""The narrow view of one session that a turn works at: it can read, record, ask and end, and knows nobody else."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import attrs
+
+from session_core import limits
+from session_core.ids import MessageId, RequestId, TurnId, new_id
+from session_core.session.message_tree import missing_before as missing_before
+from session_core.session.session import Session, Work
+from session_core.session.state import SessionState
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.frozen import JsonValue
+from session_core.vocabulary.messages import Message, ToolCallPart
+from session_core.vocabulary.sessions import Approval, Decision, DeliverAs, QueueItem, TurnStatus
+
+
+@attrs.frozen(kw_only=True)
+class AskedCall:
+    """A tool call as people are asked about it; see `Approval`."""
+
+    call: ToolCallPart
+    summary: str
+    shown: str
+    fingerprint: str
+    reason: str
+    grant: str
+
+
+class TurnDesk:
+    """Bound to one session and one turn."""
+
+    def __init__(
+        self,
+        session: Session,
+        work: Work,
+        *,
+        approval_timeout_ms: int,
+        lineage: Callable[[], Sequence[Session]] | None = None,
+    ) -> None:
+        self._session = session
+        self._work = work
+        self._approval_timeout_ms = approval_timeout_ms
+        self._lineage = lineage or (lambda: (session,))
+        """This session, the one that waits for it, and so on, up to the one it all began with, where people watch."""
+
+    @property
+    def work(self) -> Work:
+        """The running work."""
+        return self._work
+
+    @property
+    def turn_id(self) -> TurnId:
+        """The turn being worked on."""
+        return self._work.turn_id
+
+    @property
+    def state(self) -> SessionState:
+        """The session's state, to read."""
+        return self._session.state
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether somebody asked this turn to stop."""
+        return self._work.stop_requested
+
+    @property
+    def foremost(self) -> Session:
+        """The session it all began with: there people are asked, and its limits hold for all who work for it."""
+        return self._lineage()[-1]
+
+    @property
+    def grants(self) -> frozenset[str]:
+        """What people have allowed for this session, or for one that waits for it."""
+        return frozenset(grant for session in self._lineage() for grant in session.state.grants)
+
+    @property
+    def time_left_ms(self) -> int | None:
+        """How long this turn, and those that wait for it, may still take; None if that has no end."""
+        left = [
+            session.state.settings.limits.time_ms - (self.now() - session.state.turn.started_at)
+            for session in self._lineage()
+            if session.state.settings.limits.time_ms is not None and session.state.turn is not None
+        ]
+        return max(0, min(left)) if left else None
+
+    def now(self) -> int:
+        """The service's clock."""
+        return self._session.now()
+
+    def record(self, event: ev.Event) -> None:
+        """Make an event of this session true."""
+        self._session.record(event)
+
+    async def until_durable(self) -> None:
+        """Wait until everything recorded so far would survive a crash."""
+        await self._session.until_durable()
+
+    def keep_leaves(self, leaves: Mapping[str, bytes]) -> None:
+        """Have the store keep parts of an executor's state, by their digests, in one step with what is recorded."""
+        self._session.keep_leaves(leaves)
+
+    async def load_leaves(self, digests: Collection[str]) -> Mapping[str, bytes]:
+        """Read parts of an executor's state back; those that are not there are left out."""
+        return await self._session.load_leaves(digests)
+
+    async def conversation(self) -> tuple[Message, ...]:
+        """Return the messages that lead to the head; see `Session.conversation`."""
+        return await self._session.conversation()
+
+    @property
+    def conversation_chars(self) -> int:
+        """How many characters the conversation has that was asked for last."""
+        return self._session.path.chars
+
+    def deliver_waiting(self, kinds: Iterable[DeliverAs]) -> bool:
+        """Move waiting messages of these kinds into the conversation, in order; returns whether any wants an answer."""
+        if self.stop_requested:
+            return False  # what waits survives a stop
+        due = [item for item in self.state.queue if item.deliver_as in kinds]
+        for item in due:
+            self._session.record(message_from_queue(self.state, item, self.turn_id, self.now()), item.client_id)
+        return any(not item.quiet for item in due)
+
+    def finish_unless_more(self, status: TurnStatus, *, error: str | None = None, output: JsonValue = None) -> bool:
+        """End the turn, or go on with messages that have come meanwhile: one step, so that none is left behind.
+
+        Returns whether the turn has ended.
+        """
+        if self.stop_requested:
+            status = "stopped"
+        elif status == "completed" and self.deliver_waiting(("steer", "follow_up")):
+            return False
+        self._session.close_work(status, error=error, output=output)
+        return True
+
+    async def ask_approval(self, asked: AskedCall) -> tuple[Decision, str]:
+        """Ask people whether a tool call may run; returns the decision and what they want the model to know.
+
+        No answer in time means no. Cancellation: the approval is denied in the same step.
+        """
+        session = self.foremost
+        if session.work is None:
+            return "deny", "Nobody can be asked any more: the turn that this call belongs to has ended."
+        if len(session.state.approvals) >= limits.MAX_OPEN_REQUESTS:
+            return "deny", "Too many calls are waiting for an answer already."
+        now = self.now()
+        approval = Approval(
+            request_id=RequestId(new_id("req")),
+            call_id=asked.call.call_id,
+            tool_name=asked.call.name,
+            summary=asked.summary[: limits.MAX_SUMMARY_CHARS],
+            arguments=asked.call.arguments,
+            requested_at=now,
+            expires_at=now + self._approval_timeout_ms,
+            shown=asked.shown,
+            fingerprint=asked.fingerprint,
+            reason=asked.reason,
+            grant=asked.grant,
+            session_id=self.state.session_id if session is not self._session else None,
+        )
+        session.record(ev.ApprovalRequested(approval=approval))
+        try:
+            resolved = await session.wait_resolved(approval.request_id, self._approval_timeout_ms)
+        finally:
+            if session is not self._session:  # its own are closed with its turn
+                session.resolve_approval(approval.request_id, "deny", "stopped")
+        if not isinstance(resolved.resolution, ev.ApprovalResolved):
+            return "deny", ""
+        return resolved.resolution.decision, resolved.resolution.message
+
+
+def message_from_queue(state: SessionState, item: QueueItem, turn_id: TurnId | None, now: int) -> ev.MessageAdded:
+    """Return the event that moves a waiting message to the end of the conversation."""
+    message = Message(
+        message_id=MessageId(new_id("msg")),
+        parent_id=state.head,
+        role=item.role,
+        parts=item.parts,
+        created_at=now,
+        turn_id=turn_id,
+        source=item.source,
+        queue_item_id=item.item_id,
+    )
+    return ev.MessageAdded(message=message, queue_item_id=item.item_id)

@@ -1,0 +1,388 @@
+"""A session as a file, to be kept elsewhere or carried to another home, and back: nothing of the journal is lost.
+
+An export is text, one JSON document per line:
+
+    {"type":"session_core_export","version":2,"format":1,"session_id":...,"name":...,"exported_at":...}
+    one line for each event of the journal, as it goes over the wire
+    if an answer is being written: its text so far, as events that no journal holds (`part_started`, `part_delta`)
+    {"type":"leaf","digest":...,"data":...} for each large part of what its code has left behind (since version 2)
+    {"type":"end","events":...,"digest":...}
+
+Rules:
+1. The digest is that of all lines before the last. So a file that was cut off, edited, reordered or put together from
+   two is found out, at the latest by its last line. It protects against accidents, not against somebody who computes a
+   new digest.
+2. An import reads and checks everything before it opens the store, and then hands all events over in one step: they
+   become durable in one transaction or not at all. Hence the limit, as all of it is in memory for a moment.
+3. The saved text of an unfinished answer is in an export too. A session that was running is interrupted when a service
+   next finds it, and its answer then says what it had said so far.
+4. Times, settings, grants and wake-ups are taken over as they are. Wake-ups of a file from elsewhere will start turns,
+   with the permissions that the file says: import only what you would run.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from hashlib import blake2b
+from typing import Any, Final, NoReturn
+
+import attrs
+import msgspec
+import trio
+
+from session_core import limits
+from session_core.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    ProtocolError,
+    StorageFailed,
+    StoreDamaged,
+    StoreUnusable,
+)
+from session_core.ids import (
+    Cursor,
+    SessionId,
+    is_session_id,
+    new_epoch,
+    new_session_id,
+    now_ms,
+)
+from session_core.session.session_list import FleetState
+from session_core.session.state import SessionState
+from session_core.storage.base import OpenedStore, SessionStore, StoreReader
+from session_core.storage.executor_state import named_by_all
+from session_core.storage.maintenance.executor_lines import LEAF_LINE, LeavesIn, LeavesOut, WrongLeaf
+from session_core.storage.maintenance.new_ids import Renamed
+from session_core.storage.maintenance.partial_answers import UnfinishedAnswer, wait_for_text
+from session_core.storage.partial_text import about_of
+from session_core.storage.records import FORMAT, DamagedRecord, from_record
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
+from session_core.wire import strict_json
+from session_core.wire.codec import encode_event
+
+EXPORT_VERSION: Final = 2
+LEAVES_SINCE: Final = 2
+MAX_IMPORT_BYTES: Final = 256 * 1024 * 1024
+"""The longest session that can be imported. All its events are in memory until they are durable, and there they take
+two to six times as much."""
+
+_KIND: Final = "session_core_export"
+_END: Final = b'{"type":"end",'
+_HEADER_FIELDS: Final = {"type": str, "version": int, "format": int, "session_id": str, "name": str, "exported_at": int}
+_encode = msgspec.json.Encoder().encode
+
+
+@attrs.frozen(kw_only=True)
+class ImportReport:
+    """What was imported, and under which id it can be found now; `events` are those of the journal."""
+
+    session_id: SessionId
+    events: int
+    messages: int
+
+
+# --- out --------------------------------------------------------------------------------------------------------------
+
+
+async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGenerator[bytes]:
+    """Give a session line by line, each with its line break.
+
+    It may be running meanwhile: the export ends where the journal does when its end is reached.
+
+    Raises:
+        NotFound: There is no session of this id, or it was deleted meanwhile.
+        StoreDamaged: Something of it cannot be read; what was given so far has no last line and is no export.
+    """
+    summary = await _summary(reader, session_id)
+    digest = blake2b(digest_size=32)
+    header = {
+        "type": _KIND,
+        "version": EXPORT_VERSION,
+        "format": FORMAT,
+        "session_id": session_id,
+        "name": summary.name[: limits.MAX_NAME_CHARS],
+        "exported_at": now_ms(),
+    }
+    line = _encode(header) + b"\n"
+    digest.update(line)
+    yield line
+    count, unfinished, leaves = 0, UnfinishedAnswer(), LeavesOut()
+    while await unfinished.needs_more(reader, session_id, count) or await leaves.needs_more(reader, session_id, count):
+        place = 0
+        async for events in reader.journal(session_id):
+            for event in events[max(0, count - place) :]:
+                line = encode_event(event) + b"\n"
+                digest.update(line)
+                count += 1
+                unfinished.note(event)
+                leaves.note(event)
+                yield line
+            place += len(events)
+    for event in unfinished.events():
+        line = encode_event(event) + b"\n"
+        digest.update(line)
+        count += 1
+        yield line
+    for line in leaves.lines(session_id):
+        digest.update(line)
+        yield line
+    await _summary(reader, session_id)  # a journal that vanishes looks just like one that ends
+    if not count:
+        raise StoreDamaged(
+            f"session {session_id} is in the list, but nothing of it is kept; try `session-core store rebuild`",
+            field="session_id",
+        )
+    yield _end_line(count, digest.hexdigest())
+
+
+async def _summary(reader: StoreReader, session_id: SessionId) -> SessionSummary:
+    for summary in await reader.list_sessions():
+        if summary.session_id == session_id:
+            return summary
+    raise NotFound(f"there is no session {session_id!r}", field="session_id")
+
+
+def _end_line(events: int, digest: str) -> bytes:
+    return _encode({"type": "end", "events": events, "digest": digest}) + b"\n"
+
+
+# --- in ---------------------------------------------------------------------------------------------------------------
+
+
+async def import_session(
+    lines: AsyncIterable[bytes] | Iterable[bytes], store: SessionStore, *, as_new: bool = False
+) -> ImportReport:
+    """Add an exported session to a store that nobody has open.
+
+    Args:
+        lines: The lines of the file; the line breaks may be left out.
+        store: Where to; it is opened once the whole file has turned out to be sound.
+        as_new: Give the session a new id, so that it can stand beside the one it was exported from.
+
+    Cancellation: nothing is imported, or all of it if the last moment has come.
+
+    Raises:
+        InvalidInput: The lines are not a whole, unchanged export, or too many; the message names the line.
+        StoreUnusable: The export was written by a newer version; or the place cannot be used.
+        Conflict: The store has a session of this id.
+        StoreInUse: Another process writes to the store.
+        StorageFailed: It could not be saved; nothing was imported.
+    """
+    intake = _Intake(as_new=as_new)
+    if isinstance(lines, AsyncIterable):
+        async for line in lines:
+            intake.take(line)
+    else:
+        for line in lines:
+            intake.take(line)
+            await trio.lowlevel.checkpoint()
+    intake.check_end()
+    async with store.open() as opened:
+        await _save(intake, store, opened)
+    state = intake.state
+    return ImportReport(
+        session_id=state.session_id, events=len(intake.events), messages=state.earlier + len(state.messages)
+    )
+
+
+async def _save(intake: "_Intake", store: SessionStore, opened: OpenedStore) -> None:
+    session_id = intake.state.session_id
+    if any(summary.session_id == session_id for summary in opened.summaries):
+        raise Conflict(
+            f"there is a session {session_id} already; delete it first, or import this one as a new session",
+            field="session_id",
+        )
+    live = _Live(intake, opened, seq=store.durable_seq + len(intake.events))
+    failure: StorageFailed | None = None
+    for event in (*intake.events, *intake.unfinished):  # no checkpoint in here: this makes it one transaction
+        store.append(event)
+    if intake.leaves:
+        store.keep_leaves(session_id, intake.leaves)  # last: earlier states would not let those of later ones stay
+    if intake.unfinished:  # a store holds such text back for a moment; when that is over, it goes with the rest
+        await trio.sleep(limits.PARTIAL_TEXT_EVERY_MS / 1000)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(store.run, live)
+        try:
+            await store.wait_durable(live.seq)
+            if intake.unfinished:
+                await wait_for_text(intake.state, store)
+        except StorageFailed as error:
+            failure = error
+        nursery.cancel_scope.cancel(reason="the import is over")
+    if failure is not None:
+        raise failure
+
+
+class _Live:
+    """What the store asks of a service: here the state after the last event, as that is when it asks."""
+
+    def __init__(self, intake: "_Intake", opened: OpenedStore, *, seq: int) -> None:
+        self.seq = seq
+        self._state = intake.state
+        self._summaries = {summary.session_id: summary for summary in opened.summaries} | intake.fleet.sessions
+        self._epoch = new_epoch()
+
+    def summary_of(self, session_id: SessionId) -> SessionSummary | None:
+        """Return a session's line in the list."""
+        return self._summaries.get(session_id)
+
+    def state_of(self, session_id: SessionId) -> SessionSnapshot | None:
+        """Return the state of the imported session."""
+        if session_id != self._state.session_id:
+            return None
+        return self._state.snapshot(Cursor(epoch=self._epoch, seq=self.seq))
+
+    def storage_failed(self, failure: StorageFailed) -> None:
+        """Whoever waits is told."""
+
+
+class _Intake:
+    """Checks an export line by line and keeps its events, folded too, until they can be saved."""
+
+    def __init__(self, *, as_new: bool) -> None:
+        self.events: list[SessionEvent] = []
+        self.unfinished: list[SessionEvent] = []
+        """Text of an answer that was being written."""
+        self.fleet = FleetState()
+        self.state = SessionState(session_id=SessionId(""))
+        self._renamed = Renamed() if as_new else None
+        self._leaves = LeavesIn()
+        self._exported_id = SessionId("")
+        self._version, self._format = EXPORT_VERSION, FORMAT
+        self._digest = blake2b(digest_size=32)
+        self._line = 0
+        self._size = 0
+        self._ended = False
+
+    @property
+    def leaves(self) -> dict[str, bytes]:
+        """The large parts of what its code has left behind, by digest."""
+        return self._leaves.leaves
+
+    def take(self, line: bytes) -> None:
+        """Check the next line."""
+        self._line += 1
+        content = line.removesuffix(b"\n")
+        if self._ended:
+            self._refuse("the export ended with the line before, but more follows")
+        if content.startswith(_END) and self._line > 1:
+            self._take_end(content)
+            return
+        if self._line == 1:
+            self._take_header(content)
+        elif content.startswith(LEAF_LINE) and self._version >= LEAVES_SINCE:
+            self._take_leaf(content)
+        else:
+            self._take_event(content)
+        self._digest.update(content + b"\n")
+
+    def check_end(self) -> None:
+        """Make sure that the last line has come."""
+        if self._line == 0:
+            raise InvalidInput("there is nothing to import: the file is empty", field="lines")
+        if not self._ended:
+            self._refuse("the export is cut off here: its last line is missing")
+
+    def _take_header(self, content: bytes) -> None:
+        try:
+            header = strict_json.parse(content, max_bytes=limits.MAX_NAME_CHARS * 64)
+        except ProtocolError:
+            header = None
+        if not isinstance(header, dict) or header.get("type") != _KIND:
+            self._refuse("this is not the beginning of an exported session")
+        for field, reads_up_to in (("version", EXPORT_VERSION), ("format", FORMAT)):
+            found = header.get(field)
+            if isinstance(found, int) and found > reads_up_to:
+                raise StoreUnusable(
+                    f"the export has {field} {found}, and this program reads up to {reads_up_to}: it was written by a "
+                    "newer session-core; update this one"
+                )
+        for field, kind in _HEADER_FIELDS.items():
+            if not _is(header.get(field), kind):
+                self._refuse(f"the export should say its {field} here")
+        if header["version"] < 1 or header["format"] < 1 or not is_session_id(header["session_id"]):
+            self._refuse("the version, the format or the session id cannot be right")
+        self._exported_id = SessionId(header["session_id"])
+        self._version, self._format = header["version"], header["format"]
+        self.state = SessionState(session_id=new_session_id() if self._renamed else self._exported_id)
+
+    def _take_leaf(self, content: bytes) -> None:
+        try:
+            self._count(self._leaves.take(content, named_by_all(self.state.executor_points)))
+        except WrongLeaf as wrong:
+            self._refuse(str(wrong))
+
+    def _take_event(self, content: bytes) -> None:
+        if not content.startswith(b"{"):  # a store may write it in another way, an export may not
+            self._refuse("this is not an event")
+        try:
+            event = from_record(content, None, _no_blob, written_as=self._format)
+        except DamagedRecord as damage:
+            self._refuse(f"this is not an event: {damage}")
+        self._check(event)
+        if self._renamed is not None:
+            event = attrs.evolve(event, session_id=self.state.session_id, event=self._renamed.event(event.event))
+        size = len(encode_event(event))  # now, so that handing over is quick
+        if size > limits.MAX_RECORD_BYTES:
+            self._refuse(f"the event is longer than {limits.MAX_RECORD_BYTES} bytes")
+        self._count(size)
+        (self.unfinished if isinstance(event.event, PASSING) else self.events).append(event)
+        self.state.apply(event)
+        self.fleet.apply(event)
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > MAX_IMPORT_BYTES:
+            self._refuse(
+                f"the session is longer than {MAX_IMPORT_BYTES // 1024**2} MB, and that is more than can be imported"
+            )
+
+    def _check(self, event: SessionEvent) -> None:
+        if event.session_id != self._exported_id:
+            self._refuse(f"the event is not of session {self._exported_id!r}")
+        if event.sseq <= self.state.sseq:
+            self._refuse(f"the event has number {event.sseq}, but the one before has {self.state.sseq}")
+        if isinstance(event.event, ev.SessionCreated) != (not self.events):
+            self._refuse("a session begins with its creation, and has no other")
+        if isinstance(event.event, ev.SessionDeleted | ev.ToolOutputDelta | ev.ToolProgressed):
+            self._refuse("no export holds such an event")
+        if self.leaves:
+            self._refuse("what code has left behind comes last, but an event follows")
+        if isinstance(event.event, PASSING):
+            partial = self.state.partial
+            if partial is None or about_of(event.event) != partial.message_id:
+                self._refuse("this is text of an answer that is not being written")
+        elif self.unfinished:
+            self._refuse("the text of an unfinished answer comes last, but an event follows")
+
+    def _take_end(self, content: bytes) -> None:
+        if not self.events:
+            self._refuse("the export ends here and holds no events")
+        if content + b"\n" != _end_line(self._events_so_far, self._digest.hexdigest()):
+            self._refuse(self._what_is_wrong_with_end(content))
+        self._ended = True
+
+    def _what_is_wrong_with_end(self, content: bytes) -> str:
+        try:
+            said: Any = strict_json.parse(content)["events"]
+        except (ProtocolError, LookupError):
+            return "the last line of the export is damaged"
+        if _is(said, int) and said != self._events_so_far:
+            return f"the export should hold {said} events, but {self._events_so_far} came before this line"
+        return "the export is not what was written: something in it was changed (its digest differs)"
+
+    @property
+    def _events_so_far(self) -> int:
+        return len(self.events) + len(self.unfinished)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise InvalidInput(f"line {self._line}: {what}; nothing was imported", field="lines")
+
+
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _no_blob(_: bytes) -> None:
+    """An export holds its texts in place."""

@@ -1,0 +1,244 @@
+"""A new store file from the records of the old one, swapped in when it is complete.
+
+1. Everything readable is gathered (`harvest`) and written into a new file, in a folder of its own inside the home, by
+   the same writer that the service uses: list, states, index and search index come out of it as they always do.
+2. The new file is flushed to the disk before it takes the place of the old one.
+3. The old file and its log are moved aside first, and only removed in the end if nothing was wrong with them. Between
+   the two there is no store file, and the mark beside it makes the service refuse to start with nothing; the next
+   rebuild then finishes the swap.
+"""
+
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+import attrs
+
+from session_core import limits
+from session_core.errors import StoreDamaged, StoreUnusable
+from session_core.ids import Cursor, Epoch, SessionId
+from session_core.session.session_list import FleetState
+from session_core.session.state import SessionState
+from session_core.storage.executor_state import KeptLeaves, named_by_all
+from session_core.storage.files import Connect, check_kept, connect, open_for_writing, store_file
+from session_core.storage.home import prepare_home
+from session_core.storage.home_lock import HomeLock
+from session_core.storage.maintenance.file_swap import SetAside, clear_work, finish_swap, swap_in, time_stamp
+from session_core.storage.maintenance.findings import LEAVES_MISSING, LOG_CUT_OFF, Progress, ignore_progress
+from session_core.storage.maintenance.forensics.harvest import Harvest, harvest_store
+from session_core.storage.maintenance.forensics.salvage import EventRow
+from session_core.storage.maintenance.verify import verify_store
+from session_core.storage.partial_text import about_of
+from session_core.storage.records import FORMAT, DamagedRecord, from_record, plain_payload
+from session_core.storage.writer import Batch, KeptText, Step, Writer
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.events import SessionEvent
+
+EVENTS_AT_ONCE = 256
+LOST_WITH_LOG = (
+    "the end of the write-ahead log: what could still be read in it was kept, but it may have held more, such as the "
+    "newest records of a session"
+)
+
+
+@attrs.frozen(kw_only=True)
+class RebuildReport:
+    """What a rebuild did.
+
+    Attributes:
+        sessions: How many sessions the new file has.
+        events: How many events.
+        repaired: What was wrong and is right again; a sentence about one session begins with its name and its id.
+        lost: What could not be read any more, and where; likewise.
+        set_aside: A file for people and programs, if there was anything to put into it: the events that can be read
+            but come after a lost one of their session, so that they have no place in it any more. One JSON document
+            per line, with `session_id`, `n` (the number of the record), `complete` (false if a long text of it is
+            lost) and `event`. The service never reads it; delete it when you do not need it.
+        damaged: Where the old file was kept, if anything was wrong with it. Its write-ahead log, if it had one, is
+            beside it. Nobody reads it either; `session-core store restore` takes it if it turns out to be sound.
+    """
+
+    sessions: int
+    events: int
+    repaired: tuple[str, ...]
+    lost: tuple[str, ...]
+    set_aside: Path | None
+    damaged: Path | None = None
+
+
+def rebuild_store(home: Path, *, connect: Connect = connect, progress: Progress = ignore_progress) -> RebuildReport:
+    """Make the store of a home anew from its records.
+
+    Raises:
+        StoreInUse: Somebody is using the home.
+        StoreUnusable: There is no store, it is another program's or a newer one's, or the home cannot be used.
+        StoreDamaged: Not a single record can be read; nothing was changed.
+    """
+    check_kept(home)
+    home = prepare_home(home)
+    with ExitStack() as undo:
+        lock = HomeLock.acquire(home)
+        undo.callback(lock.release)
+        finish_swap(home)
+        if not store_file(home).exists():
+            raise StoreUnusable(
+                f"there is no store in {home}; if there should be one, `session-core store restore FILE` puts a backup "
+                "in its place"
+            )
+        work = clear_work(home)
+        undo.callback(shutil.rmtree, work, ignore_errors=True)
+        return _Rebuild(home=home, work=work, connect=connect, progress=progress).run()
+
+
+@attrs.define(kw_only=True)
+class _Rebuild:
+    home: Path
+    work: Path
+    connect: Connect
+    progress: Progress
+    sessions: int = 0
+    events: int = 0
+    lost: list[str] = attrs.field(factory=list)
+    hit: set[SessionId] = attrs.field(factory=set)
+    names: dict[SessionId, str] = attrs.field(factory=dict)
+
+    def run(self) -> RebuildReport:
+        before = verify_store(self.home, connect=self.connect, progress=self.progress, lock_held=True)
+        stamp = time_stamp(self.home)
+        aside = SetAside(path=self.home / f"set-aside-{stamp}.jsonl")
+        harvest = harvest_store(self.home, self.work / "scratch", self.connect, before.findings, self.progress)
+        try:
+            if harvest.foreign is not None:
+                raise StoreUnusable(f"the store in {self.home} was left alone: {harvest.foreign}")
+            known = harvest.sessions()
+            self.names |= harvest.names
+            if harvest.empty and (known or before.findings):
+                raise StoreDamaged(
+                    f"no record can be read in {store_file(self.home)}; it was left as it is; "
+                    "`session-core store restore FILE` puts a backup in its place"
+                )
+            self.progress(f"writing {len(known)} sessions")
+            self._write(harvest, known, aside)
+        except BaseException:
+            aside.discard()
+            raise
+        finally:
+            harvest.scratch.close()
+        (self.work / "scratch").unlink()
+        aside.close()
+        if any(each.what == LOG_CUT_OFF for each in before.findings):
+            self.lost.append(LOST_WITH_LOG)
+        damaged = swap_in(self.home, stamp, keep_old=bool(before.findings or self.lost))
+        return RebuildReport(
+            sessions=self.sessions,
+            events=self.events,
+            repaired=tuple(
+                each.what if each.session_id is None else f"{self._called(each.session_id)}: {each.what}"
+                for each in before.findings
+                if each.session_id not in self.hit and each.what != LOG_CUT_OFF and LEAVES_MISSING not in each.what
+            ),
+            lost=tuple(self.lost),
+            set_aside=aside.path if aside.lines else None,
+            damaged=damaged,
+        )
+
+    def _called(self, session_id: SessionId) -> str:
+        name = self.names.get(session_id)
+        return f'"{name}" ({session_id})' if name else f"session {session_id}"
+
+    def _write(self, harvest: Harvest, known: list[tuple[SessionId, int, bool]], aside: SetAside) -> None:
+        connection = open_for_writing(self.work, self.connect)
+        try:
+            connection.execute("PRAGMA synchronous = OFF")  # it is flushed as a whole before anybody relies on it
+            writer = Writer(connection)
+            for session_id, expected, told in known:
+                kept = self._write_session(writer, harvest, session_id, expected, aside)
+                if kept == expected and not told and not harvest.complete:
+                    self.lost.append(_lost(self._called(session_id), kept, kept, "", certain=False))
+            writer.fill_search_index()
+            connection.executemany(
+                "INSERT OR IGNORE INTO reply (client_id, key, fingerprint, payload, checksum, session_id)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                harvest.replies,
+            )
+            connection.executemany("INSERT INTO kv (owner, key, value, checksum) VALUES (?, ?, ?, ?)", harvest.values())
+            if harvest.lost_values:
+                self.lost.append(f"{harvest.lost_values} values that extensions keep: they cannot be read any more")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            connection.close()
+
+    def _write_session(
+        self, writer: Writer, harvest: Harvest, session_id: SessionId, expected: int, aside: SetAside
+    ) -> int:
+        state, fleet = SessionState(session_id=session_id), FleetState()
+        kept: list[Step] = []
+        n, why = 0, ""
+        for row in harvest.events(session_id):
+            event = None if why else _readable(row, harvest)
+            if event is None or row.n != n + 1 or (row.n == 1 and not isinstance(event.event, ev.SessionCreated)):
+                why = why or ("cannot be read" if row.n == n + 1 else "is missing or damaged")
+                aside.add(row, _readable(row, harvest))
+                continue
+            n += 1
+            state.apply(event)
+            fleet.apply(event)
+            kept.append(event)
+            if len(kept) >= EVENTS_AT_ONCE:
+                writer.write(Batch(steps=kept, summaries=fleet.sessions))
+                kept = []
+        if n:
+            self.names[session_id] = state.name  # what the records say counts
+        certain = bool(why) or not n or harvest.sound
+        if n < expected and not (harvest.complete and n and not why):
+            self.hit.add(session_id)
+            self.lost.append(_lost(self._called(session_id), n, expected, why, certain=certain))
+        if not n:
+            return 0
+        batch = Batch(steps=[*kept, *self._leaves_of(state, harvest)], summaries=fleet.sessions)
+        if session_id not in self.hit or not certain:
+            batch.kept = _unfinished(harvest, session_id)
+        if n >= limits.STATE_EVERY_EVENTS and not batch.kept:
+            batch.states = {session_id: state.snapshot(Cursor(epoch=Epoch("rebuilt"), seq=0))}
+        if batch.kept or batch.steps or batch.states:
+            writer.write(batch)
+        self.sessions += 1
+        self.events += n
+        return n
+
+    def _leaves_of(self, state: SessionState, harvest: Harvest) -> list[Step]:
+        named = named_by_all(state.executor_points)
+        found = harvest.leaves(named)
+        if missing := len(named) - len(found):
+            anew = "clear its context to let its code begin anew"
+            self.lost.append(f"{self._called(state.session_id)}: {missing} {LEAVES_MISSING}; {anew}")
+        return [KeptLeaves(session_id=state.session_id, leaves=found)] if found else []
+
+
+def _lost(session: str, n: int, expected: int, why: str, *, certain: bool) -> str:
+    if not certain:
+        listed = f" (the damaged list of sessions speaks of {expected})" if expected > n else ""
+        return f"{session}: {n} records were kept; whether it had more is unknown{listed}"
+    kept = f"the {n} before it were kept" if n else "nothing of it could be kept"
+    return f"{session}: record {n + 1} {why or 'is missing or damaged'}; {kept}, {expected - n} were lost"
+
+
+def _readable(row: EventRow, harvest: Harvest) -> SessionEvent | None:
+    try:
+        event = from_record(row.payload, row.links, harvest.blob, written_as=row.written_as)
+    except DamagedRecord:
+        return None
+    if row.links is None and row.written_as == FORMAT:
+        object.__setattr__(event, "raw", plain_payload(row.payload))  # written again byte for byte
+    return event
+
+
+def _unfinished(harvest: Harvest, session_id: SessionId) -> list[KeptText]:
+    texts: list[KeptText] = []
+    for row in harvest.passing(session_id):
+        try:
+            event = from_record(row.payload, None, harvest.blob)
+        except DamagedRecord:
+            continue
+        texts.append(KeptText(session_id, about_of(event.event) or "", row.payload))
+    return texts

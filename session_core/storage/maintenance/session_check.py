@@ -1,0 +1,290 @@
+"""Is one session as it was written, and does everything derived from its records fit them?
+
+Every record is read and folded, and the result compared with what the list, the saved state, the index of messages and
+the search index say. What cannot be read is reported for this session; others are checked on their own.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import msgspec
+
+from session_core.errors import SessionCoreError
+from session_core.ids import CallId, Cursor, Epoch, SessionId
+from session_core.session.restore import restore
+from session_core.session.session_list import FleetState
+from session_core.session.state import SessionState
+from session_core.storage.executor_state import has_leaves, named_by_all
+from session_core.storage.maintenance.findings import LEAVES_MISSING, REBUILD_DERIVED, Findings
+from session_core.storage.maintenance.forensics.salvage import proven_event, proven_leaf
+from session_core.storage.partial_text import about_of
+from session_core.storage.reader import Reader
+from session_core.storage.records import DamagedRecord, checksum, from_record
+from session_core.storage.search import searchable, searched_text
+from session_core.vocabulary import events as ev
+from session_core.vocabulary.added_messages import added_messages, collect_results
+from session_core.vocabulary.events import SessionEvent
+from session_core.vocabulary.messages import Message, ToolResultPart, size_of
+from session_core.vocabulary.snapshots import SessionSummary
+
+NOWHERE = Cursor(epoch=Epoch("verify"), seq=0)
+
+_LISTED = """
+SELECT last_n, messages, bytes, name, created_at, updated_at, archived, parent_id, cwd, model, activity, retry_at,
+    activity_message, queued, open_requests, wakeups
+FROM session WHERE id = ?
+"""
+_ADVICE_LEAVES = "none, but a backup that has them: the session says so when it next runs code"
+_COLUMNS = tuple(_LISTED.replace(",", " ").split())[1:17]
+
+
+class _Damaged(Exception):
+    """The session cannot be read; it has been reported."""
+
+
+@attrs.define(kw_only=True)
+class SessionCheck:
+    """The check of one session, known to the tables as number `session`."""
+
+    db: sqlite3.Connection
+    findings: Findings
+    session: int
+    session_id: SessionId
+    state: SessionState = attrs.field(init=False)
+    fleet: FleetState = attrs.field(factory=FleetState)
+    results: dict[CallId, ToolResultPart] = attrs.field(factory=dict)
+    digests: set[bytes] = attrs.field(factory=set)
+    n: int = 0
+    messages: int = 0
+    size: int = 0
+    wrong_index: str = ""
+    wrong_text: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        self.state = SessionState(session_id=self.session_id)
+
+    def run(self) -> None:
+        """Check everything of this session; whatever goes wrong is a finding."""
+        try:
+            self.db.execute("BEGIN")  # all of it as it is at one moment
+            try:
+                if self.db.execute("SELECT 1 FROM session WHERE id = ?", (self.session,)).fetchone() is None:
+                    return  # deleted meanwhile
+                self._check_records()
+            finally:
+                self.db.execute("COMMIT")
+            self._check_load()
+        except _Damaged:
+            pass
+        except Exception as error:  # noqa: BLE001 - damage can make anything of anything
+            self._error(f"it cannot be read: {error}")
+
+    def _check_records(self) -> None:
+        waiting = self._passing()
+        for event in self._events():
+            while waiting and waiting[0].sseq < event.sseq:
+                self.state.apply(waiting.pop(0))
+            self._fold(event)
+        for event in waiting:
+            self.state.apply(event)
+        self._check_list()
+        self._check_messages()
+        self._check_blob_use()
+        self._check_leaves()
+
+    def _error(self, what: str) -> None:
+        self.findings.error(what, session_id=self.session_id)
+
+    def _derived(self, what: str) -> None:
+        self.findings.error(what, REBUILD_DERIVED, session_id=self.session_id)
+
+    # --- the records --------------------------------------------------------------------------------------------------
+
+    def _events(self) -> Iterator[SessionEvent]:
+        for n, written_as, crc, payload, links in self._rows():
+            if n != self.n + 1:
+                self._error(f"record {self.n + 1} is missing")
+                raise _Damaged
+            self.n = n
+            proven = proven_event(n, written_as, crc, payload, links)
+            if proven is None:
+                self._error(f"record {n} is not what was written: its checksum differs")
+                raise _Damaged
+            if proven.session_id != self.session_id:
+                self._listed_wrongly(proven.session_id)
+            try:
+                event = from_record(payload, links, self._blob, written_as=written_as)
+            except DamagedRecord as damage:
+                self._error(f"record {n}: {damage}")
+                raise _Damaged from damage
+            if n == 1 and not isinstance(event.event, ev.SessionCreated):
+                self._error("its first record does not create it")
+                raise _Damaged
+            self.size += len(payload)
+            if links is not None:
+                self.size += self._note_links(links)
+            self.findings.events += 1
+            yield event
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        """Read the rows by the index or, if that does not work, without it."""
+        columns = "SELECT n, format, checksum, payload, links FROM event"
+        done = 0
+        try:
+            for row in self.db.execute(f"{columns} WHERE session = ? ORDER BY n", (self.session,)):
+                yield row
+                done += 1
+        except sqlite3.DatabaseError as error:
+            self._error(f"its records cannot be read in order after number {done}: {error}")
+            scan = f"{columns} NOT INDEXED WHERE session = ? AND n > ? ORDER BY n"
+            yield from self.db.execute(scan, (self.session, done))
+
+    def _listed_wrongly(self, real_id: SessionId) -> None:
+        self._derived(f"it is not the name under which its records were written: that is {real_id}")
+        self.findings.error("it is listed under another name", REBUILD_DERIVED, session_id=real_id)
+        raise _Damaged
+
+    def _note_links(self, links: bytes) -> int:
+        digests = {bytes.fromhex(digest) for _, digest in msgspec.json.decode(links)}
+        self.digests |= digests
+        return sum(len(self._blob(digest) or b"") for digest in digests)
+
+    def _blob(self, digest: bytes) -> bytes | None:
+        row = self.db.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
+        return row[0] if row is not None and isinstance(row[0], bytes) else None
+
+    def _passing(self) -> list[SessionEvent]:
+        rows = self.db.execute(
+            "SELECT about, checksum, payload FROM passing WHERE session = ? ORDER BY id", (self.session,)
+        )
+        events: list[SessionEvent] = []
+        for about, crc, payload in rows:
+            try:
+                if not isinstance(payload, bytes) or checksum(self.session_id, 0, payload) != crc:
+                    raise DamagedRecord("its checksum differs")
+                event = from_record(payload, None, self._blob)
+            except DamagedRecord as damage:
+                self._error(f"text of an unfinished answer is not what was written: {damage}")
+                continue
+            if about != about_of(event.event):
+                self._derived("text of an unfinished answer is filed under another answer")
+            events.append(event)
+        return sorted(events, key=lambda event: event.sseq)
+
+    # --- what is derived ----------------------------------------------------------------------------------------------
+
+    def _fold(self, event: SessionEvent) -> None:
+        self.state.apply(event)
+        self.fleet.apply(event)
+        for message in added_messages(event.event, self.results, event.at):
+            self._check_message(message)
+            self.messages += 1
+        collect_results(self.results, event.event)
+
+    def _check_message(self, message: Message) -> None:
+        row = self.db.execute(
+            """
+            SELECT id, message_id, parent_id, role, created_at, chars, n FROM message
+            WHERE session = ? AND number = ?
+            """,
+            (self.session, self.messages),
+        ).fetchone()
+        expected = (
+            message.message_id,
+            message.parent_id,
+            message.role,
+            message.created_at,
+            size_of(message),
+            self.n,
+        )
+        if row is None or row[1:] != expected:
+            self.wrong_index = self.wrong_index or f"message {self.messages} is not in the index as it should be"
+            return
+        found = self.db.execute("SELECT text FROM message_text WHERE rowid = ?", (row[0],)).fetchone()
+        if found is None and row[0] > searchable(self.db):
+            return  # it waits to be put there
+        if (found[0] if found is not None else "") != searched_text(message):
+            self.wrong_text = self.wrong_text or f"message {self.messages} is not in the search index as it should be"
+
+    def _check_messages(self) -> None:
+        (count,) = self.db.execute("SELECT count(*) FROM message WHERE session = ?", (self.session,)).fetchone()
+        if count != self.messages:
+            self.wrong_index = self.wrong_index or f"the index has {count} messages instead of {self.messages}"
+        for wrong in filter(None, (self.wrong_index, self.wrong_text)):
+            self._derived(wrong)
+
+    def _check_list(self) -> None:
+        row = self.db.execute(_LISTED, (self.session,)).fetchone()
+        if row is not None and isinstance(row[0], int) and row[0] > self.n:
+            self._error(f"it has {self.n} records, but should have {row[0]}")
+            raise _Damaged
+        summary = self.fleet.sessions.get(self.session_id)
+        if row is None or summary is None:
+            self._derived("it is not in the list of sessions")
+            return
+        expected = (self.n, self.messages, self.size, *_listed(summary))
+        wrong = [name for name, found, right in zip(_COLUMNS, row, expected, strict=True) if found != right]
+        if wrong:
+            self._derived(f"the list of sessions has it wrong: {', '.join(wrong)}")
+
+    def _check_blob_use(self) -> None:
+        rows = self.db.execute("SELECT digest FROM blob_use WHERE session = ?", (self.session,))
+        used = {digest for (digest,) in rows}
+        if self.digests - used:
+            self._derived("a long text of it is not noted as being in use")
+        elif used - self.digests:
+            self.findings.warning(
+                "a long text is noted as being in use, but is not", REBUILD_DERIVED, session_id=self.session_id
+            )
+
+    def _check_leaves(self) -> None:
+        there: set[str] = set()
+        query = "SELECT digest, data FROM leaf WHERE session = ?"
+        for digest, data in self.db.execute(query, (self.session,)) if has_leaves(self.db) else ():
+            if isinstance(digest, bytes):
+                there.add(digest.hex())
+            if proven_leaf(digest, data) is None:
+                self._error("a part of what its code has left behind is not what was written")
+        named = named_by_all(self.state.executor_points)
+        if missing := len(named - there):
+            self.findings.warning(f"{missing} {LEAVES_MISSING}", _ADVICE_LEAVES, session_id=self.session_id)
+        if unused := len(there - named):
+            what = f"{unused} parts of what its code has left behind are named by no state"
+            self.findings.warning(what, REBUILD_DERIVED, session_id=self.session_id)
+
+    def _check_load(self) -> None:
+        """Read the session as the service does."""
+        try:
+            stored = Reader(self.db).load(self.session_id)
+        except SessionCoreError as error:
+            self._error(error.message)
+            return
+        if stored is None:
+            self._derived("it is not found by its id")
+            return
+        loaded = restore(self.session_id, stored)
+        if loaded.sseq <= self.state.sseq and loaded.snapshot(NOWHERE) != self.state.snapshot(
+            NOWHERE
+        ):  # else it went on
+            self._derived("the state that was saved is not the one its records give")
+
+
+def _listed(summary: SessionSummary) -> tuple[object, ...]:
+    activity = summary.activity
+    return (
+        summary.name,
+        summary.created_at,
+        summary.updated_at,
+        summary.archived,
+        summary.parent_id,
+        summary.cwd,
+        summary.model,
+        activity.name,
+        activity.retry_at,
+        activity.message,
+        summary.queued,
+        summary.open_requests,
+        summary.wakeups,
+    )

@@ -1,0 +1,144 @@
+"""Is the store of a home sound? Reads everything, changes nothing, and has an answer to any damage.
+
+From the outside in: the bytes of the file and its write-ahead log, SQLite's own check of its pages, our tables, each
+session by itself, and what they share.
+"""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from session_core.errors import NoStore, SessionCoreError, StoreDamaged
+from session_core.ids import SessionId
+from session_core.storage.files import MARK_FILE, Connect, connect, open_for_reading, store_file
+from session_core.storage.home_lock import lock_holder
+from session_core.storage.maintenance.findings import (
+    LOG_CUT_OFF,
+    REBUILD,
+    REBUILD_DERIVED,
+    Findings,
+    Progress,
+    ignore_progress,
+)
+from session_core.storage.maintenance.findings import Finding as Finding
+from session_core.storage.maintenance.findings import VerifyReport as VerifyReport
+from session_core.storage.maintenance.forensics.raw_file import HEADER_BYTES, header_faults, page_size_of, read_log
+from session_core.storage.maintenance.session_check import SessionCheck
+from session_core.storage.maintenance.table_check import attempt, check_pages, check_schema, check_shared
+from session_core.storage.reader import Reader
+
+_BACKUP = "`session-core store restore FILE` puts a backup in its place; or remove {mark} to start with nothing"
+
+
+def verify_store(
+    home: Path, *, connect: Connect = connect, progress: Progress = ignore_progress, lock_held: bool = False
+) -> VerifyReport:
+    """Check the store of a home; a service may be using it meanwhile, unless the caller holds the lock of the home."""
+    findings = Findings()
+    path = store_file(home)
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        size = 0
+        if not isinstance(error, FileNotFoundError):
+            findings.error(f"the store file cannot be read: {error.strerror}", "check the disk and who may read it")
+            return findings.report(0)
+    if not size:
+        _report_empty(home, findings)
+        return findings.report(0)
+    attempt(
+        findings,
+        "the bytes of the file",
+        lambda: _check_bytes(home, findings, in_use=not lock_held and lock_holder(home) is not None),
+    )
+    try:
+        connection = open_for_reading(home, connect)
+    except NoStore:
+        _report_empty(home, findings)
+        return findings.report(size)
+    except SessionCoreError as error:
+        findings.error(error.message, REBUILD if isinstance(error, StoreDamaged) else _ADVICE_UNUSABLE)
+        return findings.report(size)
+    except Exception as error:  # noqa: BLE001 - the sqlite3 module fails on messages that quote damaged text
+        findings.error(f"the store file cannot be opened: {error}")
+        return findings.report(size)
+    with closing(connection) as db:
+        attempt(findings, "the list of sessions, as a service reads it,", lambda: _read_as_service(db))
+        db.text_factory = _lenient
+        progress("checking the pages of the file")
+        attempt(findings, "the pages", lambda: check_pages(db, findings))
+        attempt(findings, "the tables", lambda: check_schema(db, findings))
+        _check_sessions(db, findings, progress)
+        progress("checking what the sessions share")
+        check_shared(db, findings)
+    return findings.report(size)
+
+
+_ADVICE_UNUSABLE = (
+    "if the store was written by a newer session-core, update this one; otherwise make a copy of the home, then run "
+    "`session-core store rebuild`"
+)
+
+
+def _lenient(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")  # so that half a character is a difference, and no accident
+
+
+def _read_as_service(db: sqlite3.Connection) -> None:
+    reader = Reader(db)
+    reader.summaries()
+    reader.replies()
+
+
+def _report_empty(home: Path, findings: Findings) -> None:
+    mark = home / MARK_FILE
+    if mark.exists():
+        findings.error(
+            f"the store file {store_file(home)} is missing or empty, but sessions were kept here",
+            _BACKUP.format(mark=mark),
+        )
+    else:
+        findings.warning(f"no sessions are kept in {home} yet", "none, if this is the right place")
+
+
+def _check_bytes(home: Path, findings: Findings, *, in_use: bool) -> None:
+    if in_use:
+        return  # closing the file again would give up the locks that SQLite may hold on it in this process
+    path = store_file(home)
+    log_file = path.with_name(path.name + "-wal")
+    log_bytes = log_file.read_bytes() if log_file.exists() else b""
+    with path.open("rb") as file:
+        head = file.read(HEADER_BYTES)
+    page_size = page_size_of(head)
+    log = read_log(log_bytes, page_size)
+    if log is not None and 1 in log.pages:
+        head = log.pages[1][:HEADER_BYTES]
+    for fault in header_faults(head):
+        findings.error(fault)
+    if page_size is not None and path.stat().st_size % page_size:
+        findings.error("the file ends in the middle of a page: it was cut off")
+    if log is not None and log.cut_off:
+        findings.warning(
+            LOG_CUT_OFF,
+            "if a power loss was the cause, nothing acknowledged is lost; if not, `session-core store rebuild` looks "
+            "for what can still be read of them",
+        )
+
+
+def _check_sessions(db: sqlite3.Connection, findings: Findings, progress: Progress) -> None:
+    sessions: list[tuple[int, Any]] = []
+
+    def read_list(hint: str) -> None:
+        sessions[:] = db.execute(f"SELECT id, session_id FROM session {hint}").fetchall()  # noqa: S608 - our own words
+
+    if not attempt(findings, "the list of sessions", lambda: read_list("ORDER BY session_id")):
+        attempt(findings, "the list of sessions", lambda: read_list("NOT INDEXED"))
+    for place, (session, session_id) in enumerate(sessions, 1):
+        if not isinstance(session_id, str):
+            findings.error("a session in the list has no name", REBUILD_DERIVED)
+            continue
+        if place % 100 == 1:
+            progress(f"checking session {place} of {len(sessions)}")
+        SessionCheck(db=db, findings=findings, session=session, session_id=SessionId(session_id)).run()
+        findings.sessions += 1

@@ -1,0 +1,253 @@
+"""Finding out which files there are: a folder as a tree, or the files whose paths fit a pattern."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from heapq import nsmallest
+from typing import Final
+
+import attrs
+import trio
+
+from session_core.sandbox.file_values import Entry
+from session_core.sandbox.ignore import IGNORE_FILES, IgnoreRules
+from session_core.sandbox.workspace import Workspace
+from session_core.tools.arguments import count_argument, path_argument, refuse_unknown, text_argument
+from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput, Withholding
+from session_core.tools.path_patterns import PathPattern
+from session_core.tools.text_files import READS, cut, explained, in_thread, in_words, plain_name, preview_reading
+from session_core.tools.withheld import LeftOut
+from session_core.vocabulary.frozen import JsonObject
+from session_core.vocabulary.tools import ToolSpec
+
+MAX_LISTED: Final = 1_000
+"""Names in one tree; who needs more asks for a folder further down."""
+MAX_LISTED_PER_FOLDER: Final = 200
+"""A folder with very many names must not crowd out its neighbours."""
+MAX_DEPTH: Final = 10
+MAX_FOUND: Final = 500
+"""Paths in one answer of glob."""
+MAX_WALKED: Final = 200_000
+"""Names that are looked at in one walk."""
+_LOOK_UP_EVERY: Final = 200
+_MAX_SCANNED: Final = 100_000
+_MAX_IGNORE_BYTES: Final = 256 * 1024
+
+FOLDER_ARGUMENT: Final = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The folder, relative to the working folder; the working folder itself if left out.",
+}
+
+
+class List:
+    """Show a folder as a tree."""
+
+    spec = ToolSpec(
+        name="list",
+        description=(
+            "Show what is in a folder and in the folders below it: folders end with a slash, links with @, files are "
+            "followed by their size in bytes. Folders that the project ignores are named but not opened."
+        ),
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {
+                    "path": FOLDER_ARGUMENT,
+                    "depth": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": MAX_DEPTH,
+                        "description": "How many levels to show; 2 if left out.",
+                    },
+                },
+                "additionalProperties": False,
+            }
+        ),
+    )
+    effects = READS
+
+    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
+        """Say what it would read; on cancel nothing has happened."""
+        return await preview_reading("list", path_argument(arguments, default="."), context)
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """List it; on cancel the listing is forgotten."""
+        refuse_unknown(arguments, self.spec)
+        path = path_argument(arguments, default=".")
+        depth = min(count_argument(arguments, "depth") or 2, MAX_DEPTH)
+        workspace, withheld = context.workspace, context.withheld
+        return ToolOutput(text=await in_thread(lambda: _tree(workspace, path, depth, withheld)))
+
+
+class Glob:
+    """Find files by a pattern."""
+
+    spec = ToolSpec(
+        name="glob",
+        description=(
+            "Find files whose path fits a pattern such as src/**/*.py or *.{js,ts}, newest first. A pattern without a "
+            "slash is for names in any folder. Files that the project ignores are left out."
+        ),
+        parameters=JsonObject(
+            {
+                "type": "object",
+                "properties": {
+                    "pattern": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "The pattern, relative to the folder.",
+                    },
+                    "path": FOLDER_ARGUMENT,
+                },
+                "required": ["pattern"],
+                "additionalProperties": False,
+            }
+        ),
+    )
+    effects = READS
+
+    async def preview(self, arguments: JsonObject, context: ToolContext) -> CallPreview:
+        """Say what it would read; on cancel nothing has happened."""
+        return await preview_reading("look for files in", path_argument(arguments, default="."), context)
+
+    async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Find them; on cancel what was found is forgotten."""
+        refuse_unknown(arguments, self.spec)
+        pattern = PathPattern(text_argument(arguments, "pattern"))
+        path = path_argument(arguments, default=".")
+        workspace, withheld = context.workspace, context.withheld
+        return ToolOutput(text=await in_thread(lambda: _newest(workspace, path, pattern, withheld)))
+
+
+# The tree.
+
+
+def _tree(workspace: Workspace, path: str, depth: int, withheld: Withholding) -> str:
+    with explained(path, "list"):
+        location = workspace.locate(path)
+    left_out = LeftOut.beneath(workspace, path, withheld)
+    tree = _Tree(workspace=workspace, root=location.root, start=location.relative, left_out=left_out)
+    lines: list[str] = []
+    for line in tree.lines(location.relative, depth, tree.rules_above(location.relative)):
+        if len(lines) == MAX_LISTED:
+            lines.append(f"[more than {MAX_LISTED} names; list a folder further down, or with less depth]")
+            break
+        lines.append(line)
+    return told(cut("\n".join(lines)) if lines else "(no files here)", left_out.remarks("name"))
+
+
+def told(text: str, remarks: Sequence[str]) -> str:
+    """Put remarks for the model under what it is shown."""
+    return "\n".join([text, *(f"[{remark}]" for remark in remarks)])
+
+
+@attrs.frozen(kw_only=True)
+class _Tree:
+    """Lists folders beneath one of the workspace's roots; paths are relative to it."""
+
+    workspace: Workspace
+    root: str
+    start: str
+    left_out: LeftOut
+
+    def rules_above(self, path: str) -> IgnoreRules:
+        rules = IgnoreRules.load(self.workspace)
+        names = [name for name in path.split("/") if name]
+        for above in range(len(names)):
+            rules = self._with_rules_in("/".join(names[:above]), rules)
+        return rules
+
+    def lines(self, path: str, depth: int, rules: IgnoreRules) -> Iterator[str]:
+        end_if_cancelled()
+        with explained(path or ".", "list"):
+            entries = list(self.workspace.scan(_join(self.root, path), limit=_MAX_SCANNED))
+        if any(entry.name in IGNORE_FILES for entry in entries):
+            rules = self._with_rules_in(path, rules)
+        inside = path.removeprefix(self.start).lstrip("/")
+        entries = [entry for entry in entries if not self.left_out.takes(_join(inside, entry.name), entry)]
+        for entry in entries[:MAX_LISTED_PER_FOLDER]:
+            yield _named(entry)
+            if entry.kind == "folder" and depth > 1:
+                yield from (f"  {line}" for line in self._inside(_join(path, entry.name), depth - 1, rules))
+        if len(entries) > MAX_LISTED_PER_FOLDER:
+            yield f"[{len(entries) - MAX_LISTED_PER_FOLDER} more names are not shown]"
+
+    def _inside(self, path: str, depth: int, rules: IgnoreRules) -> Iterator[str]:
+        if path.rpartition("/")[2] == ".git" or rules.ignores(path, is_folder=True):
+            yield "[not opened: the project ignores it]"
+            return
+        try:
+            yield from self.lines(path, depth, rules)
+        except ToolFailed:  # removed meanwhile, or closed to us
+            yield "[cannot be read]"
+
+    def _with_rules_in(self, path: str, rules: IgnoreRules) -> IgnoreRules:
+        for name in IGNORE_FILES:
+            with suppress(ToolFailed), explained(name):  # most folders have none
+                content = self.workspace.read(_join(self.root, _join(path, name)), max_bytes=_MAX_IGNORE_BYTES)
+                rules = rules.with_lines(path, content.data.decode("utf-8", "surrogateescape"))
+        return rules
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder else name
+
+
+def _named(entry: Entry) -> str:
+    name = plain_name(entry.name)
+    match entry.kind:
+        case "folder":
+            return f"{name}/"
+        case "link":
+            return f"{name}@"
+        case "file":
+            return f"{name}  {entry.size:,}"
+        case "other":
+            return f"{name}  (not an ordinary file)"
+
+
+# Paths by a pattern.
+
+
+def files_beneath(workspace: Workspace, path: str) -> Iterator[tuple[str, str, Entry]]:
+    """Everything beneath a folder but folders: the path as shown, the path from that folder, and the entry.
+
+    For worker threads: ends with `Cancelled` when the task that waits for it is cancelled.
+    """
+    with explained(path, "list"):
+        location = workspace.locate(path)
+        start = "" if location.shown == "." else location.shown.rstrip("/") + "/"
+        walk = workspace.walk(path, ignore=IgnoreRules.load(workspace), limit=MAX_WALKED)
+        for number, (shown, entry) in enumerate(walk):
+            if number % _LOOK_UP_EVERY == 0:
+                end_if_cancelled()
+            if entry.kind != "folder":
+                yield shown, shown.removeprefix(start), entry
+
+
+def end_if_cancelled() -> None:
+    """Let a thread end early when nobody waits for it any more; outside of trio's threads it does nothing."""
+    with suppress(RuntimeError):
+        trio.from_thread.check_cancelled()
+
+
+def _newest(workspace: Workspace, path: str, pattern: PathPattern, withheld: Withholding) -> str:
+    left_out = LeftOut.beneath(workspace, path, withheld)
+    found: list[tuple[int, str]] = []
+    total = 0
+    for shown, inside, entry in files_beneath(workspace, path):
+        if not pattern.matches(inside) or left_out.takes(inside, entry):
+            continue
+        with explained(shown):
+            status = workspace.stat(shown)
+        if status is not None:  # otherwise it vanished while we walked
+            total += 1
+            found.append((-status.mtime_ns, shown))
+            if len(found) > 2 * MAX_FOUND:
+                found = nsmallest(MAX_FOUND, found)
+    if not found:
+        return told("(no file fits)", left_out.remarks())
+    lines = [plain_name(shown) for _, shown in nsmallest(MAX_FOUND, found)]
+    if total > len(lines):
+        lines.append(f"[{in_words(total - len(lines), 'more file')} not shown; use a narrower pattern]")
+    return told(cut("\n".join(lines)), left_out.remarks())
