@@ -73,7 +73,8 @@ def read_entered(text: str) -> Entered:
             return Entered(kind="message", text=text[1:])
         return Entered(kind="shell", text=line) if line else Entered(kind="message", text=text)
     if text.startswith("//"):
-        return Entered(kind="message", text=text[1:] if _COMMAND.match(text[1:]) else text)
+        # However many there are: one is dropped if a single one would make a command.
+        return Entered(kind="message", text=text[1:] if _COMMAND.match(f"/{text.lstrip('/')}") else text)
     found = _COMMAND.match(text)
     if found is None:
         return Entered(kind="message", text=text)

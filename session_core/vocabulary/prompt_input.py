@@ -42,7 +42,7 @@ def read_typed(text: str, commands: Sequence[ExtensionCommand]) -> Typed:
     if text.startswith("!"):
         return _after_mark(text)
     if text.startswith("//"):
-        meant = _command(text[1:], commands)
+        meant = _command(f"/{text.lstrip('/')}", commands)
         return TypedMessage(text=text[1:] if meant is not None else text)
     return _command(text, commands) or TypedMessage(text=text)
 

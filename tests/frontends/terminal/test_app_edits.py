@@ -137,7 +137,7 @@ def test_editing_what_waits(tmp_path: Path) -> None:
             await terminal.until_shown("alpha")
             terminal.app.composer.text = "look at @a.txt"
             await terminal.pilot.press("enter")
-            await terminal.until_shown("1 queued")
+            await terminal.until_shown("1 message waits")
             await terminal.pilot.press("f7", "e")
             await terminal.until(lambda: terminal.app.composer.text == "look at @a.txt", "the text")
             await terminal.type("!", "enter")

@@ -79,7 +79,7 @@ def test_keys_in_a_panel_mean_what_is_seen(tmp_path: Path, keys: str, name: str)
         async with open_terminal(tmp_path, text("alpha"), endless("beta")) as terminal:
             _, second = await begin_two(terminal)
             await terminal.say("waits")
-            await terminal.until_shown("1 queued")
+            await terminal.until_shown("1 message waits")
             listening = listen(terminal)
             await terminal.pilot.press("f7")
             burst(terminal, keys, "alt+2")
@@ -285,7 +285,7 @@ def test_sending_now_loses_nothing(tmp_path: Path) -> None:
             await terminal.say("go")
             await terminal.until_shown("alpha")
             await terminal.say("precious words")
-            await terminal.until_shown("1 queued")
+            await terminal.until_shown("1 message waits")
 
             async def fail(*_: object, **__: object) -> None:
                 raise sc.Disconnected("the connection was lost")

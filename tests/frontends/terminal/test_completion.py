@@ -29,6 +29,7 @@ from frontends.terminal.completion import (
         ("/model  a b\nc ", Entered(kind="command", text="model", arguments="a b\nc")),
         ("/ext.name x", Entered(kind="command", text="ext.name", arguments="x")),
         ("//help me", Entered(kind="message", text="/help me")),
+        ("///help me", Entered(kind="message", text="//help me")),
         ("//usr/share", Entered(kind="message", text="//usr/share")),
         ("/usr/bin is full", Entered(kind="message", text="/usr/bin is full")),
         ("/ is a slash", Entered(kind="message", text="/ is a slash")),
