@@ -119,6 +119,7 @@ class ProtocolWork:
             if refused is None and desk.state.settings != settings:
                 refused = result_of(call, "error", _CHANGED)
             execution = attrs.evolve(execution, unconfined=refused is None)
+            cell = attrs.evolve(cell, code=str(call.arguments["code"]))  # exactly what was shown
         desk.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
         await desk.until_durable()
         if refused is not None:
