@@ -29,6 +29,9 @@ from session_core.tools.base import ToolFailed
 from session_core.tools.namespace import Namespace, descendants
 
 _GRACE: Final = KILL_GRACE_MS / 1000
+"""How long a group may take to end when it is asked to."""
+_KILL_WAIT: Final = KILL_GRACE_MS / 1000
+"""How long the kernel may take to end a group that was killed."""
 _LOOK_AGAIN: Final = 0.02
 """No system call waits for a whole group, so its end is found by looking this often."""
 _NO_PROGRAM: Final = "there is no such program"
@@ -111,7 +114,7 @@ async def run_in_group(
             # What is left of the group may still be writing: a `tee` behind the program, say.
             nursery.cancel_scope.deadline = trio.current_time() + (0 if timed_out else _GRACE)
     finally:
-        with trio.move_on_after(4 * _GRACE, shield=True):
+        with trio.move_on_after(3 * _GRACE + _KILL_WAIT, shield=True):
             await end_group(process, namespace)
         if namespace is not None:
             namespace.close()
@@ -359,10 +362,10 @@ async def end_group(process: ChildProcess, namespace: Namespace | None) -> None:
             with trio.move_on_after(_GRACE):
                 await namespace.ask_to_end()
                 await process.wait()
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _KILL_WAIT)):
             if not _signal_group(process, number):
                 break
-            with trio.move_on_after(_GRACE):
+            with trio.move_on_after(patience):
                 await _group_gone(process)
                 break
         if namespace is not None:

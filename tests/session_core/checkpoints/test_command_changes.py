@@ -223,7 +223,7 @@ def test_every_change_in_any_interleaving(steps: list[tuple[str, str, str]]) -> 
     """However commands and tools of a turn interleave, an undo brings all of it back, and nothing of a person's."""
     with tempfile.TemporaryDirectory() as folder:
         world = World(folder=Path(folder))
-        world.store = CheckpointStore(world.kept)
+        world.store = CheckpointStore(world.kept, clock=lambda: 0.0)
         for path in ("a", "b", "d/c"):
             world.user_writes(path, f"old {path}")
         before, persons = world.files(), {}

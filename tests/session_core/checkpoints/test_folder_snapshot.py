@@ -23,7 +23,7 @@ def age(world: World) -> None:
 
 
 def reopen_with_real_time(world: World) -> None:
-    world.store = CheckpointStore(world.kept, limits=world.limits)
+    world.store = CheckpointStore(world.kept, limits=world.limits, clock=lambda: 0.0)
 
 
 @pytest.mark.parametrize("old", [True, False])

@@ -35,8 +35,9 @@ def no_child_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that are sure to use it up."""
+    """For tests that are sure to use it up; the kernel has all the time it needs to carry out a kill."""
     monkeypatch.setattr(process, "_GRACE", 0.1)
+    monkeypatch.setattr(process, "_KILL_WAIT", 30.0)
 
 
 @pytest.fixture
@@ -354,6 +355,7 @@ async def test_a_group_that_cannot_be_killed_is_given_up(short_grace: None, monk
         await trio.sleep_forever()
 
     monkeypatch.setattr(process, "_group_gone", never)
+    monkeypatch.setattr(process, "_KILL_WAIT", 0.1)
 
     outcome = await run_python(FORK + "if child == 0: time.sleep(1000)\nprint(child)")
 
