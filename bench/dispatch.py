@@ -12,10 +12,10 @@ from session_core.agent.hooks import HookName
 from session_core.agent.tool_runner import ToolRunner, ToolSetting
 from session_core.ids import CallId, MessageId, SessionId, TurnId, new_id, now_ms
 from session_core.session.session import Work
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.storage.memory import MemoryStore
 from session_core.tools.base import Tool, ToolContext, ToolOutput
-from session_core.tools.read import Read
+from session_core.tools.read import ReadTool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart
@@ -31,7 +31,7 @@ DONE = ToolOutput(text="done")
 class NoOp:
     """A tool with the parameters of a real one that does nothing at all."""
 
-    spec: ToolSpec = Read.spec
+    spec: ToolSpec = ReadTool.spec
     effects: frozenset[Effect] = frozenset({"read"})
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
@@ -54,7 +54,7 @@ class Onlooker:
 class Bench:
     """A session in the middle of a turn, whose model calls tools."""
 
-    def __init__(self, desk: TurnDesk) -> None:
+    def __init__(self, desk: TurnHandle) -> None:
         self.desk = desk
 
     def called(self, tool: str, calls: int) -> Message:
@@ -109,7 +109,7 @@ async def open_bench(cwd: str) -> AsyncGenerator[Bench]:
         work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
         session.record(ev.TurnStarted(turn_id=work.turn_id))
         session.work = work
-        yield Bench(TurnDesk(session, work, approval_timeout_ms=1_000))
+        yield Bench(TurnHandle(session, work, approval_timeout_ms=1_000))
 
 
 def measure_dispatch() -> Result:
@@ -145,7 +145,7 @@ async def _dispatch(steps: int, rounds: int) -> Result:
 
 async def _times(bench: Bench, steps: int, rounds: int) -> Mapping[str, float]:
     """Return the best time of each way to run a step's calls, in µs."""
-    no_op, read = NoOp(), Read()
+    no_op, read = NoOp(), ReadTool()
     context = bench.context()
     plain, real = _runner(bench, no_op), _runner(bench, read)
     watched = _runner(bench, no_op, ToolSetting(hooks=Onlooker()))

@@ -9,7 +9,7 @@ import trio
 
 from bench.measure import Result
 from bench.store_material import add_session, open_core, scratch_directory
-from session_core.protocols.execution import StateCapture, split
+from session_core.protocols.execution import StateCapture, split_state
 from session_core.session.session import Session
 from session_core.storage.files import store_file
 from session_core.storage.sqlite import SqliteStore
@@ -70,7 +70,7 @@ class _State:
 
     def capture(self) -> StateCapture:
         """Return what has to be kept now."""
-        _, leaves, new = split(self._parts, self._known)
+        _, leaves, new = split_state(self._parts, self._known)
         self._known = frozenset(leaf.digest for leaf in leaves)
         return StateCapture(
             state=ExecutorState(engine="measured", version=1, root=JsonObject(), leaves=leaves), new=new
@@ -82,7 +82,7 @@ async def _written_by(home: Path, session: Session, capture: StateCapture) -> in
     await trio.to_thread.run_sync(_empty_log, home)
     session.keep_leaves(capture.new)
     session.record(ev.ExecutorStateSaved(state=capture.state))
-    await session.until_durable()
+    await session.wait_until_durable()
     log = trio.Path(f"{store_file(home)}-wal")
     return (await log.stat()).st_size
 

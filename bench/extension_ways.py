@@ -24,8 +24,8 @@ from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.calls.hooks import HookBlocked, run_hook
 from session_core.sep.host.catalogue.consent import digest_of
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.host.tools.tools import ExtensionToolSource
 from session_core.sep.protocol.manifest import read_manifest
@@ -85,7 +85,7 @@ class ThePeers:
         return await self._host.take(op, at_once, times, tool=TOOL, arguments=ARGUMENTS)
 
 
-def add_extension(folder: Path, name: str, *hooks: str) -> Found:
+def add_extension(folder: Path, name: str, *hooks: str) -> DiscoveredExtension:
     """Put an extension into a folder of extensions; it says that it handles these hooks."""
     node = shutil.which("node")
     place = folder / name
@@ -95,29 +95,31 @@ def add_extension(folder: Path, name: str, *hooks: str) -> Found:
         f"[run]\ncommand = {json.dumps(node)}\nargs = {json.dumps([str(SCRIPT), *hooks])}\n",
         encoding="utf-8",
     )
-    return Found(name=name, folder=place, scope="user", manifest=read_manifest(place), digest=digest_of(place))
+    return DiscoveredExtension(
+        name=name, folder=place, scope="user", manifest=read_manifest(place), digest=digest_of(place)
+    )
 
 
 class _Host:
     """A host to which the extension says nothing."""
 
-    def initialize_params(self, extension: Extension) -> dict[str, Any]:
+    def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
         return {"protocol_version": 1, "host": {"name": "bench", "version": "1"}, "mode": "headless"}
 
-    async def on_request(self, extension: Extension, generation: int, request: Request) -> Any:
+    async def on_request(self, extension: HostedExtension, generation: int, request: Request) -> Any:
         return {}
 
-    def on_notification(self, extension: Extension, generation: int, notification: Notification) -> None:
+    def on_notification(self, extension: HostedExtension, generation: int, notification: Notification) -> None:
         pass
 
-    def on_changed(self, extension: Extension) -> None:
+    def on_changed(self, extension: HostedExtension) -> None:
         pass
 
 
 @asynccontextmanager
-async def running(*found: Found) -> AsyncGenerator[tuple[Extension, ...]]:
+async def running(*found: DiscoveredExtension) -> AsyncGenerator[tuple[HostedExtension, ...]]:
     """Have extensions of ours running for the length of the block."""
-    extensions = tuple(Extension(each, _Host(), ExtensionLog()) for each in found)
+    extensions = tuple(HostedExtension(each, _Host(), ExtensionLog()) for each in found)
     async with trio.open_nursery() as nursery:
         with trio.fail_after(_PATIENCE):
             for each in extensions:
@@ -130,7 +132,7 @@ async def running(*found: Found) -> AsyncGenerator[tuple[Extension, ...]]:
             await each.stop()
 
 
-def our_way(extension: Extension) -> InThisProcess:
+def our_way(extension: HostedExtension) -> InThisProcess:
     """Ask as our agent does."""
     contexts, arguments = Contexts(), JsonObject(ARGUMENTS)
     value = JsonObject({"tool": TOOL, "arguments": arguments})
@@ -158,7 +160,7 @@ def our_way(extension: Extension) -> InThisProcess:
 
 
 @asynccontextmanager
-async def obvious_way(found: Found) -> AsyncGenerator[InThisProcess]:
+async def obvious_way(found: DiscoveredExtension) -> AsyncGenerator[InThisProcess]:
     """Ask as one would write it down at once."""
     run = found.manifest.run
     process = await trio.lowlevel.open_process(

@@ -15,8 +15,8 @@ from session_core.agent.hooks import Blocked, HookName
 from session_core.agent.tool_runner import ToolSetting
 from session_core.ids import SessionId
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.calls.hooks import HookBlocked, handles, run_hook
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.calls.hooks import HookBlocked, has_participant, run_hook
+from session_core.sep.host.extension import HostedExtension
 from session_core.vocabulary.frozen import JsonObject
 
 REQUESTS = 960
@@ -101,12 +101,12 @@ def _result(name: str, at_once: int, target: float, best: Best) -> Result:
 class _Asking:
     """Extensions, as a turn sees them."""
 
-    def __init__(self, extensions: Iterable[Extension]) -> None:
+    def __init__(self, extensions: Iterable[HostedExtension]) -> None:
         self._extensions = tuple(extensions)
         self._contexts = Contexts()
 
     def handles(self, hook: HookName) -> bool:
-        return handles(self._extensions, hook)
+        return has_participant(self._extensions, hook)
 
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
         answer = await run_hook(self._extensions, hook, session_id, value, contexts=self._contexts)

@@ -77,7 +77,7 @@ async def _record(core: ServiceCore, turns: list[list[Event]]) -> None:
             session.record(event)
             await trio.lowlevel.checkpoint()
         session.close_work("completed")
-    await session.until_durable()
+    await session.wait_until_durable()
 
 
 # --- commands that are durable when they are answered -----------------------------------------------------------------
@@ -162,7 +162,7 @@ async def _write(sessions: list[Session], events: int) -> None:
     async def write(session: Session) -> None:
         for number in range(events):
             session.record(SessionRenamed(name=f"the new name {number}"), LOCAL_CLIENT)
-            await session.until_durable()
+            await session.wait_until_durable()
 
     async with trio.open_nursery() as nursery:
         for session in sessions:

@@ -1,7 +1,7 @@
 """Events and sessions to measure with: real ones, as a model that streams its answer makes them."""
 
 from session_core.ids import MessageId, SessionId, TurnId, new_session_id, now_ms
-from session_core.session.recorder import Ledger
+from session_core.session.recorder import EventRecorder
 from session_core.session.session import Session
 from session_core.session.state import SessionState
 from session_core.storage.memory import MemoryStore
@@ -16,19 +16,19 @@ DELTA = ev.PartDelta(message_id=ANSWER, text="token")
 """What is published most: a word of an answer."""
 
 
-def new_ledger(stream: EventStream | None = None) -> Ledger:
+def new_ledger(stream: EventStream | None = None) -> EventRecorder:
     """Make a ledger that keeps its events in memory."""
-    return Ledger(stream or EventStream(), MemoryStore(), now_ms)
+    return EventRecorder(stream or EventStream(), MemoryStore(), now_ms)
 
 
-def new_session(ledger: Ledger, session_id: SessionId | None = None) -> Session:
+def new_session(ledger: EventRecorder, session_id: SessionId | None = None) -> Session:
     """Make a session at rest."""
     session = Session(SessionState(session_id=session_id or new_session_id()), ledger)
     session.record(ev.SessionCreated(name="measured", settings=Settings(model="m", cwd="/")))
     return session
 
 
-def streaming_session(ledger: Ledger, session_id: SessionId | None = None) -> Session:
+def streaming_session(ledger: EventRecorder, session_id: SessionId | None = None) -> Session:
     """Make a session whose model is in the middle of its answer; it is ready for `DELTA`."""
     session = new_session(ledger, session_id)
     session.record(ev.TurnStarted(turn_id=TURN))

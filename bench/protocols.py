@@ -8,7 +8,7 @@ import trio
 from bench.measure import Result, best_calls, best_times
 from bench.workshop import Workshop, open_workshop
 from session_core.ids import SessionId, new_session_id
-from session_core.protocols.driver import Decided, DriverCallback, DriverView
+from session_core.protocols.driver import CheckedActions, DriverCallback, DriverView
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.options import Materialization
 from session_core.protocols.standard import NativeToolDriver, StandardProtocol
@@ -58,14 +58,14 @@ async def _turn(workshop: Workshop, steps: int, *, around: bool = False) -> None
 def protocol_of(workshop: Workshop, session_id: SessionId) -> SessionProtocol:
     """Return the protocol at work in a session."""
     core = workshop.service.core
-    return core.protocols.of(core.session(session_id))
+    return core.protocols.get_protocol(core.session(session_id))
 
 
 def go_around(protocol: SessionProtocol) -> None:
     """Have a turn ask the driver itself, and nobody else: the loop as it was without protocols."""
     driver = NativeToolDriver()
 
-    def decide(callback: DriverCallback, view: DriverView, *given: object, **named: object) -> Decided:
+    def decide(callback: DriverCallback, view: DriverView, *given: object, **named: object) -> CheckedActions:
         *first, last = getattr(driver, callback)(view, *given, **named)
         return tuple(first), last
 
@@ -76,7 +76,7 @@ def go_around(protocol: SessionProtocol) -> None:
         pass
 
     protocol.decide = decide  # type: ignore[method-assign]
-    protocol.ready = ready  # type: ignore[method-assign, assignment]
+    protocol.prepare = ready  # type: ignore[method-assign, assignment]
     protocol.probe = nothing  # type: ignore[method-assign]
     protocol.capture = nothing  # type: ignore[method-assign, assignment]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from bench.server_driver import PATIENCE_S, Program
-from frontends.contract.socket_place import name_of_socket
+from frontends.shared.socket_path import short_socket_name
 
 _CHUNK = 1024 * 1024
 _IS_FEED = b'"method":"feed"'
@@ -186,7 +186,7 @@ def unix_clients(
     program: Program, count: int, welcome: Welcome, *, reads: int | None = None
 ) -> Generator[list[Client]]:
     """Connect so many clients at the home's own socket for the length of the block."""
-    with ExitStack() as stack, name_of_socket(Path(program.told["socket"])) as name:
+    with ExitStack() as stack, short_socket_name(Path(program.told["socket"])) as name:
         found: list[Client] = []
         for _ in range(count):
             connected = stack.enter_context(_patient(socket.socket(socket.AF_UNIX), reads))

@@ -19,11 +19,11 @@ import trio
 import session_core as sc
 from bench.material import ANSWER, DELTA, TURN
 from bench.store_material import add_session
-from frontends.contract.socket_place import socket_of
 from frontends.server.http.door import open_http_door
 from frontends.server.http.tokens import ensure_token
 from frontends.server.server import Server, ServerSettings
 from frontends.server.unix_door import serve_unix
+from frontends.shared.socket_path import socket_path_of_home
 from session_core.ids import CallId, SessionId
 from session_core.rpc.line_frames import LineSplitter
 from session_core.session.session import Session
@@ -54,7 +54,7 @@ class Publisher:
                 for _ in range(task["events"]):
                     session.record(ev.PartDelta(message_id=ANSWER, text=text))
                     await trio.lowlevel.checkpoint()
-                await session.until_durable()  # writing it down is not what is measured next
+                await session.wait_until_durable()  # writing it down is not what is measured next
             case "pace":
                 session = self._core.sessions[SessionId(task["session"])]
                 await self._keep_pace(session, task["events"], task["every_s"])
@@ -90,7 +90,7 @@ async def main(home: Path) -> None:
     config = sc.ServiceConfig(store=sc.SqliteStore(home), cwd="/", tools=())
     async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
         server = Server(service, ServerSettings(home=str(home)))
-        socket = await nursery.start(serve_unix, server, socket_of(home))
+        socket = await nursery.start(serve_unix, server, socket_path_of_home(home))
         async with open_http_door(server) as door:
             token = await trio.to_thread.run_sync(ensure_token, home)
             say({"url": door.url, "socket": str(socket), "token": token})

@@ -18,7 +18,7 @@ from bench.server_clients import Client, Crowd, following, nothing, seq_of, tcp,
 from bench.server_driver import PATIENCE_S, Program, check_there_is, idle, make_room_for, p99, start
 from bench.server_load import serving
 from bench.store_material import scratch_directory
-from frontends.contract.socket_place import socket_of
+from frontends.shared.socket_path import socket_path_of_home
 
 READERS = 20
 TICKS = 200
@@ -138,7 +138,7 @@ def _serving_a_home() -> Generator[Program]:
             said = program.next_line().decode()
             if not said.startswith("serving"):
                 raise RuntimeError(f"the service did not start: {said}")
-            program.told = {"socket": str(socket_of(home))}
+            program.told = {"socket": str(socket_path_of_home(home))}
             with unix_clients(program, 1, following()) as (client,):
                 url = client.ask("status")["address"]
             token = (home / "run" / "token").read_text(encoding="ascii").strip()

@@ -161,7 +161,7 @@ async def _play(core: ServiceCore, sessions: int) -> None:
         for event in Conversation().turn((TextPart(text="Look at this."),), [OUTPUT]):
             session.record(event)
         session.close_work("completed")
-        await session.until_durable()
+        await session.wait_until_durable()
 
 
 async def _let_leave(core: ServiceCore, clock: trio.testing.MockClock) -> None:

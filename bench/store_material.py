@@ -46,7 +46,7 @@ async def open_core(
         core = ServiceCore(config, nursery)
         await nursery.start(store.run, core)
         await core.recover(opened)
-        for part in (core.stream.run, core.residents.run):
+        for part in (core.stream.run, core.loaded_sessions.run):
             await nursery.start(part)
         yield core
         nursery.cancel_scope.cancel()
@@ -154,7 +154,7 @@ async def write_long_session(core: ServiceCore, turns: int = TURNS) -> SessionId
         for event in conversation.turn(asked, outputs, pieces=20):
             session.record(event)
         session.close_work("completed")
-        await session.until_durable()
+        await session.wait_until_durable()
     return session.state.session_id
 
 

@@ -19,9 +19,9 @@ import trio
 import session_core as sc
 from bench.material import ANSWER, TURN
 from bench.store_material import Conversation, add_session
-from frontends.contract.socket_place import prepare_run_folder, socket_of
 from frontends.server.server import Server, ServerSettings
 from frontends.server.unix_door import serve_unix
+from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
 from session_core.ids import SessionId
 from session_core.rpc.line_frames import LineSplitter
 from session_core.session.session import Session
@@ -92,8 +92,8 @@ class Speaker:
                 session.record(event)
             session.close_work("completed")
             if number % _TURNS_AT_ONCE == 0:
-                await session.until_durable()
-        await session.until_durable()
+                await session.wait_until_durable()
+        await session.wait_until_durable()
         return session_id
 
 
@@ -115,7 +115,7 @@ async def main(home: Path) -> None:
         config = sc.ServiceConfig(store=sc.SqliteStore(home), cwd="/", tools=())
         async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
             server = Server(service, ServerSettings(home=str(home)))
-            await nursery.start(serve_unix, server, socket_of(home))
+            await nursery.start(serve_unix, server, socket_path_of_home(home))
             _say({"serving": str(home)})
             await _work(Speaker(service))
             server.end(sc.Goodbye(reason="all is measured"))

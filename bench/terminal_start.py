@@ -18,9 +18,9 @@ from bench.measure import Result
 from bench.server_driver import PATIENCE_S, check_there_is, idle
 from bench.store_material import scratch_directory
 from bench.terminal_window import SESSION_CORE, Window, opened
-from frontends.serving.finding import find
-from frontends.serving.places import service_process
-from frontends.serving.talking import open_talk
+from frontends.daemon.launcher import find_service
+from frontends.daemon.one_request import open_talk
+from frontends.daemon.runtime_paths import service_process
 
 ROUNDS = 7
 FIRST_PICTURE = 2.5
@@ -109,7 +109,7 @@ async def _end_service(home: Path, pid: int) -> None:
     process = os.pidfd_open(pid)
     try:
         with trio.fail_after(PATIENCE_S):
-            await find(home)  # it can be asked as soon as it lets somebody in
+            await find_service(home)  # it can be asked as soon as it lets somebody in
             async with open_talk(home, name="bench") as talk:
                 await talk.shut_down(force=True)
             await trio.lowlevel.wait_readable(process)

@@ -19,21 +19,17 @@ from docs.handler_errors import Refusal, refusals
 from docs.tables import filled
 from session_core.vocabulary import (
     client_protocol,
-    conversation_events,
     events,
-    extension_events,
     extensions,
     messages,
     models,
-    protocol_events,
     protocols,
     sessions,
     snapshots,
-    work_events,
 )
 from session_core.vocabulary.argument_checks import describe
 from session_core.vocabulary.commands import COMMANDS, Command, reply_type
-from session_core.wire.catalogue import is_list, is_literal, tag_of, wire_classes, wire_fields, without_none
+from session_core.wire.catalogue import is_list, is_literal, wire_classes, wire_fields, wire_tag, without_none
 
 HERE = Path(__file__).parent
 MADE_HERE = ("commands.md", "vocabulary.md")
@@ -118,11 +114,7 @@ names of `session_core` where programs need them.
 """
 
 VOCABULARY = (
-    ("Events of sessions and conversations", conversation_events),
-    ("Events of work and waiting", work_events),
-    ("Events of extensions", extension_events),
-    ("Events of protocols", protocol_events),
-    ("The envelope", events),
+    ("Events", events),
     ("Snapshots", snapshots),
     ("Messages", messages),
     ("The rest of a session", sessions),
@@ -182,7 +174,7 @@ def _type_shown(hint: Any) -> str:
     if type(None) in arguments and describe(hint) != "JSON":
         return f"{_type_shown(without_none(hint))} or nothing"
     if attrs.has(hint):
-        return f"`{name}` (`{tag_of(hint)}`)"
+        return f"`{name}` (`{wire_tag(hint)}`)"
     if is_list(hint):
         return f"list of {_type_shown(arguments[0])}"
     if is_literal(hint):

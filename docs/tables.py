@@ -15,8 +15,8 @@ from typing import Final, get_args
 import trio
 
 import session_core as sc
-from frontends.terminal import help_screen
-from frontends.terminal.slash import SLASH
+from frontends.terminal.actions.slash_commands import SLASH
+from frontends.terminal.screens import help_page
 from session_core.agent.permissions import CallFacts, decide
 from session_core.providers.catalogue import BUILT_IN_PROVIDERS, PER_MILLION, Prices, built_in_models
 from session_core.sandbox.protected_paths import PROTECTED
@@ -50,7 +50,7 @@ def tools_table() -> str:
 async def _tools_of_an_agent() -> tuple[sc.Tool, ...]:
     with tempfile.TemporaryDirectory() as folder:
         # With a key nobody is asked whether a model runs on this machine, and the demo's own tools are left out.
-        place = sc.Place(
+        place = sc.AgentEnvironment(
             home=Path(folder, "home"), folder=folder, environ={"ANTHROPIC_API_KEY": "not-a-key"}, keeps=False
         )
         async with sc.open_setup(place) as setup:
@@ -62,16 +62,16 @@ def _first_sentence(tool: sc.Tool) -> str:
     return re.split(r"[.;](?:\s|$)", paragraph)[0]
 
 
-def tiers_table() -> str:
-    """What becomes of a call in each tier, by what it does."""
+def modes_table() -> str:
+    """What becomes of a call in each mode, by what it does."""
     effects: tuple[sc.Effect, ...] = get_args(sc.Effect)
-    rows = [(f"`{tier}`", *(_verdict(tier, effect) for effect in effects)) for tier in get_args(sc.PermissionTier)]
-    return _table(("tier", *(f"`{effect}`" for effect in effects)), rows)
+    rows = [(f"`{mode}`", *(_verdict(mode, effect) for effect in effects)) for mode in get_args(sc.PermissionMode)]
+    return _table(("mode", *(f"`{effect}`" for effect in effects)), rows)
 
 
-def _verdict(tier: sc.PermissionTier, effect: sc.Effect) -> str:
+def _verdict(mode: sc.PermissionMode, effect: sc.Effect) -> str:
     call = CallFacts(tool="any", effects=frozenset({effect}), grant="any", fingerprint="")
-    return _VERDICTS[decide(tier, call).decision]
+    return _VERDICTS[decide(mode, call).decision]
 
 
 def protected_list() -> str:
@@ -114,7 +114,7 @@ def _price(prices: Prices | None) -> str:
 
 def terminal_keys() -> str:
     """What can be pressed in the terminal, part by part, in the words of its help screen."""
-    parts = [(title, rows) for title, rows in help_screen.tables(()) if title != "Commands"]
+    parts = [(title, rows) for title, rows in help_page.tables(()) if title != "Commands"]
     return "\n".join(
         f"**{title}**\n\n{_table(('key', 'what it does'), [(_plain(key), _plain(what)) for key, what in rows])}"
         for title, rows in parts
@@ -155,7 +155,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "activity rules": rules_as_markdown,
     "tools": tools_table,
-    "tiers": tiers_table,
+    "modes": modes_table,
     "protected": protected_list,
     "secrets": secrets_list,
     "providers": providers_table,

@@ -1,6 +1,6 @@
 """A tool and a model of your own, and an approval that a program answers: `python examples/own_tool.py`.
 
-The tool writes, so the default permission tier asks a person first; here a small policy stands in for the person.
+The tool writes, so the default permission mode asks a person first; here a small policy stands in for the person.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -19,7 +19,7 @@ async def read_until_rest(feed: sc.Feed, state: sc.SessionSnapshot | None) -> sc
                 state = item  # a snapshot replaces everything
             elif isinstance(item, sc.SessionEvent) and state is not None:
                 state = sc.apply(state, item)
-        if state is not None and state.activity.at_rest:
+        if state is not None and state.activity.is_at_rest:
             return state
 
 

@@ -49,7 +49,7 @@ async def main() -> None:
             await watch(feed)
 
         kept = (await service.load_session(background.session_id)).transcript[-1]
-        print(f"the stopped session kept its half answer, marked as interrupted: {kept.interrupted}")
+        print(f"the stopped session kept its half answer, marked as interrupted: {kept.is_interrupted}")
         for summary in (await service.load_service()).sessions:
             print(f"{summary.name}: {summary.activity.name}")
 

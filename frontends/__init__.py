@@ -1,13 +1,14 @@
-"""The programs people use: each is a client of `session_core` and knows nothing but its public door.
+"""The programs people use. Each is a client of `session_core` and knows only its public names.
 
-- `entry`: the `session-core` command; reads the arguments and loads the frontend that was asked for
-- `arguments`, `help_texts`: the words of that command: options, help, examples; `parsing`: how they are read
-- `cli`: one prompt in, one answer out, for people and scripts
-- `stored`: the sessions that are kept: list, read, change, export, import, look after
-- `serving`: the service as a process of its own: start, find, ask, end; `watching`: look at what runs there, stop it
-- `extensions`: the extensions there are: list, look at, trust, switch, check
-- `demo`: a guided tour of the service, live and offline
-- `console`: what frontends that print share: safe text, colours, output that never stalls the service
+- `entry`: the `session-core` command; parses the arguments and loads the frontend they ask for
+- `arguments`, `parser`, `help_texts`: the command line: options, how they are parsed, help with examples
+- `error_exit`: turns an error into a sentence and an exit code
+- `shared`: what all frontends share: safe text, colours, output that never stalls the service
+- `client`: a connection to a running service, for programs on trio and asyncio
+- `server`: serves clients over a Unix socket and HTTP
+- `daemon`: the service as a background process: start, find, query, shut down
+- `commands`: the subcommands: run, sessions, export, settings, extensions, watch, doctor, demo
+- `terminal`: the full-screen terminal
 
-Frontends import `session_core` only, never a module inside it; `tests/architecture` watches over that.
+Frontends import `session_core` and its few sub-doors, never a module inside it; `tests/architecture` checks that.
 """

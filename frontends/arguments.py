@@ -7,14 +7,14 @@ import argparse
 
 import session_core as sc
 from frontends import help_texts
-from frontends.parsing import Commands, Parser, add_command, count, flag, micros, milliseconds
-from frontends.parsing import UsageError as UsageError
-from frontends.serving.token_words import add_tokens
-from frontends.serving.words import add_serving
-from frontends.terminal.words import add_terminal
+from frontends.daemon.messages import add_serving
+from frontends.daemon.token_messages import add_tokens
+from frontends.parser import Commands, Parser, add_command, count, flag, micros, milliseconds
+from frontends.parser import UsageError as UsageError
+from frontends.terminal.messages import add_terminal
 
 PROGRAM = "session-core"
-TIERS = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
+MODES = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
 THINKING = ("off", "low", "medium", "high")
 APPROVE = ("never", "ask", "rules")
 FORMATS = ("jsonl", "markdown", "html")
@@ -32,7 +32,7 @@ def parser() -> Parser:
     )
     whole.add_argument("--version", action="version", version=f"{PROGRAM} {sc.__version__}")
     commands = whole.add_subparsers(dest="command", metavar="command", parser_class=Parser)
-    add_terminal(commands, TIERS)
+    add_terminal(commands, MODES)
     _add_run(commands)
     _add_reading(commands)
     add_serving(commands)
@@ -84,8 +84,8 @@ def _add_run(commands: Commands) -> None:
     run.add_argument(
         "--permissions",
         type=lambda typed: typed.replace("-", "_"),
-        choices=TIERS,
-        metavar="TIER",
+        choices=MODES,
+        metavar="MODE",
         help="which tool calls need a yes: ask-all, ask-writes (default), auto-edit, full (none), or read-only",
     )
     run.add_argument("--max-steps", metavar="N", type=count, help="end the turn after so many model calls")

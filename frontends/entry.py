@@ -13,7 +13,7 @@ from pathlib import Path
 
 import session_core as sc
 from frontends.arguments import PROGRAM, UsageError, parser
-from frontends.complaints import flushed, report
+from frontends.error_exit import flush_output, report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise UsageError(f"choose a command (see: {PROGRAM} --help)")
         return _COMMANDS[chosen.command](chosen)
     except SystemExit as leaving:  # --help and --version
-        return flushed(leaving.code if isinstance(leaving.code, int) else 0)
+        return flush_output(leaving.code if isinstance(leaving.code, int) else 0)
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # noqa: BLE001 - where every error ends
         return report(error, home=getattr(chosen, "home", None))
 
@@ -57,13 +57,13 @@ def _terminal(chosen: argparse.Namespace) -> int:
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
-    from frontends.doctor.command import doctor
+    from frontends.commands.doctor.command import doctor
 
     return doctor(chosen.home, _workspace(chosen), as_json=chosen.json)
 
 
 def _demo(chosen: argparse.Namespace) -> int:
-    from frontends.demo.tour import main as demo
+    from frontends.commands.demo.tour import main as demo
 
     return demo(fast=chosen.fast)
 
@@ -75,9 +75,9 @@ def _run(chosen: argparse.Namespace) -> int:
         raise UsageError("--json and --quiet exclude each other")
     if chosen.approve == "rules" and chosen.permissions in {"auto_edit", "full"}:
         raise UsageError("--approve rules lets only rules allow a change; leave --permissions out")
-    from frontends.cli.piped import read_said
+    from frontends.commands.run.stdin import read_prompt_input
 
-    said = read_said(chosen.prompt, goes_on=goes_on)
+    said = read_prompt_input(chosen.prompt, goes_on=goes_on)
     if said.prompt is None and not goes_on:
         raise UsageError(f"the following arguments are required: prompt (see: {PROGRAM} run --help)")
     if said.prompt is None and (chosen.files or chosen.output_schema is not None):
@@ -85,10 +85,10 @@ def _run(chosen: argparse.Namespace) -> int:
     if chosen.no_extensions and chosen.flags:
         raise UsageError("--flag is for extensions, and --no-extensions starts none")
     bounds = {"steps": chosen.max_steps, "cost_micros": chosen.max_cost, "time_ms": chosen.max_time}
-    from frontends.cli.attachments import attach, read_schema
-    from frontends.cli.conversation import Manners
-    from frontends.cli.run import RunOptions
-    from frontends.cli.run import main as run
+    from frontends.commands.run.attachments import read_attachments, read_schema
+    from frontends.commands.run.conversation import InteractionOptions
+    from frontends.commands.run.run import RunOptions
+    from frontends.commands.run.run import main as run
 
     schema = read_schema(chosen.output_schema) if chosen.output_schema is not None else None
     return run(
@@ -105,12 +105,12 @@ def _run(chosen: argparse.Namespace) -> int:
             thinking=chosen.thinking,
             protocol=chosen.protocol,
             limits=sc.TurnLimits(**bounds),
-            attached=said.along_with(attach(chosen.files)),
+            attached=said.merge_attachments(read_attachments(chosen.files)),
             output_schema=schema,
             extensions=not chosen.no_extensions,
             flags=tuple(chosen.flags),
             embedded=chosen.embedded,
-            manners=Manners(
+            manners=InteractionOptions(
                 json=chosen.json,
                 quiet=chosen.quiet,
                 yes=chosen.yes,
@@ -124,7 +124,7 @@ def _run(chosen: argparse.Namespace) -> int:
 def _sessions(chosen: argparse.Namespace) -> int:
     if chosen.search is not None and not chosen.search.strip():
         raise UsageError("--search: there is nothing to search for")
-    from frontends.stored.reading import ListOptions, list_sessions
+    from frontends.commands.sessions.read_commands import ListOptions, list_sessions
 
     return list_sessions(
         ListOptions(home=_home(chosen), archived=chosen.all, search=chosen.search, limit=chosen.limit, json=chosen.json)
@@ -132,7 +132,7 @@ def _sessions(chosen: argparse.Namespace) -> int:
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    from frontends.stored.reading import ShowOptions, show
+    from frontends.commands.sessions.read_commands import ShowOptions, show
 
     return show(
         ShowOptions(
@@ -147,24 +147,24 @@ def _show(chosen: argparse.Namespace) -> int:
 
 
 def _change(chosen: argparse.Namespace) -> int:
-    from frontends.stored import changing
+    from frontends.commands.sessions import edit_commands
 
     home = _home(chosen)
     match chosen.command:
         case "rename":
-            return changing.rename(home, chosen.session, chosen.name)
+            return edit_commands.rename(home, chosen.session, chosen.name)
         case "archive":
-            return changing.archive(home, chosen.sessions)
+            return edit_commands.archive(home, chosen.sessions)
         case "restore":
-            return changing.restore(home, chosen.sessions)
+            return edit_commands.restore(home, chosen.sessions)
         case "delete":
-            return changing.delete(home, chosen.sessions, yes=chosen.yes)
+            return edit_commands.delete(home, chosen.sessions, yes=chosen.yes)
         case _:
-            return changing.fork(home, chosen.session, chosen.name)
+            return edit_commands.fork(home, chosen.session, chosen.name)
 
 
 def _undo(chosen: argparse.Namespace) -> int:
-    from frontends.stored.undo import UndoOptions, undo
+    from frontends.commands.sessions.undo import UndoOptions, undo
 
     return undo(
         UndoOptions(
@@ -181,88 +181,88 @@ def _undo(chosen: argparse.Namespace) -> int:
 
 
 def _transfer(chosen: argparse.Namespace) -> int:
-    from frontends.stored import transfer
+    from frontends.commands.sessions import export_import
 
     if chosen.command == "export":
-        return transfer.export(_home(chosen), chosen.session, chosen.file, force=chosen.force, kind=chosen.format)
-    return transfer.bring(_home(chosen), chosen.file, as_new=chosen.as_new)
+        return export_import.export(_home(chosen), chosen.session, chosen.file, force=chosen.force, kind=chosen.format)
+    return export_import.import_session(_home(chosen), chosen.file, as_new=chosen.as_new)
 
 
 def _store(chosen: argparse.Namespace) -> int:
-    from frontends.stored import upkeep
+    from frontends.commands.sessions import store_commands
 
     home = _home(chosen)
     match chosen.task:
         case "verify":
-            return upkeep.verify(home)
+            return store_commands.verify(home)
         case "rebuild":
-            return upkeep.rebuild(home)
+            return store_commands.rebuild(home)
         case "compact":
-            return upkeep.compact(home)
+            return store_commands.compact(home)
         case "stats":
-            return upkeep.stats(home, as_json=chosen.json)
+            return store_commands.stats(home, as_json=chosen.json)
         case "backup":
-            return upkeep.backup(home, chosen.target)
+            return store_commands.backup(home, chosen.target)
         case _:
-            return upkeep.restore(home, chosen.file)
+            return store_commands.restore(home, chosen.file)
 
 
 def _config(chosen: argparse.Namespace) -> int:
-    from frontends.settings import configuration
+    from frontends.commands.settings import configuration
 
     tasks = {"show": configuration.show, "check": configuration.check, "path": configuration.show_path}
     return tasks[chosen.task](_home(chosen), _workspace(chosen), as_json=chosen.json)
 
 
 def _models(chosen: argparse.Namespace) -> int:
-    from frontends.settings.models import list_models
+    from frontends.commands.settings.models import list_models
 
     return list_models(_home(chosen), _workspace(chosen), everything=chosen.all, as_json=chosen.json)
 
 
 def _mcp(chosen: argparse.Namespace) -> int:
-    from frontends.settings.servers import list_servers
+    from frontends.commands.settings.servers import list_servers
 
     return list_servers(_home(chosen), _workspace(chosen), as_json=chosen.json)
 
 
 def _trust(chosen: argparse.Namespace) -> int:
-    from frontends.settings import trusting
+    from frontends.commands.settings import trust
 
     folder = Path(_directory(chosen.directory, "DIR")) if chosen.directory is not None else Path.cwd()
     if chosen.list:
-        return trusting.list_folders(_home(chosen))
+        return trust.list_folders(_home(chosen))
     if chosen.show:
-        return trusting.show(_home(chosen), folder)
+        return trust.show(_home(chosen), folder)
     if chosen.remove:
-        return trusting.remove(_home(chosen), folder)
-    return trusting.trust(_home(chosen), folder, yes=chosen.yes)
+        return trust.remove(_home(chosen), folder)
+    return trust.trust(_home(chosen), folder, yes=chosen.yes)
 
 
 def _ext(chosen: argparse.Namespace) -> int:
-    from frontends.extensions import consenting, doctor, listing, logs, new
+    from frontends.commands.extensions import doctor, list_and_info, logs, new, trust
 
     if chosen.task == "check":
-        from frontends.extensions import check
+        from frontends.commands.extensions import check
 
         seconds = None if chosen.timeout is None else chosen.timeout / 1000
         return check.check(chosen.target, as_json=chosen.json, seconds=seconds)
     home, cwd = _home(chosen), _workspace(chosen)
     match chosen.task:
         case "list":
-            return listing.list_extensions(home, cwd, as_json=chosen.json)
+            return list_and_info.list_extensions(home, cwd, as_json=chosen.json)
         case "info":
-            return listing.info(home, cwd, chosen.extension, as_json=chosen.json)
+            return list_and_info.info(home, cwd, chosen.extension, as_json=chosen.json)
         case "trust":
-            return consenting.trust(home, cwd, chosen.extension, yes=chosen.yes)
+            return trust.trust(home, cwd, chosen.extension, yes=chosen.yes)
         case "enable" | "disable":
-            return consenting.switch(home, cwd, chosen.extension, enabled=chosen.task == "enable")
+            return trust.switch(home, cwd, chosen.extension, enabled=chosen.task == "enable")
         case "login":
-            from frontends.extensions import login
+            from frontends.commands.extensions import login
 
             return login.login(home, cwd, chosen.extension)
         case "logout":
-            from frontends.extensions import logins
+            from frontends.commands.extensions import logins
 
             return logins.logout(home, cwd, chosen.extension)
         case "logs":
@@ -276,7 +276,7 @@ def _ext(chosen: argparse.Namespace) -> int:
 
 
 def _service(chosen: argparse.Namespace) -> int:
-    from frontends.serving.dispatch import dispatch
+    from frontends.daemon.dispatch import dispatch
 
     return dispatch(chosen, _home(chosen))
 
@@ -312,9 +312,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 
 def _home(chosen: argparse.Namespace) -> Path:
-    from frontends.stored.home import home_of
+    from frontends.commands.sessions.home import resolve_home
 
-    return home_of(chosen.home)
+    return resolve_home(chosen.home)
 
 
 def _workspace(chosen: argparse.Namespace) -> Path:

@@ -62,7 +62,7 @@ asked the same way; just Enter dismisses them, and --yes does not answer them.
 
 With --approve never, whatever needs a yes is denied at once. With --approve
 rules, what changes something runs only if a permission rule allows it, whatever
-the tier says; reading needs none. Both also dismiss questions of extensions.
+the mode says; reading needs none. Both also dismiss questions of extensions.
 
 Where stdin is a pipe or a file, it is the prompt, or is attached to the prompt
 as a text of at most 1,000,000 characters. In loops, say < /dev/null.

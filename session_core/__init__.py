@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from session_core.agent.standing_grants import StandingGrants as StandingGrants
     from session_core.agent.turn import ToolSource as ToolSource
     from session_core.assembly.config_reload import follow_config as follow_config
+    from session_core.assembly.extension_models import build_choice_error as build_choice_error
     from session_core.assembly.extension_models import extension_may_bring as extension_may_bring
-    from session_core.assembly.extension_models import refused_choice as refused_choice
-    from session_core.assembly.folders.files import about_trust as about_trust
+    from session_core.assembly.folders.files import list_trust_remarks as list_trust_remarks
     from session_core.assembly.folders.registry import Folders as Folders
     from session_core.assembly.setup import Setup as Setup
     from session_core.assembly.setup import open_home_setup as open_home_setup
     from session_core.assembly.setup import open_setup as open_setup
-    from session_core.assembly.surroundings import Place as Place
-    from session_core.assembly.surroundings import surroundings as surroundings
+    from session_core.assembly.surroundings import AgentEnvironment as AgentEnvironment
+    from session_core.assembly.surroundings import current_environment as current_environment
     from session_core.checkpoints.store import CheckpointStore as CheckpointStore
+    from session_core.config.load import find_project_file as find_project_file
+    from session_core.config.load import find_trusted_fingerprint as find_trusted_fingerprint
     from session_core.config.load import load_config as load_config
-    from session_core.config.load import project_file_of as project_file_of
     from session_core.config.load import read_settings as read_settings
-    from session_core.config.load import trusted_project as trusted_project
     from session_core.config.origins import ShownSetting as ShownSetting
-    from session_core.config.origins import shown_settings as shown_settings
+    from session_core.config.origins import describe_settings as describe_settings
     from session_core.config.problems import ConfigInvalid as ConfigInvalid
     from session_core.config.problems import ConfigProblem as ConfigProblem
     from session_core.config.rules import PermissionRule as PermissionRule
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from session_core.mcp.client import McpServers as McpServers
     from session_core.mcp.config import load_mcp_config as load_mcp_config
     from session_core.mcp.content import ServerStatus as ServerStatus
-    from session_core.own_errors import OwnError as OwnError
+    from session_core.own_errors import ErrorCapture as ErrorCapture
     from session_core.protocols.api import ProtocolBundle as ProtocolBundle
     from session_core.protocols.api import ProtocolFactory as ProtocolFactory
     from session_core.protocols.api import ProtocolSession as ProtocolSession
@@ -116,7 +116,7 @@ if TYPE_CHECKING:
     from session_core.protocols.execution import Execution as Execution
     from session_core.protocols.execution import KeptState as KeptState
     from session_core.protocols.execution import StateCapture as StateCapture
-    from session_core.protocols.faults import ContextExpired as ContextExpired
+    from session_core.protocols.faults import CallbackContextExpired as CallbackContextExpired
     from session_core.protocols.faults import ExtensionRejected as ExtensionRejected
     from session_core.protocols.faults import OptionConflict as OptionConflict
     from session_core.protocols.faults import OptionsInvalid as OptionsInvalid
@@ -149,10 +149,10 @@ if TYPE_CHECKING:
     from session_core.providers.choose import ModelChoice as ModelChoice
     from session_core.providers.choose import PickedModel as PickedModel
     from session_core.providers.choose import available_models as available_models
-    from session_core.providers.choose import chosen_model as chosen_model
     from session_core.providers.choose import default_model as default_model
     from session_core.providers.choose import make_provider as make_provider
     from session_core.providers.choose import probe_ollama as probe_ollama
+    from session_core.providers.choose import resolve_model as resolve_model
     from session_core.providers.demo import DemoProvider as DemoProvider
     from session_core.providers.secrets import Secret as Secret
     from session_core.providers.secrets import redact as redact
@@ -160,20 +160,20 @@ if TYPE_CHECKING:
     from session_core.rpc.connection import RpcConnection as RpcConnection
     from session_core.rpc.connection import open_connection as open_connection
     from session_core.rpc.failures import PARSE_ERROR as PARSE_ERROR
-    from session_core.rpc.failures import Closed as Closed
+    from session_core.rpc.failures import CloseReason as CloseReason
     from session_core.rpc.failures import RpcClosed as RpcClosed
     from session_core.rpc.failures import RpcFailed as RpcFailed
     from session_core.rpc.failures import RpcTimedOut as RpcTimedOut
     from session_core.rpc.failures import method_not_found as method_not_found
-    from session_core.rpc.messages import Failure as Failure
+    from session_core.rpc.messages import FailureReply as FailureReply
     from session_core.rpc.messages import Notification as Notification
     from session_core.rpc.messages import Request as Request
-    from session_core.rpc.messages import Success as Success
+    from session_core.rpc.messages import SuccessReply as SuccessReply
     from session_core.rpc.messages import encode_failure as encode_failure
-    from session_core.rpc.peer import Refused as Refused
+    from session_core.rpc.peer import RefusedRequest as RefusedRequest
     from session_core.rpc.peer import RpcPeer as RpcPeer
-    from session_core.rpc.peer import Settled as Settled
-    from session_core.rpc.peer import refusal as refusal
+    from session_core.rpc.peer import SettledRequest as SettledRequest
+    from session_core.rpc.peer import encode_refusal as encode_refusal
     from session_core.sandbox.bubblewrap import Bubblewrap as Bubblewrap
     from session_core.sandbox.bubblewrap import NoBubblewrap as NoBubblewrap
     from session_core.sandbox.bubblewrap import find_bubblewrap as find_bubblewrap
@@ -181,20 +181,20 @@ if TYPE_CHECKING:
     from session_core.sandbox.trust import Fingerprint as Fingerprint
     from session_core.sandbox.trust import TooMuchToTrust as TooMuchToTrust
     from session_core.sandbox.trust import TrustStore as TrustStore
-    from session_core.sandbox.trust import fingerprint as fingerprint
+    from session_core.sandbox.trust import take_fingerprint as take_fingerprint
     from session_core.sandbox.workspace import Workspace as Workspace
     from session_core.sep.conformance.report import ConformanceReport as ConformanceReport
     from session_core.sep.conformance.report import ConformanceStep as ConformanceStep
     from session_core.sep.conformance.runner import check_extension as check_extension
     from session_core.sep.host.catalogue.consent import Consents as Consents
-    from session_core.sep.host.catalogue.discovery import Found as Found
+    from session_core.sep.host.catalogue.discovery import DiscoveredExtension as DiscoveredExtension
     from session_core.sep.host.catalogue.folder_digest import NotDigestible as NotDigestible
-    from session_core.sep.host.catalogue.folder_digest import take_digest as take_digest
+    from session_core.sep.host.catalogue.folder_digest import compute_digest as compute_digest
     from session_core.sep.host.catalogue.search_paths import CONSENT_FILE as CONSENT_FILE
-    from session_core.sep.host.catalogue.search_paths import Places as Places
+    from session_core.sep.host.catalogue.search_paths import SearchPaths as SearchPaths
+    from session_core.sep.host.catalogue.search_paths import build_search_paths as build_search_paths
     from session_core.sep.host.catalogue.search_paths import discover_in as discover_in
-    from session_core.sep.host.catalogue.search_paths import places_of as places_of
-    from session_core.sep.host.extension import Extension as Extension
+    from session_core.sep.host.extension import HostedExtension as HostedExtension
     from session_core.sep.host.host import ExtensionHost as ExtensionHost
     from session_core.sep.host.models.credentials import CREDENTIALS_FILE as CREDENTIALS_FILE
     from session_core.sep.host.models.credentials import CredentialFile as CredentialFile
@@ -207,14 +207,14 @@ if TYPE_CHECKING:
     from session_core.sep.protocol.names import is_extension_name as is_extension_name
     from session_core.sep.scaffold.template import NewExtension as NewExtension
     from session_core.sep.scaffold.template import scaffold_extension as scaffold_extension
-    from session_core.service.clients import AttachedClient as AttachedClient
     from session_core.service.config import ServiceConfig as ServiceConfig
     from session_core.service.extension_api import Extensions as Extensions
     from session_core.service.extension_api import extension_client as extension_client
     from session_core.service.feed import Feed as Feed
+    from session_core.service.service import AttachedClient as AttachedClient
+    from session_core.service.service import ServiceStatistics as ServiceStatistics
     from session_core.service.service import SessionService as SessionService
     from session_core.service.service import open_session_service as open_session_service
-    from session_core.service.statistics import ServiceStatistics as ServiceStatistics
     from session_core.session.message_tree import newest_leaf as newest_leaf
     from session_core.session.message_tree import siblings as siblings
     from session_core.session.session_list import FleetState as FleetState
@@ -227,13 +227,13 @@ if TYPE_CHECKING:
     from session_core.storage.home import default_home as default_home
     from session_core.storage.home import prepare_home as prepare_home
     from session_core.storage.home import private_open as private_open
-    from session_core.storage.home_lock import Holder as Holder
     from session_core.storage.home_lock import HomeLock as HomeLock
+    from session_core.storage.home_lock import LockHolder as LockHolder
     from session_core.storage.home_lock import lock_holder as lock_holder
     from session_core.storage.maintenance.export_import import ImportReport as ImportReport
     from session_core.storage.maintenance.export_import import export_session as export_session
     from session_core.storage.maintenance.export_import import import_session as import_session
-    from session_core.storage.maintenance.findings import Finding as Finding
+    from session_core.storage.maintenance.findings import StoreFinding as StoreFinding
     from session_core.storage.maintenance.findings import VerifyReport as VerifyReport
     from session_core.storage.maintenance.rebuild import RebuildReport as RebuildReport
     from session_core.storage.maintenance.rebuild import rebuild_store as rebuild_store
@@ -286,6 +286,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.client_protocol import Unfollow as Unfollow
     from session_core.vocabulary.client_protocol import Welcome as Welcome
     from session_core.vocabulary.commands import COMMANDS as COMMANDS
+    from session_core.vocabulary.commands import Command as Command
     from session_core.vocabulary.commands import CommandRequest as CommandRequest
     from session_core.vocabulary.commands import reply_type as reply_type
     from session_core.vocabulary.events import Event as Event
@@ -319,11 +320,11 @@ if TYPE_CHECKING:
     from session_core.vocabulary.methods import SessionMethods as SessionMethods
     from session_core.vocabulary.models import ListedModel as ListedModel
     from session_core.vocabulary.models import ModelPrices as ModelPrices
-    from session_core.vocabulary.prompt_input import Typed as Typed
     from session_core.vocabulary.prompt_input import TypedCommand as TypedCommand
+    from session_core.vocabulary.prompt_input import TypedInput as TypedInput
     from session_core.vocabulary.prompt_input import TypedMessage as TypedMessage
     from session_core.vocabulary.prompt_input import TypedShellLine as TypedShellLine
-    from session_core.vocabulary.prompt_input import read_typed as read_typed
+    from session_core.vocabulary.prompt_input import parse_typed_input as parse_typed_input
     from session_core.vocabulary.protocols import ExecutorPoint as ExecutorPoint
     from session_core.vocabulary.protocols import ExecutorState as ExecutorState
     from session_core.vocabulary.protocols import Frame as Frame
@@ -332,7 +333,6 @@ if TYPE_CHECKING:
     from session_core.vocabulary.protocols import StateLeaf as StateLeaf
     from session_core.vocabulary.replies import SearchHit as SearchHit
     from session_core.vocabulary.replies import StopOutcome as StopOutcome
-    from session_core.vocabulary.session_commands import Command as Command
     from session_core.vocabulary.sessions import Activity as Activity
     from session_core.vocabulary.sessions import ActivityName as ActivityName
     from session_core.vocabulary.sessions import Approval as Approval
@@ -342,7 +342,7 @@ if TYPE_CHECKING:
     from session_core.vocabulary.sessions import Decision as Decision
     from session_core.vocabulary.sessions import DeliverAs as DeliverAs
     from session_core.vocabulary.sessions import Dialog as Dialog
-    from session_core.vocabulary.sessions import PermissionTier as PermissionTier
+    from session_core.vocabulary.sessions import PermissionMode as PermissionMode
     from session_core.vocabulary.sessions import PlanItem as PlanItem
     from session_core.vocabulary.sessions import QueueItem as QueueItem
     from session_core.vocabulary.sessions import RunningTurn as RunningTurn
@@ -361,13 +361,13 @@ if TYPE_CHECKING:
     from session_core.vocabulary.snapshots import SessionSummary as SessionSummary
     from session_core.vocabulary.tools import Effect as Effect
     from session_core.vocabulary.tools import ToolSpec as ToolSpec
-    from session_core.wire.catalogue import tag_of as tag_of
+    from session_core.wire.catalogue import wire_tag as wire_tag
     from session_core.wire.codec import decode as decode
     from session_core.wire.codec import encode as encode
     from session_core.wire.codec import encode_event as encode_event
     from session_core.wire.codec import from_json as from_json
     from session_core.wire.codec import to_json as to_json
-    from session_core.wire.errors import error_from as error_from
+    from session_core.wire.errors import error_from_info as error_from_info
     from session_core.wire.errors import error_info as error_info
     from session_core.wire.schema import vocabulary_schema as vocabulary_schema
 
@@ -377,7 +377,7 @@ _HOME = {
     "ActivityName": "session_core.vocabulary.sessions",
     "Approval": "session_core.vocabulary.sessions",
     "AskModel": "session_core.protocols.driver",
-    "AttachedClient": "session_core.service.clients",
+    "AttachedClient": "session_core.service.service",
     "BackupReport": "session_core.storage.maintenance.store_files",
     "BeforeCall": "session_core.protocols.contexts",
     "BeforeCallContext": "session_core.protocols.contexts",
@@ -400,11 +400,11 @@ _HOME = {
     "ClientKind": "session_core.vocabulary.sessions",
     "ClientPresence": "session_core.vocabulary.sessions",
     "ClientRole": "session_core.vocabulary.sessions",
-    "Closed": "session_core.rpc.failures",
+    "CloseReason": "session_core.rpc.failures",
     "CodeDriver": "session_core.protocols.driver",
     "CodeExecutor": "session_core.protocols.execution",
     "CodePart": "session_core.vocabulary.messages",
-    "Command": "session_core.vocabulary.session_commands",
+    "Command": "session_core.vocabulary.commands",
     "CommandRequest": "session_core.vocabulary.commands",
     "CompactReport": "session_core.storage.maintenance.store_files",
     "Completion": "session_core.vocabulary.extensions",
@@ -417,7 +417,7 @@ _HOME = {
     "ConformanceReport": "session_core.sep.conformance.report",
     "ConformanceStep": "session_core.sep.conformance.report",
     "Consents": "session_core.sep.host.catalogue.consent",
-    "ContextExpired": "session_core.protocols.faults",
+    "CallbackContextExpired": "session_core.protocols.faults",
     "CredentialFile": "session_core.sep.host.models.credentials",
     "Cursor": "session_core.ids",
     "CursorRefused": "session_core.errors",
@@ -441,7 +441,7 @@ _HOME = {
     "Execution": "session_core.protocols.execution",
     "ExecutorPoint": "session_core.vocabulary.protocols",
     "ExecutorState": "session_core.vocabulary.protocols",
-    "Extension": "session_core.sep.host.extension",
+    "HostedExtension": "session_core.sep.host.extension",
     "ExtensionCommand": "session_core.vocabulary.extensions",
     "ExtensionDisplay": "session_core.vocabulary.extensions",
     "ExtensionEntry": "session_core.vocabulary.extensions",
@@ -451,7 +451,7 @@ _HOME = {
     "ExtensionLog": "session_core.sep.host.process.extension_log",
     "ExtensionRejected": "session_core.protocols.faults",
     "Extensions": "session_core.service.extension_api",
-    "Failure": "session_core.rpc.messages",
+    "FailureReply": "session_core.rpc.messages",
     "Feed": "session_core.service.feed",
     "FeedAnswer": "session_core.vocabulary.client_protocol",
     "FeedBatch": "session_core.vocabulary.client_protocol",
@@ -461,7 +461,7 @@ _HOME = {
     "FeedPlace": "session_core.vocabulary.client_protocol",
     "FilePart": "session_core.vocabulary.messages",
     "FilesChanged": "session_core.errors",
-    "Finding": "session_core.storage.maintenance.findings",
+    "StoreFinding": "session_core.storage.maintenance.findings",
     "Fingerprint": "session_core.sandbox.trust",
     "Finish": "session_core.protocols.driver",
     "FinishNow": "session_core.protocols.contexts",
@@ -472,13 +472,13 @@ _HOME = {
     "Followed": "session_core.vocabulary.client_protocol",
     "Follower": "session_core.stream.follower",
     "Forbidden": "session_core.errors",
-    "Found": "session_core.sep.host.catalogue.discovery",
+    "DiscoveredExtension": "session_core.sep.host.catalogue.discovery",
     "Frame": "session_core.vocabulary.protocols",
     "Goodbye": "session_core.vocabulary.client_protocol",
     "HOOKS": "session_core.sep.protocol.names",
     "Heartbeat": "session_core.vocabulary.client_protocol",
     "Hello": "session_core.vocabulary.client_protocol",
-    "Holder": "session_core.storage.home_lock",
+    "LockHolder": "session_core.storage.home_lock",
     "HomeLock": "session_core.storage.home_lock",
     "Hooks": "session_core.agent.hooks",
     "ImagePart": "session_core.vocabulary.messages",
@@ -517,16 +517,16 @@ _HOME = {
     "OptionConflict": "session_core.protocols.faults",
     "OptionsInvalid": "session_core.protocols.faults",
     "Overloaded": "session_core.errors",
-    "OwnError": "session_core.own_errors",
+    "ErrorCapture": "session_core.own_errors",
     "PARSE_ERROR": "session_core.rpc.failures",
     "Part": "session_core.vocabulary.messages",
     "PartialMessage": "session_core.vocabulary.messages",
     "PartialPart": "session_core.vocabulary.messages",
     "PermissionRule": "session_core.config.rules",
-    "PermissionTier": "session_core.vocabulary.sessions",
+    "PermissionMode": "session_core.vocabulary.sessions",
     "PickedModel": "session_core.providers.choose",
-    "Place": "session_core.assembly.surroundings",
-    "Places": "session_core.sep.host.catalogue.search_paths",
+    "AgentEnvironment": "session_core.assembly.surroundings",
+    "SearchPaths": "session_core.sep.host.catalogue.search_paths",
     "PlanItem": "session_core.vocabulary.sessions",
     "PluginOptions": "session_core.protocols.options",
     "Prices": "session_core.providers.catalogue",
@@ -545,7 +545,7 @@ _HOME = {
     "ReadOnly": "session_core.errors",
     "RebuildReport": "session_core.storage.maintenance.rebuild",
     "RefuseTurn": "session_core.protocols.contexts",
-    "Refused": "session_core.rpc.peer",
+    "RefusedRequest": "session_core.rpc.peer",
     "Remember": "session_core.protocols.driver",
     "ReplaceRequest": "session_core.protocols.contexts",
     "Request": "session_core.rpc.messages",
@@ -569,7 +569,7 @@ _HOME = {
     "ServiceClosed": "session_core.errors",
     "ServiceConfig": "session_core.service.config",
     "ServiceSnapshot": "session_core.vocabulary.snapshots",
-    "ServiceStatistics": "session_core.service.statistics",
+    "ServiceStatistics": "session_core.service.service",
     "ServiceStatus": "session_core.vocabulary.client_protocol",
     "SessionContext": "session_core.protocols.contexts",
     "SessionCoreError": "session_core.errors",
@@ -582,7 +582,7 @@ _HOME = {
     "SessionStore": "session_core.storage.base",
     "SessionSummary": "session_core.vocabulary.snapshots",
     "Settings": "session_core.vocabulary.sessions",
-    "Settled": "session_core.rpc.peer",
+    "SettledRequest": "session_core.rpc.peer",
     "Setup": "session_core.assembly.setup",
     "Shortcut": "session_core.vocabulary.extensions",
     "ShownSetting": "session_core.config.origins",
@@ -608,7 +608,7 @@ _HOME = {
     "StoredSession": "session_core.storage.base",
     "StreamStatistics": "session_core.stream.event_stream",
     "Subscription": "session_core.stream.subscription",
-    "Success": "session_core.rpc.messages",
+    "SuccessReply": "session_core.rpc.messages",
     "SwitchFrame": "session_core.protocols.driver",
     "SwitchTo": "session_core.protocols.contexts",
     "TaskRequest": "session_core.tools.base",
@@ -637,7 +637,7 @@ _HOME = {
     "TurnId": "session_core.ids",
     "TurnLimits": "session_core.vocabulary.sessions",
     "TurnOutcome": "session_core.vocabulary.sessions",
-    "Typed": "session_core.vocabulary.prompt_input",
+    "TypedInput": "session_core.vocabulary.prompt_input",
     "TypedCommand": "session_core.vocabulary.prompt_input",
     "TypedMessage": "session_core.vocabulary.prompt_input",
     "TypedShellLine": "session_core.vocabulary.prompt_input",
@@ -653,12 +653,12 @@ _HOME = {
     "WakeupId": "session_core.ids",
     "Welcome": "session_core.vocabulary.client_protocol",
     "Workspace": "session_core.sandbox.workspace",
-    "about_trust": "session_core.assembly.folders.files",
+    "list_trust_remarks": "session_core.assembly.folders.files",
     "apply": "session_core.session.state",
     "available_models": "session_core.providers.choose",
     "backup_store": "session_core.storage.maintenance.store_files",
     "check_extension": "session_core.sep.conformance.runner",
-    "chosen_model": "session_core.providers.choose",
+    "resolve_model": "session_core.providers.choose",
     "coding_file_tools": "session_core.tools.files",
     "commands": "session_core.vocabulary",
     "compact_store": "session_core.storage.maintenance.store_files",
@@ -670,7 +670,7 @@ _HOME = {
     "encode": "session_core.wire.codec",
     "encode_event": "session_core.wire.codec",
     "encode_failure": "session_core.rpc.messages",
-    "error_from": "session_core.wire.errors",
+    "error_from_info": "session_core.wire.errors",
     "error_info": "session_core.wire.errors",
     "events": "session_core.vocabulary",
     "export_session": "session_core.storage.maintenance.export_import",
@@ -679,7 +679,7 @@ _HOME = {
     "filter_program": "session_core.sandbox.seccomp",
     "find_bubblewrap": "session_core.sandbox.bubblewrap",
     "find_model": "session_core.providers.catalogue",
-    "fingerprint": "session_core.sandbox.trust",
+    "take_fingerprint": "session_core.sandbox.trust",
     "fold": "session_core.session.state",
     "follow_config": "session_core.assembly.config_reload",
     "from_json": "session_core.wire.codec",
@@ -700,33 +700,33 @@ _HOME = {
     "open_session_service": "session_core.service.service",
     "open_setup": "session_core.assembly.setup",
     "option": "session_core.protocols.options",
-    "places_of": "session_core.sep.host.catalogue.search_paths",
+    "build_search_paths": "session_core.sep.host.catalogue.search_paths",
     "prepare_home": "session_core.storage.home",
     "prepare_launch": "session_core.sep.host.process.launch",
     "private_open": "session_core.storage.home",
     "probe_ollama": "session_core.providers.choose",
     "problem_of_protocol_name": "session_core.protocols.registry",
-    "project_file_of": "session_core.config.load",
+    "find_project_file": "session_core.config.load",
     "read_manifest": "session_core.sep.protocol.manifest",
     "read_options": "session_core.protocols.options",
     "read_settings": "session_core.config.load",
-    "read_typed": "session_core.vocabulary.prompt_input",
+    "parse_typed_input": "session_core.vocabulary.prompt_input",
     "rebuild_store": "session_core.storage.maintenance.rebuild",
     "redact": "session_core.providers.secrets",
-    "refusal": "session_core.rpc.peer",
-    "refused_choice": "session_core.assembly.extension_models",
+    "encode_refusal": "session_core.rpc.peer",
+    "build_choice_error": "session_core.assembly.extension_models",
     "replies": "session_core.vocabulary",
     "reply_type": "session_core.vocabulary.commands",
     "restore_store": "session_core.storage.maintenance.store_files",
     "scaffold_extension": "session_core.sep.scaffold.template",
-    "shown_settings": "session_core.config.origins",
+    "describe_settings": "session_core.config.origins",
     "siblings": "session_core.session.message_tree",
     "store_statistics": "session_core.storage.maintenance.store_files",
-    "surroundings": "session_core.assembly.surroundings",
-    "tag_of": "session_core.wire.catalogue",
-    "take_digest": "session_core.sep.host.catalogue.folder_digest",
+    "current_environment": "session_core.assembly.surroundings",
+    "wire_tag": "session_core.wire.catalogue",
+    "compute_digest": "session_core.sep.host.catalogue.folder_digest",
     "to_json": "session_core.wire.codec",
-    "trusted_project": "session_core.config.load",
+    "find_trusted_fingerprint": "session_core.config.load",
     "unknown_tool_names": "session_core.config.tool_names",
     "verify_store": "session_core.storage.maintenance.verify",
     "vocabulary_schema": "session_core.wire.schema",
@@ -744,6 +744,7 @@ __all__ = [
     "Actions",
     "Activity",
     "ActivityName",
+    "AgentEnvironment",
     "Approval",
     "AskModel",
     "AttachedClient",
@@ -756,6 +757,7 @@ __all__ = [
     "BuildContext",
     "CallId",
     "CallPreview",
+    "CallbackContextExpired",
     "Cell",
     "CellResult",
     "Checkpoint",
@@ -765,7 +767,7 @@ __all__ = [
     "ClientKind",
     "ClientPresence",
     "ClientRole",
-    "Closed",
+    "CloseReason",
     "CodeDriver",
     "CodeExecutor",
     "CodePart",
@@ -782,7 +784,6 @@ __all__ = [
     "ConformanceReport",
     "ConformanceStep",
     "Consents",
-    "ContextExpired",
     "CredentialFile",
     "Cursor",
     "CursorRefused",
@@ -794,10 +795,12 @@ __all__ = [
     "DirectFailed",
     "DirectRequest",
     "Disconnected",
+    "DiscoveredExtension",
     "Driver",
     "DriverView",
     "Effect",
     "Epoch",
+    "ErrorCapture",
     "ErrorInfo",
     "Event",
     "EventStream",
@@ -806,7 +809,6 @@ __all__ = [
     "Execution",
     "ExecutorPoint",
     "ExecutorState",
-    "Extension",
     "ExtensionCommand",
     "ExtensionDisplay",
     "ExtensionEntry",
@@ -816,7 +818,7 @@ __all__ = [
     "ExtensionLog",
     "ExtensionRejected",
     "Extensions",
-    "Failure",
+    "FailureReply",
     "Feed",
     "FeedAnswer",
     "FeedBatch",
@@ -826,7 +828,6 @@ __all__ = [
     "FeedPlace",
     "FilePart",
     "FilesChanged",
-    "Finding",
     "Fingerprint",
     "Finish",
     "FinishNow",
@@ -837,14 +838,13 @@ __all__ = [
     "Followed",
     "Follower",
     "Forbidden",
-    "Found",
     "Frame",
     "Goodbye",
     "Heartbeat",
     "Hello",
-    "Holder",
     "HomeLock",
     "Hooks",
+    "HostedExtension",
     "ImagePart",
     "ImportReport",
     "InternalError",
@@ -856,6 +856,7 @@ __all__ = [
     "Lagged",
     "ListedModel",
     "LiveTool",
+    "LockHolder",
     "Manifest",
     "ManifestInvalid",
     "McpServers",
@@ -880,15 +881,12 @@ __all__ = [
     "OptionConflict",
     "OptionsInvalid",
     "Overloaded",
-    "OwnError",
     "Part",
     "PartialMessage",
     "PartialPart",
+    "PermissionMode",
     "PermissionRule",
-    "PermissionTier",
     "PickedModel",
-    "Place",
-    "Places",
     "PlanItem",
     "PluginOptions",
     "Prices",
@@ -907,7 +905,7 @@ __all__ = [
     "ReadOnly",
     "RebuildReport",
     "RefuseTurn",
-    "Refused",
+    "RefusedRequest",
     "Remember",
     "ReplaceRequest",
     "Request",
@@ -926,6 +924,7 @@ __all__ = [
     "RunningTurn",
     "SandboxPolicy",
     "SearchHit",
+    "SearchPaths",
     "Secret",
     "ServerStatus",
     "ServiceClosed",
@@ -944,7 +943,7 @@ __all__ = [
     "SessionStore",
     "SessionSummary",
     "Settings",
-    "Settled",
+    "SettledRequest",
     "Setup",
     "Shortcut",
     "ShownSetting",
@@ -963,6 +962,7 @@ __all__ = [
     "StoppedWork",
     "StorageFailed",
     "StoreDamaged",
+    "StoreFinding",
     "StoreInUse",
     "StoreReader",
     "StoreStatistics",
@@ -970,7 +970,7 @@ __all__ = [
     "StoredSession",
     "StreamStatistics",
     "Subscription",
-    "Success",
+    "SuccessReply",
     "SwitchFrame",
     "SwitchTo",
     "TaskRequest",
@@ -999,8 +999,8 @@ __all__ = [
     "TurnId",
     "TurnLimits",
     "TurnOutcome",
-    "Typed",
     "TypedCommand",
+    "TypedInput",
     "TypedMessage",
     "TypedShellLine",
     "UiKind",
@@ -1016,24 +1016,28 @@ __all__ = [
     "Welcome",
     "Workspace",
     "__version__",
-    "about_trust",
     "apply",
     "available_models",
     "backup_store",
+    "build_choice_error",
+    "build_search_paths",
     "check_extension",
-    "chosen_model",
     "coding_file_tools",
     "commands",
     "compact_store",
+    "compute_digest",
     "cost_micros",
+    "current_environment",
     "decode",
     "default_home",
     "default_model",
+    "describe_settings",
     "discover_in",
     "encode",
     "encode_event",
     "encode_failure",
-    "error_from",
+    "encode_refusal",
+    "error_from_info",
     "error_info",
     "events",
     "export_session",
@@ -1042,13 +1046,15 @@ __all__ = [
     "filter_program",
     "find_bubblewrap",
     "find_model",
-    "fingerprint",
+    "find_project_file",
+    "find_trusted_fingerprint",
     "fold",
     "follow_config",
     "from_json",
     "glimpse",
     "import_session",
     "is_extension_name",
+    "list_trust_remarks",
     "load_config",
     "load_mcp_config",
     "lock_holder",
@@ -1063,36 +1069,30 @@ __all__ = [
     "open_session_service",
     "open_setup",
     "option",
-    "places_of",
+    "parse_typed_input",
     "prepare_home",
     "prepare_launch",
     "private_open",
     "probe_ollama",
     "problem_of_protocol_name",
-    "project_file_of",
     "read_manifest",
     "read_options",
     "read_settings",
-    "read_typed",
     "rebuild_store",
     "redact",
-    "refusal",
-    "refused_choice",
     "replies",
     "reply_type",
+    "resolve_model",
     "restore_store",
     "scaffold_extension",
-    "shown_settings",
     "siblings",
     "store_statistics",
-    "surroundings",
-    "tag_of",
-    "take_digest",
+    "take_fingerprint",
     "to_json",
-    "trusted_project",
     "unknown_tool_names",
     "verify_store",
     "vocabulary_schema",
+    "wire_tag",
 ]
 
 

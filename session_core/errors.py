@@ -28,7 +28,7 @@ class SessionCoreError(Exception):
         self.message = message
         self.field = field
 
-    def anew(self) -> Self:
+    def fresh_copy(self) -> Self:
         """Return the same error as an object of its own, for each of several who wait: raising adds to an object."""
         fresh = type(self).__new__(type(self), *self.args)
         fresh.__dict__.update(self.__dict__)

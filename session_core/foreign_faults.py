@@ -3,10 +3,10 @@
 import trio
 
 FOREIGN_FAULTS = (BaseException,)
-"""What foreign code may raise without taking the service with it; look at `passes_through` before handling one."""
+"""What foreign code may raise without taking the service with it; look at `must_propagate` before handling one."""
 
 
-def passes_through(error: BaseException) -> bool:
+def must_propagate(error: BaseException) -> bool:
     """Tell whether an error is, or holds, a cancellation or Ctrl-C: those belong to somebody further out."""
     always = (trio.Cancelled, KeyboardInterrupt)
     if isinstance(error, BaseExceptionGroup):

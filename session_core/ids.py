@@ -43,7 +43,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class _Clock:
+class _IdClock:
     """A millisecond count that never stands still, so that two ids of one process never share their time part."""
 
     last = 0
@@ -56,7 +56,7 @@ class _Clock:
 
 def new_id(kind: str) -> str:
     """Make an id such as `ses_01k7...`: sortable by age, unique across processes, unguessable."""
-    number = (_Clock.tick() << (5 * _RANDOM_CHARACTERS)) | secrets.randbits(5 * _RANDOM_CHARACTERS)
+    number = (_IdClock.tick() << (5 * _RANDOM_CHARACTERS)) | secrets.randbits(5 * _RANDOM_CHARACTERS)
     places = range(5 * (_TIME_CHARACTERS + _RANDOM_CHARACTERS - 1), -1, -5)
     return f"{kind}_" + "".join([_ALPHABET[(number >> place) & 31] for place in places])
 

@@ -1,6 +1,6 @@
 """The error of a block, handed on as it was raised, although a nursery of ours runs around it.
 
-own = OwnError()
+own = ErrorCapture()
 with own.unwrapped():
     async with trio.open_nursery() as nursery:
         ...
@@ -12,14 +12,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 
-class OwnError:
+class ErrorCapture:
     """What was raised in the block of whoever uses a context manager of ours, if anything was."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
 
     @contextmanager
-    def noted(self) -> Generator[None]:
+    def capture(self) -> Generator[None]:
         """Take note of what is raised within; it passes on."""
         try:
             yield
@@ -28,7 +28,7 @@ class OwnError:
             raise
 
     @contextmanager
-    def unwrapped(self) -> Generator[None]:
+    def reraise(self) -> Generator[None]:
         """Raise what was noted as it was; a group that holds more, or something else, passes on as a group."""
         try:
             yield

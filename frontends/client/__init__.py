@@ -5,15 +5,15 @@
         async with client.follow(created.session_id) as feed:               # the items of `sc.Feed`
             async for item in feed: ...
 
-- `opening`: `open_client`
+- `factory`: `open_client`
 - `client`: `SessionClient`, which keeps one connection and asks again what was not answered
 - `feed`: `RemoteFeed`, a feed that survives its connections
 - `link`: one connection from its opening to its end; `transport`, `websocket`: its bytes
 - `address`: where a server is
 - `state`: how a client is connected, for those who show it
 - `replies`: what answers mean
-- `backoff`: the pauses between attempts; `pulse`: waking those who wait
-- `sync`: the same without `await`, for scripts and notebooks; `blocking`, `portal`: its methods, and its thread
+- `backoff`: the pauses between attempts; `change_signal`: waking those who wait
+- `sync`: the same without `await`, for scripts and notebooks
 
 A lost connection is no error: feeds go on where they were, requests are sent again, and nothing is done twice.
 """
@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from frontends.client.client import SessionClient as SessionClient
+    from frontends.client.factory import open_client as open_client
     from frontends.client.feed import RemoteFeed as RemoteFeed
-    from frontends.client.opening import open_client as open_client
     from frontends.client.state import ConnectionState as ConnectionState
 
 _HOME = {
     "ConnectionState": "frontends.client.state",
     "RemoteFeed": "frontends.client.feed",
     "SessionClient": "frontends.client.client",
-    "open_client": "frontends.client.opening",
+    "open_client": "frontends.client.factory",
 }
 
 __all__ = ["ConnectionState", "RemoteFeed", "SessionClient", "open_client"]

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 import attrs
 
 import session_core as sc
-from frontends.contract.socket_place import socket_of
+from frontends.shared.socket_path import socket_path_of_home
 
 _PATH: Final = "/v1/ws"
 """Where WebSockets are, if an address does not say so."""
@@ -67,7 +67,7 @@ def find_address(
         InvalidInput: The address is none, or would give the token away.
     """
     if address is None:
-        return UnixAddress(path=socket_of(Path(home) if home is not None else sc.default_home()))
+        return UnixAddress(path=socket_path_of_home(Path(home) if home is not None else sc.default_home()))
     if home is not None:
         raise sc.InvalidInput("give a home or an address, not both", field="address")
     if isinstance(address, Path) or "://" not in address:

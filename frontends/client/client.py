@@ -20,7 +20,7 @@ import session_core as sc
 from frontends.client.address import Address
 from frontends.client.backoff import pause_before
 from frontends.client.feed import RemoteFeed
-from frontends.client.link import Link, LinkLost
+from frontends.client.link import LinkLost, ServerLink
 from frontends.client.replies import error_of, reply_to, result_of
 from frontends.client.state import ConnectionState, Phase, StateBoard, StateHandler
 from frontends.client.transport import TransportLost, open_transport
@@ -56,13 +56,13 @@ class SessionClient(sc.SessionMethods):
     """A client of a server; made by `open_client`. The methods are those of `sc.SessionMethods`."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
-        self.numbers: dict[int, RemoteFeed] = {}
+        self.feeds_by_number: dict[int, RemoteFeed] = {}
         self.stray_batches = 0
         self._address = address
         self._settings = settings
         self._hello = settings.hello
         self._board = StateBoard(settings.on_state)
-        self._link: Link | None = None
+        self._link: ServerLink | None = None
         self._useful = False  # the last connection
         self._feeds: dict[RemoteFeed, None] = {}
         self._last_error: sc.SessionCoreError | None = None
@@ -73,14 +73,14 @@ class SessionClient(sc.SessionMethods):
     @property
     def state(self) -> ConnectionState:
         """How it is connected."""
-        return self._board.now
+        return self._board.current
 
     async def state_change(self, known: ConnectionState | None = None) -> ConnectionState:
         """Wait until the state is another than the one that is known, and return it."""
-        known = known or self._board.now
-        while self._board.now == known:
-            await self._board.change()
-        return self._board.now
+        known = known or self._board.current
+        while self._board.current == known:
+            await self._board.wait_for_change()
+        return self._board.current
 
     @property
     def client_id(self) -> sc.ClientId:
@@ -88,7 +88,7 @@ class SessionClient(sc.SessionMethods):
         return self._hello.client_id
 
     @property
-    def link(self) -> Link | None:
+    def link(self) -> ServerLink | None:
         """The connection, while there is one."""
         return self._link if self._link is not None and self._link.ended is None else None
 
@@ -124,7 +124,7 @@ class SessionClient(sc.SessionMethods):
         """
         sc.Follow(session_id=session_id, after=after)  # refuses wrong types
         if self._end is not None:
-            raise self._end.anew()
+            raise self._end.fresh_copy()
         feed = RemoteFeed(self, session_id, after)
         self._feeds[feed] = None
         feed.begin()
@@ -163,17 +163,17 @@ class SessionClient(sc.SessionMethods):
                         return {}
                     raise self._disconnected() from None
 
-    async def _until_linked(self, lost_at: float | None) -> Link:
+    async def _until_linked(self, lost_at: float | None) -> ServerLink:
         deadline = (anyio.current_time() if lost_at is None else lost_at) + self._settings.patience_s
         while True:
             if self._end is not None:
-                raise self._end.anew()
+                raise self._end.fresh_copy()
             if anyio.current_time() > deadline:
                 raise self._disconnected()
             if self.link is not None:
                 return self.link
             with anyio.move_on_at(deadline):
-                await self._board.change()
+                await self._board.wait_for_change()
 
     def _disconnected(self) -> sc.Disconnected:
         why = self._last_error.message if self._last_error is not None else "there is no answer yet"
@@ -181,7 +181,7 @@ class SessionClient(sc.SessionMethods):
 
     # --- the connection -----------------------------------------------------------------------------------------------
 
-    async def keep(self) -> None:
+    async def keep_connected(self) -> None:
         """Keep a connection, until the end."""
         attempt = 0
         while self._end is None:
@@ -198,13 +198,13 @@ class SessionClient(sc.SessionMethods):
         self._useful = False
         try:
             async with open_transport(self._address) as transport:
-                await self._serve(Link(transport, self._hear))
+                await self._serve(ServerLink(transport, self._hear))
         except TransportLost as lost:
             self._lose(lost.error, final=lost.final)
         return self._useful
 
-    async def _serve(self, link: Link) -> None:
-        link.ask("hello", sc.to_json(self._hello), partial(self._greeted, link))
+    async def _serve(self, link: ServerLink) -> None:
+        link.ask("hello", sc.to_json(self._hello), partial(self._on_hello_reply, link))
         try:
             await link.run()
         finally:
@@ -212,10 +212,10 @@ class SessionClient(sc.SessionMethods):
             self._useful = link.useful
             self._lose(link.ended, final=link.final)
 
-    def _greeted(self, link: Link, reply: sc.Success | sc.Failure | None) -> None:
+    def _on_hello_reply(self, link: ServerLink, reply: sc.SuccessReply | sc.FailureReply | None) -> None:
         if reply is None:
             return
-        if isinstance(reply, sc.Failure):
+        if isinstance(reply, sc.FailureReply):
             error = error_of("hello", reply)
             link.end(error, final=error.code not in _PASSING_CODES)
             return
@@ -228,7 +228,7 @@ class SessionClient(sc.SessionMethods):
             link.end(sc.ProtocolError("the server speaks another version; use programs of one release"), final=True)
             return
         link.welcome(welcome.heartbeat_ms)
-        self._hello = named(self._hello, welcome.client_id)
+        self._hello = with_client_id(self._hello, welcome.client_id)
         self._link = link
         self._board.show(ConnectionState(phase="connected", welcome=welcome))
         for feed in tuple(self._feeds):
@@ -237,7 +237,7 @@ class SessionClient(sc.SessionMethods):
     def _lose(self, error: sc.SessionCoreError, *, final: bool) -> None:
         self._link = None
         self._last_error = error
-        self.numbers.clear()
+        self.feeds_by_number.clear()
         for feed in self._feeds:
             feed.lose_link()
         if final:
@@ -249,25 +249,25 @@ class SessionClient(sc.SessionMethods):
             self._end = error
             self._board.show(attrs.evolve(self.state, phase="ended", reason=error.message))
             for feed in tuple(self._feeds):
-                feed.finish(error.anew)
+                feed.finish(error.fresh_copy)
 
     # --- what the server tells ----------------------------------------------------------------------------------------
 
-    def _hear(self, link: Link, told: sc.Notification, size: int) -> None:
+    def _hear(self, link: ServerLink, notification: sc.Notification, size: int) -> None:
         try:
-            match told.method:
+            match notification.method:
                 case "feed":
-                    self._hear_batch(told.params, size)
+                    self._hear_batch(notification.params, size)
                 case "feed_ended":
-                    ended = sc.from_json(told.params, sc.FeedEnded)
-                    if (feed := self.numbers.get(ended.feed)) is not None:
+                    ended = sc.from_json(notification.params, sc.FeedEnded)
+                    if (feed := self.feeds_by_number.get(ended.feed)) is not None:
                         feed.take_end(ended)
                 case "heartbeat":
-                    for place in sc.from_json(told.params, sc.Heartbeat).feeds:
-                        if (feed := self.numbers.get(place.feed)) is not None:
+                    for place in sc.from_json(notification.params, sc.Heartbeat).feeds:
+                        if (feed := self.feeds_by_number.get(place.feed)) is not None:
                             feed.move_on(place.cursor)
                 case "goodbye":
-                    link.goodbye = sc.from_json(told.params, sc.Goodbye)
+                    link.goodbye = sc.from_json(notification.params, sc.Goodbye)
                     error = sc.Disconnected(f"the server has ended the connection: {link.goodbye.reason}")
                     link.end(error, final=not link.goodbye.retry)
                 case _:
@@ -277,13 +277,13 @@ class SessionClient(sc.SessionMethods):
 
     def _hear_batch(self, params: dict[str, Any], size: int) -> None:
         number = params.get("feed")
-        feed = self.numbers.get(number) if type(number) is int else None
+        feed = self.feeds_by_number.get(number) if type(number) is int else None
         if feed is None:
             self.stray_batches += 1  # on its way when we left, or of nothing that we know
         else:
             feed.take_batch(params, size)
 
-    async def ready(self, wait_s: float) -> None:
+    async def wait_connected(self, wait_s: float) -> None:
         """Wait for the first connection.
 
         Raises:
@@ -292,15 +292,15 @@ class SessionClient(sc.SessionMethods):
         with anyio.move_on_after(wait_s if wait_s > 0 else None):
             while self.state.phase != "connected":
                 if self._end is not None:
-                    raise self._end.anew()
+                    raise self._end.fresh_copy()
                 if self.state.attempt and wait_s <= 0:
                     break
-                await self._board.change()
+                await self._board.wait_for_change()
         if self.state.phase != "connected":
-            raise self._last_error.anew() if self._last_error is not None else self._disconnected()
+            raise self._last_error.fresh_copy() if self._last_error is not None else self._disconnected()
 
 
-def named(hello: sc.Hello, client_id: sc.ClientId) -> sc.Hello:
+def with_client_id(hello: sc.Hello, client_id: sc.ClientId) -> sc.Hello:
     """Return the greeting of a client that has a name, so that it is the same one after a reconnect."""
     return sc.Hello(
         contract=hello.contract,

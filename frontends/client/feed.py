@@ -20,8 +20,8 @@ import anyio.lowlevel
 import attrs
 
 import session_core as sc
-from frontends.client.link import Link
-from frontends.client.pulse import Pulse
+from frontends.client.change_signal import Pulse
+from frontends.client.link import ServerLink
 from frontends.client.replies import error_of
 
 MAX_WAITING_ITEMS: Final = 4_096
@@ -37,10 +37,10 @@ class FeedKeeper(Protocol):
         numbers: The feeds that the server knows, by its own numbers.
     """
 
-    numbers: "dict[int, RemoteFeed]"
+    feeds_by_number: "dict[int, RemoteFeed]"
 
     @property
-    def link(self) -> Link | None:
+    def link(self) -> ServerLink | None:
         """The connection, while there is one."""
         ...
 
@@ -105,7 +105,7 @@ class RemoteFeed:
         """Where to resume: everything up to here was read. None while a snapshot is due."""
         if self._rest or self._waiting:
             return self._read_up_to
-        return None if self._follower.needs is not None else self._resume
+        return None if self._follower.needed_resync is not None else self._resume
 
     async def receive_batch(self) -> list[sc.FeedItem]:
         """Wait until there is something, then return all of it, in order.
@@ -210,8 +210,8 @@ class RemoteFeed:
         if link is None or self._resting or self._end is not None:
             return
         self._asked = token = object()
-        follow = sc.Follow(session_id=self.session_id, after=None if self._follower.needs else self._resume)
-        link.ask("follow", sc.to_json(follow), partial(self._followed, link, token))
+        follow = sc.Follow(session_id=self.session_id, after=None if self._follower.needed_resync else self._resume)
+        link.ask("follow", sc.to_json(follow), partial(self._on_follow_reply, link, token))
 
     def lose_link(self) -> None:
         """The connection is gone; `begin` is called when there is another."""
@@ -224,25 +224,27 @@ class RemoteFeed:
             self._end = make_error
             self._changed.beat()
 
-    def _followed(self, link: Link, token: object, reply: sc.Success | sc.Failure | None) -> None:
+    def _on_follow_reply(
+        self, link: ServerLink, token: object, reply: sc.SuccessReply | sc.FailureReply | None
+    ) -> None:
         if reply is None:
             return  # the link has ended, and the client tells us
         try:
-            if isinstance(reply, sc.Failure):
+            if isinstance(reply, sc.FailureReply):
                 raise error_of("follow", reply)
             followed = sc.from_json(reply.result, sc.Followed)
         except sc.SessionCoreError as error:
             if token is self._asked:
-                self._refused(error)
+                self._on_refusal(error)
             return
         if token is not self._asked:  # nobody wants it any more
             link.ask("unfollow", sc.to_json(sc.Unfollow(feed=followed.feed)), _ignore)
             return
         self._number = followed.feed
-        self._keeper.numbers[followed.feed] = self
-        if followed.answer == "replaying" and self._follower.needs is not None:
+        self._keeper.feeds_by_number[followed.feed] = self
+        if followed.answer == "replaying" and self._follower.needed_resync is not None:
             self._give_up(None, sc.ProtocolError("the server goes on where nothing was begun", field="$.answer"))
-        elif followed.answer == "snapshot" and self._follower.needs is None:
+        elif followed.answer == "snapshot" and self._follower.needed_resync is None:
             self._forget_place(sc.Resync(reason=followed.reason or "gap"))
 
     def _forget_place(self, why: sc.Resync) -> None:
@@ -250,7 +252,7 @@ class RemoteFeed:
         self._due = self._due or why
         self._follower = sc.Follower(self.session_id)
 
-    def _refused(self, error: sc.SessionCoreError) -> None:
+    def _on_refusal(self, error: sc.SessionCoreError) -> None:
         self._asked = None
         if isinstance(error, sc.NotFound) and (self.resyncs or self._waiting):
             self.finish(anyio.EndOfStream)  # deleted while we were away
@@ -274,7 +276,7 @@ class RemoteFeed:
         self._asked = None
         number, self._number = self._number, None
         if number is not None:
-            self._keeper.numbers.pop(number, None)
+            self._keeper.feeds_by_number.pop(number, None)
             if self._keeper.link is not None:
                 self._keeper.link.ask("unfollow", sc.to_json(sc.Unfollow(feed=number)), _ignore)
 
@@ -289,13 +291,13 @@ class RemoteFeed:
             self._resting = True
             return
         try:
-            self._sort_in(sc.from_json(plain, sc.FeedBatch), size)
+            self._add_batch(sc.from_json(plain, sc.FeedBatch), size)
         except sc.ProtocolError as error:
             self._give_up(sc.Resync(reason="gap"), error)
 
     def take_end(self, ended: sc.FeedEnded) -> None:
         """The server sends no more: because there is no more, or as it is about to end itself."""
-        self._keeper.numbers.pop(ended.feed, None)
+        self._keeper.feeds_by_number.pop(ended.feed, None)
         self._number = None
         if ended.reason == "deleted":
             self.finish(anyio.EndOfStream)
@@ -307,10 +309,10 @@ class RemoteFeed:
 
         The follower is not told. If this were wrong, the numbers of the events that come next would show it.
         """
-        if self._follower.needs is None and self._resume is not None and cursor.epoch == self._resume.epoch:
+        if self._follower.needed_resync is None and self._resume is not None and cursor.epoch == self._resume.epoch:
             self._resume = max(self._resume, cursor, key=lambda each: each.seq)
 
-    def _sort_in(self, batch: sc.FeedBatch, size: int) -> None:
+    def _add_batch(self, batch: sc.FeedBatch, size: int) -> None:
         follower, epoch = self._follower, batch.cursor.epoch
         items: list[sc.FeedItem] = []
         events: list[sc.SessionEvent] = []
@@ -321,26 +323,26 @@ class RemoteFeed:
                 continue
             items += follower.on_events(events, epoch)
             events = []
-            told = sc.Resync(reason=batch.resync or "initial", missed=batch.missed)
+            server_resync = sc.Resync(reason=batch.resync or "initial", missed=batch.missed)
             due, self._due = self._due, None
             items += follower.on_snapshot(item)
-            resyncs.append(due or told)
+            resyncs.append(due or server_resync)
         items += follower.on_events(events, epoch)
-        if follower.needs is None and follower.cursor is not None:
+        if follower.needed_resync is None and follower.cursor is not None:
             self._failures = 0
             if resyncs:
                 self._resume = follower.cursor
             self.move_on(follower.cursor)
             self.move_on(batch.cursor)
         if items:
-            place = None if follower.needs is not None else self._resume
+            place = None if follower.needed_resync is not None else self._resume
             self._waiting.append(_Batch(items=items, epoch=epoch, cursor=place, resyncs=tuple(resyncs), size=size))
             self._waiting_items += len(items)
             self._waiting_bytes += size
             self._changed.beat()
-        if follower.needs is not None and batch.items:
+        if follower.needed_resync is not None and batch.items:
             self.gaps += 1
-            self._give_up(follower.needs)
+            self._give_up(follower.needed_resync)
 
 
 def _ignore(_: object) -> None:

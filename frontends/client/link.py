@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 
 import session_core as sc
-from frontends.client.pulse import Pulse
+from frontends.client.change_signal import Pulse
 from frontends.client.transport import Transport, TransportLost
 
 GREETING_S: Final = 10.0
@@ -31,7 +31,7 @@ _WRITE_BYTES: Final = 64 * 1024
 _LAST_WORDS_S: Final = 1.0
 """When nothing can be written any more, how long the server may still be heard: it may say why."""
 
-Answer = Callable[[sc.Success | sc.Failure | None], None]
+ReplyHandler = Callable[[sc.SuccessReply | sc.FailureReply | None], None]
 """Takes the outcome of a request; nothing means that the link has ended before."""
 
 
@@ -39,7 +39,7 @@ class LinkLost(Exception):
     """The link has ended before the answer came."""
 
 
-class Link:
+class ServerLink:
     """One connection; `run` serves it.
 
     Args:
@@ -53,14 +53,14 @@ class Link:
         useful: It has carried something beside the greeting.
     """
 
-    def __init__(self, transport: Transport, hear: Callable[["Link", sc.Notification, int], None]) -> None:
+    def __init__(self, transport: Transport, hear: Callable[["ServerLink", sc.Notification, int], None]) -> None:
         self.ended: sc.SessionCoreError | None = None
         self.final = False
         self.goodbye: sc.Goodbye | None = None
         self.useful = False
         self._transport = transport
         self._hear = hear
-        self._peer: sc.RpcPeer[Answer] = sc.RpcPeer()
+        self._peer: sc.RpcPeer[ReplyHandler] = sc.RpcPeer()
         self._outbox: deque[bytes] = deque()
         self._outbox_bytes = 0
         self._written = Pulse()
@@ -74,7 +74,7 @@ class Link:
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
-    async def request(self, method: str, params: Mapping[str, Any]) -> sc.Success | sc.Failure:
+    async def request(self, method: str, params: Mapping[str, Any]) -> sc.SuccessReply | sc.FailureReply:
         """Ask, and wait for the reply.
 
         Raises:
@@ -86,10 +86,10 @@ class Link:
         await anyio.lowlevel.checkpoint()
         while self.ended is None and self._crowded:
             await self._written.wait()
-        outcomes: list[sc.Success | sc.Failure | None] = []
+        outcomes: list[sc.SuccessReply | sc.FailureReply | None] = []
         arrived = Pulse()
 
-        def settle(outcome: sc.Success | sc.Failure | None) -> None:
+        def settle(outcome: sc.SuccessReply | sc.FailureReply | None) -> None:
             outcomes.append(outcome)
             arrived.beat()
 
@@ -104,7 +104,7 @@ class Link:
             raise LinkLost
         return outcomes[0]
 
-    def ask(self, method: str, params: Mapping[str, Any], answer: Answer) -> int:
+    def ask(self, method: str, params: Mapping[str, Any], answer: ReplyHandler) -> int:
         """Ask, and have the outcome dealt with before anything that comes after it; never waits.
 
         Raises:
@@ -190,29 +190,29 @@ class Link:
             if self._welcomed and self._broken is None:
                 self._quiet.deadline = anyio.current_time() + self._patience
             self._peer.receive(data)
-            while self._peer.unread and self.ended is None:
-                for item in self._peer.portion():
+            while self._peer.has_unread and self.ended is None:
+                for item in self._peer.take_portion():
                     self._take(item)
                 await anyio.lowlevel.checkpoint()
-            if self._peer.flooded:
+            if self._peer.is_flooded:
                 self.end(sc.ProtocolError("the server writes too much that is no message"))
 
-    def _take(self, item: sc.Request | sc.Notification | sc.Settled[Answer] | sc.Refused) -> None:
+    def _take(self, item: sc.Request | sc.Notification | sc.SettledRequest[ReplyHandler] | sc.RefusedRequest) -> None:
         if self.ended is not None:
-            if isinstance(item, sc.Settled):
+            if isinstance(item, sc.SettledRequest):
                 item.waiter(None)
             return
         match item:
-            case sc.Settled(waiter=answer, reply=reply):
+            case sc.SettledRequest(waiter=answer, reply=reply):
                 self.useful = self.useful or self._welcomed
                 answer(reply)
             case sc.Notification():
                 size, self._received = self._received, 0
                 self._hear(self, item, size)
             case sc.Request(id=id):
-                self._send(sc.refusal(sc.Refused(id=id, reason="a client answers no requests")))
-            case sc.Refused():
-                self._send(sc.refusal(item))
+                self._send(sc.encode_refusal(sc.RefusedRequest(id=id, reason="a client answers no requests")))
+            case sc.RefusedRequest():
+                self._send(sc.encode_refusal(item))
 
     async def _write(self) -> None:
         try:

@@ -7,18 +7,18 @@ import session_core as sc
 T = TypeVar("T")
 
 
-def result_of(method: str, reply: sc.Success | sc.Failure) -> Any:
+def result_of(method: str, reply: sc.SuccessReply | sc.FailureReply) -> Any:
     """Return the plain result of a request, or raise the error that the server has answered with."""
-    if isinstance(reply, sc.Success):
+    if isinstance(reply, sc.SuccessReply):
         return reply.result
     raise error_of(method, reply)
 
 
-def error_of(method: str, failure: sc.Failure) -> sc.SessionCoreError:
+def error_of(method: str, failure: sc.FailureReply) -> sc.SessionCoreError:
     """Return the typed error that travelled in a reply."""
     if failure.data is not None:
         try:
-            return sc.error_from(sc.from_json(failure.data, sc.ErrorInfo))
+            return sc.error_from_info(sc.from_json(failure.data, sc.ErrorInfo))
         except sc.ProtocolError:
             pass
     return sc.ProtocolError(f"the server refuses {method}: {failure.message[:500]}")

@@ -7,7 +7,7 @@ from typing import Literal
 import attrs
 
 import session_core as sc
-from frontends.client.pulse import Pulse
+from frontends.client.change_signal import Pulse
 
 log = logging.getLogger(__name__)
 
@@ -39,15 +39,15 @@ class StateBoard:
     """Shows the state, and tells of each change."""
 
     def __init__(self, hear: StateHandler | None) -> None:
-        self.now = ConnectionState()
+        self.current = ConnectionState()
         self._hear = hear
         self._changed = Pulse()
 
     def show(self, state: ConnectionState) -> None:
         """Take note of a change."""
-        if state == self.now:
+        if state == self.current:
             return
-        self.now = state
+        self.current = state
         self._changed.beat()
         if self._hear is None:
             return
@@ -56,6 +56,6 @@ class StateBoard:
         except Exception:
             log.exception("the function that hears of the connection's state has failed")
 
-    async def change(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait for the next change."""
         await self._changed.wait()

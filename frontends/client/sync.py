@@ -11,35 +11,211 @@ It runs a loop in a thread of its own, so that it works where a loop is running 
 """
 
 import inspect
+import threading
 import weakref
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import wraps
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import anyio
+from anyio.from_thread import BlockingPortal
 
 import session_core as sc
-from frontends.client.blocking import BlockingMethods
 from frontends.client.client import SessionClient
+from frontends.client.factory import open_client
 from frontends.client.feed import RemoteFeed
-from frontends.client.opening import open_client
-from frontends.client.portal import LoopThread
 from frontends.client.state import ConnectionState
 
+# The methods of the service without `await`: each has the arguments, the reply and the errors of its model.
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _with_arguments_of(model: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
-    def shown(function: Callable[..., R]) -> Callable[P, R]:
+class _BlockingCaller:
+    def _call(self, method: Callable[..., Awaitable[R]], *args: Any, **kwargs: Any) -> R:
+        """Run a method of the client and wait for it."""
+        raise NotImplementedError
+
+
+def _blocking(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[_BlockingCaller, P], R]:
+    @wraps(method)
+    def call(self: _BlockingCaller, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._call(method, *args, **kwargs)
+
+    return call
+
+
+class BlockingMethods(_BlockingCaller):
+    """One method for each of `sc.SessionMethods`; a test sees to it that none is missing."""
+
+    def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
+        """Run a command and return its reply, or raise one typed error."""
+
+        async def run(client: sc.SessionMethods) -> R:
+            return await client.execute(command, idempotency_key=idempotency_key)
+
+        return self._call(run)
+
+    create_session = _blocking(sc.SessionMethods.create_session)
+    list_sessions = _blocking(sc.SessionMethods.list_sessions)
+    list_models = _blocking(sc.SessionMethods.list_models)
+    find_files = _blocking(sc.SessionMethods.find_files)
+    load_service = _blocking(sc.SessionMethods.load_service)
+    load_session = _blocking(sc.SessionMethods.load_session)
+    load_messages = _blocking(sc.SessionMethods.load_messages)
+    search_messages = _blocking(sc.SessionMethods.search_messages)
+    rename_session = _blocking(sc.SessionMethods.rename_session)
+    archive_session = _blocking(sc.SessionMethods.archive_session)
+    restore_session = _blocking(sc.SessionMethods.restore_session)
+    delete_session = _blocking(sc.SessionMethods.delete_session)
+    fork_session = _blocking(sc.SessionMethods.fork_session)
+    send_user_message = _blocking(sc.SessionMethods.send_user_message)
+    start_turn_if_idle = _blocking(sc.SessionMethods.start_turn_if_idle)
+    run_shell_line = _blocking(sc.SessionMethods.run_shell_line)
+    edit_message = _blocking(sc.SessionMethods.edit_message)
+    switch_branch = _blocking(sc.SessionMethods.switch_branch)
+    resume_session = _blocking(sc.SessionMethods.resume_session)
+    dismiss_outcome = _blocking(sc.SessionMethods.dismiss_outcome)
+    wait_for_turn = _blocking(sc.SessionMethods.wait_for_turn)
+    clear_context = _blocking(sc.SessionMethods.clear_context)
+    compact_context = _blocking(sc.SessionMethods.compact_context)
+    restore_to_message = _blocking(sc.SessionMethods.restore_to_message)
+    take_back_undo = _blocking(sc.SessionMethods.take_back_undo)
+    list_queue = _blocking(sc.SessionMethods.list_queue)
+    edit_queue_item = _blocking(sc.SessionMethods.edit_queue_item)
+    reorder_queue = _blocking(sc.SessionMethods.reorder_queue)
+    remove_queue_item = _blocking(sc.SessionMethods.remove_queue_item)
+    take_queue = _blocking(sc.SessionMethods.take_queue)
+    switch_model = _blocking(sc.SessionMethods.switch_model)
+    change_permission_mode = _blocking(sc.SessionMethods.change_permission_mode)
+    change_sandbox_policy = _blocking(sc.SessionMethods.change_sandbox_policy)
+    change_working_directory = _blocking(sc.SessionMethods.change_working_directory)
+    change_turn_limits = _blocking(sc.SessionMethods.change_turn_limits)
+    open_dialog = _blocking(sc.SessionMethods.open_dialog)
+    answer_dialog = _blocking(sc.SessionMethods.answer_dialog)
+    answer_approval = _blocking(sc.SessionMethods.answer_approval)
+    schedule_wakeup = _blocking(sc.SessionMethods.schedule_wakeup)
+    cancel_wakeup = _blocking(sc.SessionMethods.cancel_wakeup)
+    request_stop = _blocking(sc.SessionMethods.request_stop)
+    list_extensions = _blocking(sc.SessionMethods.list_extensions)
+    list_commands = _blocking(sc.SessionMethods.list_commands)
+    run_command = _blocking(sc.SessionMethods.run_command)
+    complete_command = _blocking(sc.SessionMethods.complete_command)
+    reload_extension = _blocking(sc.SessionMethods.reload_extension)
+    enable_extension = _blocking(sc.SessionMethods.enable_extension)
+    disable_extension = _blocking(sc.SessionMethods.disable_extension)
+    press_widget_key = _blocking(sc.SessionMethods.press_widget_key)
+    post_message = _blocking(sc.SessionMethods.post_message)
+    append_entry = _blocking(sc.SessionMethods.append_entry)
+    show_display = _blocking(sc.SessionMethods.show_display)
+    show_notice = _blocking(sc.SessionMethods.show_notice)
+    login_to_provider = _blocking(sc.SessionMethods.login_to_provider)
+    list_protocols = _blocking(sc.SessionMethods.list_protocols)
+    append_messages = _blocking(sc.SessionMethods.append_messages)
+    apply_extension = _blocking(sc.SessionMethods.apply_extension)
+
+
+# --- sync -------------------------------------------------------------------------------------------------------------
+
+# --- a loop in a thread of its own, and calling into it from code that knows nothing of loops -------------------------
+T = TypeVar("T")
+
+_LEAVE_S: Final = 10.0
+"""How long leaving may take before the thread is left behind; it ends with the program."""
+
+
+class LoopThread:
+    """Runs a loop and, within it, the block of an asynchronous context manager.
+
+    The thread does not keep the program from ending, and works beside a loop that runs in the caller's thread.
+    """
+
+    def __init__(self, block: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        self._block = block
+        self._portal: Future[BlockingPortal] = Future()
+        self._inner: Future[Any] = Future()
+        # Not trio: it refuses calls from a thread in which trio runs too, as it may in a notebook.
+        self._thread = threading.Thread(
+            target=anyio.run, args=(self._run,), kwargs={"backend": "asyncio"}, name="session client", daemon=True
+        )
+        self._thread.start()
+
+    async def _run(self) -> None:
+        try:
+            async with BlockingPortal() as portal:
+                self._portal.set_result(portal)
+                await self._stay(portal)
+        finally:
+            if not self._inner.done():
+                self._inner.set_exception(sc.ServiceClosed("the client is closed"))
+
+    async def _stay(self, portal: BlockingPortal) -> None:
+        try:
+            async with self._block() as inner:
+                self._inner.set_result(inner)
+                await portal.sleep_until_stopped()
+        except Exception as error:
+            if self._inner.done():
+                raise
+            self._inner.set_exception(error)
+
+    def inner(self) -> Any:
+        """Return what the block gives, as soon as it has been entered; raises what kept it from that."""
+        try:
+            return self._inner.result()
+        except BaseException:
+            self.stop()
+            raise
+
+    def call(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        """Run an asynchronous function there, and wait for it. An interrupt here cancels it there."""
+        try:
+            running: Future[T] = self._portal.result().start_task_soon(lambda: function(*args, **kwargs))
+        except RuntimeError:  # its loop has ended
+            raise sc.ServiceClosed("the client is closed") from None
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
+
+    def call_now(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a plain function there, between two steps of the loop."""
+
+        async def run() -> T:
+            return function(*args)
+
+        return self.call(run)
+
+    def stop(self) -> None:
+        """Leave the block and end the loop; once is enough."""
+        if threading.current_thread() is self._thread:
+            # The loop has thrown away the last reference itself, and cannot wait for its own end.
+            with suppress(RuntimeError):  # the program is ending, and the thread with it
+                threading.Thread(target=self.stop, name="ends a forgotten client", daemon=True).start()
+            return
+        with suppress(RuntimeError):  # it has ended already
+            portal = self._portal.result()
+            portal.start_task_soon(portal.stop, True)
+        self._thread.join(_LEAVE_S)
+
+
+# --- sync -------------------------------------------------------------------------------------------------------------
+
+
+def _copy_signature(model: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    def set_signature(function: Callable[..., R]) -> Callable[P, R]:
         signature = inspect.signature(model).replace(return_annotation="SyncClient")
         function.__signature__ = signature  # type: ignore[attr-defined]  # for people who ask a notebook for help
         return function
 
-    return shown
+    return set_signature
 
 
-@_with_arguments_of(open_client)
+@_copy_signature(open_client)
 def connect(*args: Any, **kwargs: Any) -> "SyncClient":
     """Connect to a server; takes what `open_client` takes.
 

@@ -10,7 +10,7 @@ import anyio.lowlevel
 
 import session_core as sc
 from frontends.client.address import Address, UnixAddress
-from frontends.contract.socket_place import name_of_socket
+from frontends.shared.socket_path import short_socket_name
 
 START_HINT: Final = "start one with `session-core serve`"
 CONNECT_S: Final = 10.0
@@ -63,7 +63,7 @@ async def _open_unix(address: UnixAddress) -> AsyncGenerator[Transport]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
         stream.setblocking(False)
         try:
-            with anyio.fail_after(CONNECT_S), name_of_socket(address.path) as name:
+            with anyio.fail_after(CONNECT_S), short_socket_name(address.path) as name:
                 await _connect(stream, name)
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
             raise TransportLost(sc.Disconnected(f"no server runs at {str(address)!r}; {START_HINT}")) from None

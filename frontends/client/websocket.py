@@ -36,7 +36,7 @@ async def open_websocket(address: WebSocketAddress) -> AsyncGenerator[Transport]
     headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
     # Looking for the authorities of the system takes long, and without TLS nobody asks them.
     verify = address.tls if address.tls is not None else address.url.startswith("wss:")
-    left: BaseException | None = None
+    block_error: BaseException | None = None
     reached = False
     try:
         async with (
@@ -52,7 +52,7 @@ async def open_websocket(address: WebSocketAddress) -> AsyncGenerator[Transport]
             try:
                 yield _WebSocketTransport(session, faults)
             except BaseException as error:
-                left = error
+                block_error = error
                 raise
             finally:
                 # In peace if the server reads, else by cutting the line: the session itself would wait for ever.
@@ -61,21 +61,21 @@ async def open_websocket(address: WebSocketAddress) -> AsyncGenerator[Transport]
                 with anyio.move_on_after(_CLOSE_S, shield=True):
                     await session.stream.aclose()
     except BaseExceptionGroup as group:
-        if left is not None and group.exceptions == (left,):
-            raise left from None  # of the block, and only wrapped by the session's own tasks
+        if block_error is not None and group.exceptions == (block_error,):
+            raise block_error from None  # of the block, and only wrapped by the session's own tasks
         _, others = group.split(faults)
         if others is not None:
             raise others from None
     except WebSocketUpgradeError as refused:
-        raise _refused(refused.response.status_code) from None
+        raise _build_refusal(refused.response.status_code) from None
     except faults as error:
         if reached:
             return
-        unreached = sc.Disconnected(f"the server at {address.url} cannot be reached: {_words_of(error)}")
+        unreached = sc.Disconnected(f"the server at {address.url} cannot be reached: {_describe_error(error)}")
         raise TransportLost(unreached) from None
 
 
-def _words_of(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Return what an error says, or else what lies behind it says."""
     behind: BaseException | None = error
     while behind is not None:
@@ -85,7 +85,7 @@ def _words_of(error: BaseException) -> str:
     return type(error).__name__
 
 
-def _refused(status: int) -> TransportLost:
+def _build_refusal(status: int) -> TransportLost:
     if status in _REFUSED:
         why = (
             f"the server does not let this client in (HTTP {status}); check the address and the token, which "
@@ -109,14 +109,14 @@ class _WebSocketTransport:
         try:
             await self._session.send_text(data.decode())
         except self._faults:
-            raise _ended() from None
+            raise _build_closed() from None
 
     async def receive(self) -> bytes:
         try:
             return (await self._session.receive_text()).encode() + b"\n"
         except self._faults:
-            raise _ended() from None
+            raise _build_closed() from None
 
 
-def _ended() -> TransportLost:
+def _build_closed() -> TransportLost:
     return TransportLost(sc.Disconnected("the server has closed the connection"))

@@ -7,7 +7,7 @@ import attrs
 import session_core as sc
 
 _c = sc.commands
-_LOOSENING: Final = (_c.ChangeSandboxPolicy, _c.ChangePermissionTier, _c.ChangeWorkingDirectory)
+_LOOSENING: Final = (_c.ChangeSandboxPolicy, _c.ChangePermissionMode, _c.ChangeWorkingDirectory)
 """With one of these, whoever may act in one session could read the token of the home there."""
 _REACHING_OUT: Final = (_c.ForkSession, _c.LoginToProvider)
 """What makes another session, or counts for all of them."""

@@ -21,7 +21,7 @@ BEHIND_BYTES = 4 * 1024 * 1024
 
 
 @attrs.define(eq=False)
-class _Open:
+class _OpenFeed:
     feed: sc.Feed
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     sending: bool = False  # something that was taken from the feed has not been sent yet
@@ -51,7 +51,7 @@ class Feeds:
         self._nursery = nursery
         self._encodings = encodings
         self._closing = closing
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenFeed] = {}
         self._last = 0
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class Feeds:
         feed = self._follow(asked.session_id, after=asked.after, max_bytes=BEHIND_BYTES)
         self._last += 1
         number = self._last
-        opened = self._open[number] = _Open(feed)
+        opened = self._open[number] = _OpenFeed(feed)
         self._nursery.start_soon(self._pump, number, opened, epoch, name=f"feed {number}")
         if feed.needs is not None:
             return sc.Followed(feed=number, answer="snapshot", reason=feed.needs.reason)
@@ -91,7 +91,7 @@ class Feeds:
         stand = {number: opened.feed.cursor for number, opened in self._open.items() if not opened.sending}
         return tuple(sc.FeedPlace(feed=number, cursor=cursor) for number, cursor in stand.items() if cursor is not None)
 
-    async def _pump(self, number: int, opened: _Open, epoch: sc.Epoch) -> None:
+    async def _pump(self, number: int, opened: _OpenFeed, epoch: sc.Epoch) -> None:
         try:
             with opened.scope:
                 async with opened.feed:
@@ -103,7 +103,7 @@ class Feeds:
         except sc.RpcClosed:
             pass  # the client has gone
 
-    async def _send_all(self, number: int, opened: _Open, epoch: sc.Epoch) -> None:
+    async def _send_all(self, number: int, opened: _OpenFeed, epoch: sc.Epoch) -> None:
         """Send what happens until the end of what is followed."""
         feed = opened.feed
         while True:
@@ -117,7 +117,7 @@ class Feeds:
             resync = feed.last_resync if feed.resyncs > resyncs else None
             cursor = feed.cursor
             opened.sending = True
-            pieces = await self._encodings.written(items, epoch)
+            pieces = await self._encodings.encode_pieces(items, epoch)
             for piece in pieces:
                 reached = cursor if piece is pieces[-1] and cursor is not None else piece.cursor
                 frame = piece.frame(number, reached, resync)

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.server.fitting import fitting, takes_long
+from frontends.server.size_limits import encode_to_fit, is_slow_to_encode
 
 FRAME_BYTES: Final = 256 * 1024
 """A frame of events is not made longer than this, unless a single event is."""
@@ -42,14 +42,14 @@ class Piece:
         known = self._event
         if resync is None and known is not None and known[:2] == (feed, cursor):
             return known[2]
-        data = server_sent("feed", batch_json(feed, self, cursor, resync), cursor)
+        data = format_server_sent_event("feed", batch_json(feed, self, cursor, resync), cursor)
         if resync is None:
             self._event = (feed, cursor, data)
         return data
 
 
 @attrs.frozen
-class _Known:
+class _CachedPieces:
     """The pieces of what was written. The batch is held too, so that no other one can be taken for it."""
 
     items: Sequence[sc.FeedItem]
@@ -61,7 +61,7 @@ class Encodings:
     """Remembers what was written lately, for others who read the very same batch, or a snapshot of the same moment."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[object, _Known] = OrderedDict()
+        self._known: OrderedDict[object, _CachedPieces] = OrderedDict()
         self._bytes = 0
         self._one_at_a_time = trio.Lock()
         self.made = 0
@@ -75,26 +75,28 @@ class Encodings:
         if known is not None:
             self._known.move_to_end(key)
             return known.pieces
-        return self._add(key, items, tuple(_cut(items, epoch)))
+        return self._add(key, items, tuple(_split_into_pieces(items, epoch)))
 
-    async def written(self, items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Sequence[Piece]:
+    async def encode_pieces(self, items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Sequence[Piece]:
         """Do the same as `pieces`, in a thread if it may take long: others have to be served meanwhile."""
         key = _key(items)
-        if key in self._known or not any(map(takes_long, items)):
+        if key in self._known or not any(map(is_slow_to_encode, items)):
             return self.pieces(items, epoch)
         async with self._one_at_a_time:  # those who wait mostly wait for the same
             if key not in self._known:
-                made = await trio.to_thread.run_sync(lambda: tuple(_cut(items, epoch)), abandon_on_cancel=True)
+                made = await trio.to_thread.run_sync(
+                    lambda: tuple(_split_into_pieces(items, epoch)), abandon_on_cancel=True
+                )
                 return self._add(key, items, made)
             return self.pieces(items, epoch)
 
     def _add(self, key: object, items: Sequence[sc.FeedItem], pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
         self.made += 1
         if key is not None:
-            self._keep(key, _Known(items, pieces, sum(len(piece.data) for piece in pieces)))
+            self._keep(key, _CachedPieces(items, pieces, sum(len(piece.data) for piece in pieces)))
         return pieces
 
-    def _keep(self, key: object, known: _Known) -> None:
+    def _keep(self, key: object, known: _CachedPieces) -> None:
         self._known[key] = known
         self._bytes += known.size
         while len(self._known) > _REMEMBERED or (self._bytes > _REMEMBERED_BYTES and len(self._known) > 1):
@@ -110,12 +112,12 @@ def _key(items: Sequence[sc.FeedItem]) -> object:
     return (first.session_id if isinstance(first, sc.SessionSnapshot) else None, first.cursor)
 
 
-def _cut(items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Iterator[Piece]:
+def _split_into_pieces(items: Sequence[sc.FeedItem], epoch: sc.Epoch) -> Iterator[Piece]:
     taken: list[bytes] = []
     size = 0
     cursor: sc.Cursor | None = None
     for item in items:
-        data = fitting(item)
+        data = encode_to_fit(item)
         if cursor is not None and size + len(data) > FRAME_BYTES:
             yield Piece(b",".join(taken), cursor)
             taken, size = [], 0
@@ -131,7 +133,7 @@ def _feed_frame(feed: int, piece: Piece, cursor: sc.Cursor, resync: sc.Resync | 
     return b'{"jsonrpc":"2.0","method":"feed","params":%s}\n' % batch
 
 
-def server_sent(name: str, data: bytes, cursor: sc.Cursor | None = None) -> bytes:
+def format_server_sent_event(name: str, data: bytes, cursor: sc.Cursor | None = None) -> bytes:
     """Return one server-sent event as it is sent; JSON never holds a line break."""
     place = b"" if cursor is None else f"id: {cursor.epoch}:{cursor.seq}\n".encode()
     return b"%sevent: %s\ndata: %s\n\n" % (place, name.encode(), data)
@@ -139,9 +141,14 @@ def server_sent(name: str, data: bytes, cursor: sc.Cursor | None = None) -> byte
 
 def batch_json(feed: int, piece: Piece, cursor: sc.Cursor, resync: sc.Resync | None) -> bytes:
     """Return a `FeedBatch` around items that are written already; `resync` says why it begins with a snapshot."""
-    told = b""
+    resync_fields = b""
     if resync is not None:
-        told = b',"resync":%s' % sc.encode(resync.reason)
+        resync_fields = b',"resync":%s' % sc.encode(resync.reason)
         if resync.missed is not None:
-            told += b',"missed":%d' % resync.missed
-    return b'{"type":"feed_batch","feed":%d,"items":[%s],"cursor":%s%s}' % (feed, piece.data, sc.encode(cursor), told)
+            resync_fields += b',"missed":%d' % resync.missed
+    return b'{"type":"feed_batch","feed":%d,"items":[%s],"cursor":%s%s}' % (
+        feed,
+        piece.data,
+        sc.encode(cursor),
+        resync_fields,
+    )

@@ -29,7 +29,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 @contextmanager
-def leaving_memory_alone(*, for_good: bool = False) -> Generator[None]:
+def pause_garbage_collection(*, for_good: bool = False) -> Generator[None]:
     """Keep the garbage collector away for the length of the block, which must be short.
 
     The end of a thousand clients makes so much garbage that it would go through everything again and again, which takes
@@ -49,7 +49,7 @@ def leaving_memory_alone(*, for_good: bool = False) -> Generator[None]:
             gc.enable()
 
 
-class Attached(Protocol):
+class ConnectedClient(Protocol):
     """A client that is connected."""
 
     instance: str
@@ -93,7 +93,7 @@ class Server:
         self.ending = trio.Event()
         self.connections = 0
         self._goodbye: sc.Goodbye | None = None
-        self._attached: dict[sc.ClientId, Attached] = {}
+        self._attached: dict[sc.ClientId, ConnectedClient] = {}
         self._busy_at = trio.current_time()
         self._leaving = trio.lowlevel.ParkingLot()
 
@@ -108,7 +108,7 @@ class Server:
         return self.ending.is_set()
 
     @property
-    def clients(self) -> tuple[Attached, ...]:
+    def clients(self) -> tuple[ConnectedClient, ...]:
         """Those who are connected and have said who they are."""
         return tuple(self._attached.values())
 
@@ -133,7 +133,7 @@ class Server:
         self._leaving.unpark_all()
         self._busy_at = trio.current_time()
 
-    def make_way(self, client_id: sc.ClientId, instance: str) -> bool:
+    def dismiss_lost_connection(self, client_id: sc.ClientId, instance: str) -> bool:
         """Dismiss the lost connection of a client that has come back; one of somebody else stays."""
         before = self._attached.get(client_id)
         if before is None or not instance:
@@ -143,11 +143,11 @@ class Server:
         before.dismiss(sc.Goodbye(reason="this client has connected anew", retry=False))
         return True
 
-    def enter(self, client_id: sc.ClientId, attached: Attached) -> None:
+    def add_client(self, client_id: sc.ClientId, attached: ConnectedClient) -> None:
         """Take note of who a client is."""
         self._attached[client_id] = attached
 
-    def forget(self, client_id: sc.ClientId, attached: Attached) -> None:
+    def remove_client(self, client_id: sc.ClientId, attached: ConnectedClient) -> None:
         """Take note that a client has left."""
         if self._attached.get(client_id) is attached:
             del self._attached[client_id]
@@ -194,7 +194,7 @@ class Server:
     async def say_goodbye(self) -> None:
         """Tell all clients why the server ends, and give them a moment to read it."""
         goodbye = self._goodbye or sc.Goodbye(reason="the server has ended")
-        with leaving_memory_alone():
+        with pause_garbage_collection():
             for client in self.clients:
                 client.dismiss(goodbye)
             with trio.move_on_after(GOODBYE_S):
@@ -218,5 +218,5 @@ class Server:
     def _ends_at(self) -> int | None:
         if self.settings.idle_s is None or self._is_busy():
             return None
-        left = self.settings.idle_s - (trio.current_time() - self._busy_at)
-        return self.now() + max(0, round(left * 1000))
+        remaining_s = self.settings.idle_s - (trio.current_time() - self._busy_at)
+        return self.now() + max(0, round(remaining_s * 1000))

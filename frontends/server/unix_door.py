@@ -13,10 +13,10 @@ from typing import Final
 import trio
 
 import session_core as sc
-from frontends.contract.socket_place import name_of_socket
-from frontends.server.accepting import serve_all
-from frontends.server.attending import attend
+from frontends.server.admission import serve_all
+from frontends.server.connection import serve_connection
 from frontends.server.server import Server
+from frontends.shared.socket_path import short_socket_name
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ async def serve_unix(
                 if not _is_ours(stream.socket):
                     log.warning("a program of another user tried to connect, and was turned away")
                     return
-                await attend(server, stream, stream)
+                await serve_connection(server, stream, stream)
 
         async with trio.open_nursery() as nursery:
             await nursery.start(serve_all, listener, welcome)
@@ -61,7 +61,7 @@ def _listening(path: Path) -> Generator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         before = os.umask(0o177)
         try:
-            with name_of_socket(place) as name:
+            with short_socket_name(place) as name:
                 listening.bind(name)
         except OSError as error:
             raise sc.StoreUnusable(f"the socket {str(place)!r} cannot be made: {error.strerror}") from error

@@ -1,17 +1,18 @@
-"""The terminal: `session-core` alone. Textual on asyncio, as a client of the service that runs in the background.
+"""The full-screen terminal, started by `session-core` without arguments. Textual on asyncio, a client of the service.
 
-- `command`: opens it and says goodbye; `place`: finds or starts the service, or has one in this process
-- `desk` with `older`: what it knows, folded from feeds; no widgets
-- `blocks`: a conversation as pure values; `rendering`, `looks`: how they are drawn
-- `inert`: foreign text made harmless; `colourless`: no colours for those who want none
-- `app`: puts everything together; `base`, `wishes`, `parting`, `choosing`, `looking_back`: its parts; `doing`,
-  `reading`: what they ask for
-- `transcript` with `layout`: the conversation; `sidebar`, `family`, `status_line`, `welcome`: what is around it
-- `composer` with `editing`, `composer_keys`, `pasting`, `completion`, `suggesting`, `popup`, `images`, `attaching`,
-  `drafts`, `sending`, `prompt_history`, `recalling`: writing; `target`: where it goes
-- `requests` with `questions`, `asked`, `settling`, `foreign` and more: being asked
-- `queue_panel`, `plan_panel`, `widgets`, `notices`: what else there is to see; `cells`, `clock`: for all of them
-- `slash`, `picker`, `pickers` and the screens: what people choose from
+- `command`: opens the terminal; `options`, `messages`: its command line options and sentences
+- `backend`: finds or starts the service, or runs one in this process
+- `feeds`: what the terminal knows, folded from the service's feeds; no widgets
+- `destination`: the session that a message goes to, fixed at the key press
+- `preferences`: what is remembered between runs; `tty`: taking over the terminal and restoring it
+- `app`, `base`: the application: what is on screen, and when it is drawn
+- `actions`: what keys, clicks and slash commands do
+- `composer`: writing a prompt
+- `transcript`: the conversation
+- `questions`: approvals and extension dialogs
+- `panels`: everything around the conversation: sidebar, status line, queue, plan, notices
+- `screens`: pickers, search, help, usage
+- `look`: styles, themes, wording and safe text
 
-What comes in: snapshots and events of the service, keys, the mouse. What goes out: commands, and a picture.
+In: snapshots and events of the service, keys, the mouse. Out: commands, and a picture.
 """

@@ -21,25 +21,25 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.geometry import Spacing
 
 import session_core as sc
-from frontends.terminal.blocks import Block
-from frontends.terminal.clock import now_ms
-from frontends.terminal.composer import Composer
-from frontends.terminal.desk import Topic
-from frontends.terminal.inert import THE_WALL
-from frontends.terminal.looking_back import LookingBack
+from frontends.terminal.actions.event_handlers import SIDEBAR_NEEDS, TerminalHandlers
+from frontends.terminal.actions.history_actions import HistoryActions
+from frontends.terminal.backend import ServiceLocation
+from frontends.terminal.composer.composer import Composer
+from frontends.terminal.composer.prompt_history import FILE_NAME
+from frontends.terminal.feeds import Topic
+from frontends.terminal.look.clock import now_ms
+from frontends.terminal.look.harmless_text import THE_WALL
+from frontends.terminal.look.themes import DEFAULT, THEMES
 from frontends.terminal.options import TerminalOptions
-from frontends.terminal.place import Place
-from frontends.terminal.plan_panel import PlanPanel
-from frontends.terminal.prompt_history import FILE_NAME
-from frontends.terminal.queue_panel import QueuePanel
-from frontends.terminal.requests import RequestPanel
-from frontends.terminal.sidebar import Sidebar
-from frontends.terminal.status_line import StatusLine
-from frontends.terminal.themes import DEFAULT, THEMES
-from frontends.terminal.transcript import Transcript
-from frontends.terminal.welcome import Welcome
-from frontends.terminal.widgets import WidgetPanel
-from frontends.terminal.wishes import SIDEBAR_NEEDS, Wishes
+from frontends.terminal.panels.extension_widgets import WidgetPanel
+from frontends.terminal.panels.message_queue import QueuePanel
+from frontends.terminal.panels.plan import PlanPanel
+from frontends.terminal.panels.sidebar import Sidebar
+from frontends.terminal.panels.status_line import StatusLine
+from frontends.terminal.panels.welcome import WelcomeView
+from frontends.terminal.questions.panel import RequestPanel
+from frontends.terminal.transcript.blocks import Block
+from frontends.terminal.transcript.view import Transcript
 
 _REVIVE_AFTER: Final = 2
 """Failed attempts to connect after which the service is started again, if it is gone."""
@@ -49,7 +49,7 @@ _GOING: Final = ("sidebar", "focus_transcript", "focus_queue", "focus_request", 
 """Actions whose keys are heard before all others, so that what is typed right after them goes where they went."""
 
 
-class TerminalApp(Wishes, LookingBack):
+class TerminalApp(TerminalHandlers, HistoryActions):
     """One terminal.
 
     Attributes:
@@ -81,7 +81,7 @@ class TerminalApp(Wishes, LookingBack):
         Binding("f2", "sidebar", "sessions", priority=True),
         Binding("f3", "search", "search"),
         Binding("f4", "model", "model"),
-        Binding("f5", "tier", "permissions"),
+        Binding("f5", "mode", "permissions"),
         Binding("f6", "focus_transcript", "conversation", priority=True),
         Binding("f7", "focus_queue", "queue", priority=True),
         Binding("f8", "focus_request", "question", priority=True),
@@ -98,12 +98,11 @@ class TerminalApp(Wishes, LookingBack):
         Binding("ctrl+end", "newest", show=False),
     ]
 
-    def __init__(self, place: Place, options: TerminalOptions) -> None:
+    def __init__(self, place: ServiceLocation, options: TerminalOptions) -> None:
         super().__init__(place, options)
         self._reviving = False
         self._has_room = False
         self._typed_ahead: list[Event] | None = []
-        self._typed_at = float("-inf")
         self._question_is_new = False
         self.quiet_s = QUIET_S
         for theme in THEMES:
@@ -116,7 +115,7 @@ class TerminalApp(Wishes, LookingBack):
         with Horizontal(id="main"):
             yield Sidebar(id="side")
             with Vertical(id="conversation"):
-                yield Welcome(id="welcome")
+                yield WelcomeView(id="welcome")
                 yield Transcript(self.look, id="transcript")
                 yield WidgetPanel(id="widgets")
                 yield PlanPanel(id="plan")
@@ -134,7 +133,7 @@ class TerminalApp(Wishes, LookingBack):
 
     def on_mount(self) -> None:
         """Begin."""
-        wanted = self.options.theme or self.remembered.theme
+        wanted = self.options.theme or self.preferences.theme
         self.theme = wanted if wanted in self.available_themes else DEFAULT
         if wanted is not None and wanted not in self.available_themes:
             self.tell(f"there is no theme {wanted!r}; /theme shows them", "warning")
@@ -143,8 +142,8 @@ class TerminalApp(Wishes, LookingBack):
         self.composer.focus()
         self.prepare_composer()
         self.set_interval(1.0, self._tick)
-        self.changed("connection", "fleet", "session")
-        self.run_worker(self._keep(), group="service", exit_on_error=False)
+        self.schedule_draw("connection", "fleet", "session")
+        self.run_worker(self._stay_connected(), group="service", exit_on_error=False)
         self.call_after_refresh(self._read_typed_ahead)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -154,7 +153,7 @@ class TerminalApp(Wishes, LookingBack):
     async def on_event(self, event: Event) -> None:
         """Keep what is typed before there is a place for it."""
         if isinstance(event, Key | Paste):
-            self._typed_at = event.time
+            self.typed_at = event.time
         if self._typed_ahead is not None and isinstance(event, Key | Paste):
             self._typed_ahead.append(event)
         else:
@@ -169,25 +168,25 @@ class TerminalApp(Wishes, LookingBack):
 
     # --- the service --------------------------------------------------------------------------------------------------
 
-    async def _keep(self) -> None:
+    async def _stay_connected(self) -> None:
         """Find or start the service, and stay its client until it is asked to end."""
         try:
             address = await anyio.to_thread.run_sync(self.place.open, abandon_on_cancel=True)
             self.failure = None
-            self.changed("connection")
-            await self.desk.run(address)
+            self.schedule_draw("connection")
+            await self.terminal_state.run(address)
         except sc.SessionCoreError as error:
             self.failure = error.message
         except Exception as error:  # noqa: BLE001 - whatever it is, people are told and may try again
             self.failure = f"{type(error).__name__}: {error}"
-        self.changed("connection", "session")
+        self.schedule_draw("connection", "session")
 
     def action_reconnect(self) -> None:
         """Try again after a failure."""
         if self.failure is not None:
             self.failure = None
-            self.changed("connection")
-            self.run_worker(self._keep(), group="service", exit_on_error=False)
+            self.schedule_draw("connection")
+            self.run_worker(self._stay_connected(), group="service", exit_on_error=False)
 
     async def _revive(self) -> None:
         """Start the service again if it is gone; the client finds it by itself."""
@@ -204,37 +203,37 @@ class TerminalApp(Wishes, LookingBack):
         """Draw what has changed."""
         now = now_ms()
         if "connection" in dirty:
-            self._mind_connection()
-        if "fleet" in dirty and self.desk.fleet is not None:
+            self._check_connection()
+        if "fleet" in dirty and self.terminal_state.fleet is not None:
             self._draw_sessions(now)
             self.forget_deleted()
-            self.doing.fleet_changed()
+            self.service_actions.fleet_changed()
         if "session" in dirty:
             self._draw_session()
         self._draw_status(now)
 
     def _draw_sessions(self, now: int) -> None:
-        if self.desk.fleet is not None:
-            viewed = self.desk.viewed.session_id if self.desk.viewed is not None else None
+        if self.terminal_state.fleet is not None:
+            viewed = self.terminal_state.viewed.session_id if self.terminal_state.viewed is not None else None
             side = self.screen_stack[0].query_one(Sidebar)
-            side.show(self.desk.fleet, viewed, here=self.options.cwd, now_ms=now)
+            side.show(self.terminal_state.fleet, viewed, here=self.options.cwd, now_ms=now)
 
     def _draw_session(self) -> None:
         main = self.screen_stack[0]
-        viewed = self.desk.viewed
-        self.drawn = self.doing.session_id
+        viewed = self.terminal_state.viewed
+        self.drawn_session_id = self.service_actions.session_id
         state = viewed.state if viewed is not None else None
         blocks: tuple[Block, ...] = ()
-        if viewed is not None and state is not None and not viewed.gone:
-            blocks = viewed.blocks.of(state, self.doing.extensions)
-        welcome = main.query_one(Welcome)
+        if viewed is not None and state is not None and not viewed.is_deleted:
+            blocks = viewed.blocks.build_blocks(state, self.service_actions.extensions)
+        welcome = main.query_one(WelcomeView)
         welcome.display = not blocks
-        default = self.doing.default_model
+        default = self.service_actions.default_model
         welcome.show(
             viewed,
             self.failure,
             here=self.options.cwd,
-            draft=self.doing.draft,
+            draft=self.service_actions.draft,
             default_model=default,
             embedded=self.options.embedded,
         )
@@ -246,31 +245,31 @@ class TerminalApp(Wishes, LookingBack):
         main.query_one(QueuePanel).show(state.queue if state is not None else ())
         main.query_one(WidgetPanel).show(state.displays if state is not None else ())
         self._draw_requests(state)
-        busy = state is not None and not state.activity.at_rest
-        self.composer.show(busy=busy, placeholder=self.doing.placeholder())
+        busy = state is not None and not state.activity.is_at_rest
+        self.composer.show(busy=busy, placeholder=self.service_actions.placeholder())
 
     def _draw_requests(self, state: sc.SessionState | None) -> None:
         panel = self.request_panel
-        asked_before = panel.asks
+        asked_before = panel.has_question
         panel.show(
             state.approvals if state is not None else (),
             state.dialogs if state is not None else (),
-            self.desk.client.client_id if self.desk.client is not None else sc.ClientId(""),
-            helper_names=self.doing.helper_names(),
+            self.terminal_state.client.client_id if self.terminal_state.client is not None else sc.ClientId(""),
+            helper_names=self.service_actions.helper_names(),
         )
-        if panel.asks and not asked_before:
+        if panel.has_question and not asked_before:
             self._question_is_new = True
             self._go_to_question()
-        self.screen_stack[0].set_class(panel.asks, "asking")
+        self.screen_stack[0].set_class(panel.has_question, "asking")
         self.call_after_refresh(self._place_toasts)
         self.show_notices()
 
     def _go_to_question(self) -> None:
         """Go to a new question once nobody types: the first letters of a message would go astray there."""
-        if not self._question_is_new or not self.is_whole:
+        if not self._question_is_new or not self.is_fully_mounted:
             return
-        wait_s = self._typed_at + self.quiet_s - monotonic()
-        if not self.request_panel.asks or not self.composer.is_empty or not self.composer.has_focus_within:
+        wait_s = self.typed_at + self.quiet_s - monotonic()
+        if not self.request_panel.has_question or not self.composer.is_empty or not self.composer.has_focus_within:
             self._question_is_new = False  # if it is still there, it says that F8 goes there
         elif wait_s > 0:
             self.set_timer(wait_s, self._go_to_question)
@@ -280,33 +279,33 @@ class TerminalApp(Wishes, LookingBack):
 
     def _place_toasts(self) -> None:
         """Keep what is told for a while above where people type, or out of sight where there is no room."""
-        if self.is_whole:
+        if self.is_fully_mounted:
             panel = self.request_panel
-            below = Spacing(bottom=0 if panel.asks else self.size.height - self.composer.region.y)
+            below = Spacing(bottom=0 if panel.has_question else self.size.height - self.composer.region.y)
             for rack in self.screen_stack[0].query("ToastRack"):
                 # Set in vain, it would leave what is gone on the screen.
-                if panel.asks or rack.styles.max_height is not None:
-                    rack.styles.max_height = panel.region.y if panel.asks else None
+                if panel.has_question or rack.styles.max_height is not None:
+                    rack.styles.max_height = panel.region.y if panel.has_question else None
                 if rack.styles.margin != below:
                     rack.styles.margin = below
 
     def _draw_status(self, now: int) -> None:
         main = self.screen_stack[0]
-        viewed = self.desk.viewed
+        viewed = self.terminal_state.viewed
         main.query_one(StatusLine).show(
-            connection=self.desk.connection,
+            connection=self.terminal_state.connection,
             state=viewed.state if viewed is not None else None,
-            fleet=self.desk.fleet,
-            lag=viewed.lag_at(now) if viewed is not None else None,
+            fleet=self.terminal_state.fleet,
+            lag=viewed.recent_lag(now) if viewed is not None else None,
             now_ms=now,
             failure=self.failure,
-            draft=self.doing.draft,
+            draft=self.service_actions.draft,
             following=main.query_one(Transcript).following,
         )
 
     def _tick(self) -> None:
         """Draw what shows how long something takes."""
-        if not self.is_whole:
+        if not self.is_fully_mounted:
             return
         now = now_ms()
         self.screen_stack[0].query_one(Transcript).tick()
@@ -315,8 +314,8 @@ class TerminalApp(Wishes, LookingBack):
         self._place_toasts()
         self.show_notices()
 
-    def _mind_connection(self) -> None:
-        connection = self.desk.connection
+    def _check_connection(self) -> None:
+        connection = self.terminal_state.connection
         lost = connection is not None and connection.phase == "lost" and connection.attempt >= _REVIVE_AFTER
         if lost and not self._reviving:
             self._reviving = True
@@ -324,16 +323,16 @@ class TerminalApp(Wishes, LookingBack):
 
     def on_resize(self, event: Resize) -> None:
         """Make room."""
-        if self.is_whole:
+        if self.is_fully_mounted:
             self._make_room(event.size.width)
-        self.changed("session")
+        self.schedule_draw("session")
 
     def _make_room(self, columns: int) -> None:
         """Show the list of sessions by itself where it has room, and let it make way where it has none."""
         has_room = columns >= SIDEBAR_NEEDS
         if has_room != self._has_room:
             self._has_room = has_room
-            wanted = has_room and self.remembered.sidebar is not False
+            wanted = has_room and self.preferences.sidebar is not False
             self.screen_stack[0].query_one(Sidebar).set_class(wanted, "open")
 
     def lines_on_screen(self) -> Iterable[str]:

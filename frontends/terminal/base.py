@@ -21,23 +21,23 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 import session_core as sc
-from frontends.terminal.block_making import is_shell_line
-from frontends.terminal.colourless import ColourlessFilter, colour_is_unwanted
-from frontends.terminal.composer import Composer
-from frontends.terminal.desk import Desk, Topic
-from frontends.terminal.doing import Doing
-from frontends.terminal.drafts import Draft, Said
-from frontends.terminal.inert import copyable, inert, inert_line
-from frontends.terminal.looks import Look
-from frontends.terminal.notices import Notice, Notices
-from frontends.terminal.options import Editing, TerminalOptions
-from frontends.terminal.picker import Confirmation
-from frontends.terminal.place import Place
-from frontends.terminal.remembered import Remembered, load, save
-from frontends.terminal.requests import RequestPanel
-from frontends.terminal.settling import PATIENCE_S
-from frontends.terminal.status_line import StatusLine
-from frontends.terminal.transcript import Transcript
+from frontends.terminal.actions.session_actions import ServiceActions
+from frontends.terminal.backend import ServiceLocation
+from frontends.terminal.composer.composer import Composer
+from frontends.terminal.composer.drafts import Draft, PromptSubmission
+from frontends.terminal.feeds import TerminalState, Topic
+from frontends.terminal.look.harmless_text import inert, inert_line, make_copyable
+from frontends.terminal.look.no_colour import ColourlessFilter, colour_is_unwanted
+from frontends.terminal.look.styles import Look
+from frontends.terminal.options import EditTarget, TerminalOptions
+from frontends.terminal.panels.notices import Notice, Notices
+from frontends.terminal.panels.status_line import StatusLine
+from frontends.terminal.preferences import TerminalPreferences, load_preferences, save_preferences
+from frontends.terminal.questions.key_guard import PATIENCE_S
+from frontends.terminal.questions.panel import RequestPanel
+from frontends.terminal.screens.picker import Confirmation
+from frontends.terminal.transcript.block_builder import is_shell_line
+from frontends.terminal.transcript.view import Transcript
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ FRAME_S = 1 / 30
 """The time between two pictures: as smooth as people see it, and little work even while many sessions stream."""
 COPY_CHARS = 100_000
 """Characters that are copied: more than that at once, many terminals refuse."""
-_TOLD_CHARS = 2_000
+_MESSAGE_CHARS = 2_000
 
 
 class TerminalBase(App[None]):
@@ -59,21 +59,24 @@ class TerminalBase(App[None]):
         drawn: The session that is on the screen; another may be viewed already, and is drawn with the next picture.
     """
 
-    def __init__(self, place: Place, options: TerminalOptions) -> None:
+    typed_at: float = float("-inf")
+    """When the last key was pressed, not when its turn came: a busy machine makes no key late."""
+
+    def __init__(self, place: ServiceLocation, options: TerminalOptions) -> None:
         super().__init__()
         self.no_color = colour_is_unwanted()  # Textual also takes an empty value for one
         self.place = place
         self.options = options
-        self.remembered = load(options.home)
-        self.desk = Desk(self.changed, self.happened)
-        self.doing = Doing(self)
-        self.look = Look.of(self.current_theme, colour=not self.no_color)
-        self.colourless = ColourlessFilter.of(self.current_theme)
+        self.preferences = load_preferences(options.home)
+        self.terminal_state = TerminalState(self.schedule_draw, self.note_event)
+        self.service_actions = ServiceActions(self)
+        self.look = Look.from_theme(self.current_theme, colour=not self.no_color)
+        self.colourless = ColourlessFilter.from_theme(self.current_theme)
         self.failure: str | None = None
         self.fault: str | None = None
-        self.drawn: sc.SessionId | None = None
+        self.drawn_session_id: sc.SessionId | None = None
         self._drafts: dict[sc.SessionId | None, Draft] = {}
-        self._known: set[sc.SessionId] = set()
+        self._known_session_ids: set[sc.SessionId] = set()
         self._notices = Notices()
         self._dirty: set[Topic] = set()
         self._frame: Timer | None = None
@@ -95,25 +98,25 @@ class TerminalBase(App[None]):
 
     # --- drawing ------------------------------------------------------------------------------------------------------
 
-    def changed(self, *topics: Topic) -> None:
+    def schedule_draw(self, *topics: Topic) -> None:
         """Have something drawn anew, with the next picture."""
         self._dirty.update(topics)
         if self._frame is None and self.is_running:
             self._frame = self.set_timer(FRAME_S, self._draw_now)
 
     @property
-    def is_whole(self) -> bool:
+    def is_fully_mounted(self) -> bool:
         """Whether the whole screen is mounted; while the app starts or exits, it may be missing or incomplete."""
         return self.is_running and bool(self.screen_stack) and bool(self.screen_stack[0].query(StatusLine))
 
     def redraw(self) -> None:
         """Have everything drawn anew."""
-        self.changed("connection", "fleet", "session")
+        self.schedule_draw("connection", "fleet", "session")
 
     def _draw_now(self) -> None:
         self._frame = None
         dirty, self._dirty = self._dirty, set()
-        if self.is_whole:
+        if self.is_fully_mounted:
             self.draw(dirty)
 
     def draw(self, dirty: set[Topic]) -> None:
@@ -126,34 +129,34 @@ class TerminalBase(App[None]):
 
     # --- telling and doing --------------------------------------------------------------------------------------------
 
-    def happened(self, event: sc.SessionEvent) -> None:
+    def note_event(self, event: sc.SessionEvent) -> None:
         """Notice something that is only told once."""
         if isinstance(event.event, sc.events.NoticeShown):
-            told = event.event
+            notice = event.event
             severities: dict[str, SeverityLevel] = {"warn": "warning", "error": "error"}
-            severity = severities.get(told.level, "information")
-            self.pass_on(Notice(who=told.extension, text=told.message, severity=severity))
+            severity = severities.get(notice.level, "information")
+            self.queue_notice(Notice(who=notice.extension, text=notice.message, severity=severity))
 
     def tell(self, text: str, severity: SeverityLevel = "information", *, title: str = "", seconds: float = 6) -> None:
         """Show a text for a while."""
         self.notify(
-            inert(text[:_TOLD_CHARS]), title=inert_line(title), severity=severity, timeout=seconds, markup=False
+            inert(text[:_MESSAGE_CHARS]), title=inert_line(title), severity=severity, timeout=seconds, markup=False
         )
 
-    def pass_on(self, notice: Notice) -> None:
+    def queue_notice(self, notice: Notice) -> None:
         """Show what somebody else says, as soon as it cannot be taken for a part of a question."""
         self._notices.add(notice)
         self.show_notices()
 
     def show_notices(self) -> None:
         """Show what others have said meanwhile, unless people are asked something."""
-        if self.is_whole and len(self.screen_stack) == 1 and not self.request_panel.asks:
+        if self.is_fully_mounted and len(self.screen_stack) == 1 and not self.request_panel.has_question:
             for title, each in self._notices.take(monotonic()):
-                said = each.shown(self.size.width, self.look)
+                said = each.render_text(self.size.width, self.look)
                 self.tell(said, each.severity, title=title, seconds=each.seconds)
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def reporting_errors(self) -> Iterator[None]:
         """Tell people what cannot be done, for the length of the block; that is no reason to close the terminal."""
         try:
             yield
@@ -175,54 +178,54 @@ class TerminalBase(App[None]):
 
     async def _dispatch_message(self, message: Message) -> None:
         """Handle a message of a widget; what cannot be done is told."""
-        with self.telling():
+        with self.reporting_errors():
             await super()._dispatch_message(message)
 
-    def carry_out(self, wish: Coroutine[Any, Any, object], *, back: Said | None = None) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, object], *, unsent: PromptSubmission | None = None) -> None:
         """Do something that takes time; whatever goes wrong is told, and what was said is given `back`."""
-        self.run_worker(self._carried_out(wish, back), exit_on_error=False)
+        self.run_worker(self._run_and_report(work, unsent), exit_on_error=False)
 
-    async def _carried_out(self, wish: Coroutine[Any, Any, object], back: Said | None) -> None:
+    async def _run_and_report(self, work: Coroutine[Any, Any, object], unsent: PromptSubmission | None) -> None:
         try:
-            await wish
+            await work
         except sc.SessionCoreError as error:
             self.tell(error.message, "error")
         except Exception as error:  # noqa: BLE001 - people are told, and their session goes on
             self.tell(f"unexpected error: {type(error).__name__}: {error}", "error")
         else:
             return
-        if back is not None:
-            self.give_back(back)
+        if unsent is not None:
+            self.restore_unsent(unsent)
 
-    def give_back(self, said: Said) -> None:
+    def restore_unsent(self, submission: PromptSubmission) -> None:
         """Put what was not sent back to where it was typed, which may be no longer on the screen."""
-        session_id = said.target.session_id
-        if not self.is_whole:  # the terminal is being closed; the history has it
+        session_id = submission.target.session_id
+        if not self.is_fully_mounted:  # the terminal is being closed; the history has it
             return
-        if session_id == self.doing.session_id:
-            self.composer.restore(said)
+        if session_id == self.service_actions.session_id:
+            self.composer.restore(submission)
         else:
-            self._drafts[session_id] = self._drafts.get(session_id, Draft()).restored(said)
+            self._drafts[session_id] = self._drafts.get(session_id, Draft()).with_restored(submission)
 
     def ask(self, screen: Screen[T | None], then: Callable[[T], object]) -> None:
         """Put a screen on top of the others; what is chosen there is handed on, unless somebody leaves it."""
 
-        def heard(chosen: T | None) -> None:
+        def handle_choice(chosen: T | None) -> None:
             if chosen is not None:
-                with self.telling():
+                with self.reporting_errors():
                     then(chosen)
 
-        _ = self.push_screen(screen, heard)
+        _ = self.push_screen(screen, handle_choice)
 
     def confirm(self, question: str, then: Callable[[], object], *, sudden: bool = False) -> None:
         """Ask whether something dangerous is really wanted; `sudden` is what somebody may still be typing into."""
 
-        def heard(sure: bool | None) -> None:  # noqa: FBT001 - Textual's own way
+        def handle_answer(sure: bool | None) -> None:  # noqa: FBT001 - Textual's own way
             if sure:
-                with self.telling():
+                with self.reporting_errors():
                     then()
 
-        _ = self.push_screen(Confirmation(question, danger=True, patience_s=PATIENCE_S if sudden else 0), heard)
+        _ = self.push_screen(Confirmation(question, danger=True, patience_s=PATIENCE_S if sudden else 0), handle_answer)
 
     def copy(self, text: str) -> None:
         """Give the terminal a text to keep, and say how much of it."""
@@ -232,13 +235,13 @@ class TerminalBase(App[None]):
 
     def copy_to_clipboard(self, text: str) -> None:
         """Give the terminal a text to keep; whatever it is pasted into, it steers nothing there."""
-        super().copy_to_clipboard(copyable(text[:COPY_CHARS]))
+        super().copy_to_clipboard(make_copyable(text[:COPY_CHARS]))
 
     def edit_message(self, message: sc.Message) -> None:
         """Put a message into the composer, to be said differently with all that went along."""
         if is_shell_line(message):
             raise sc.InvalidInput("a shell line cannot be said differently; type another after !", field="message_id")
-        self.composer.edit_message(Editing(message_id=message.message_id), message.parts)
+        self.composer.edit_message(EditTarget(message_id=message.message_id), message.parts)
         self.composer.focus()
         self.redraw()
 
@@ -253,46 +256,46 @@ class TerminalBase(App[None]):
 
     def view(self, session_id: sc.SessionId | None) -> None:
         """View a session, or the draft of a new one; what was written for each waits there."""
-        if session_id != self.doing.session_id:
+        if session_id != self.service_actions.session_id:
             if self.composer.draft != Draft():
-                viewed = self.desk.viewed
-                gone = viewed is not None and viewed.gone  # then it may begin another one
-                self._drafts[None if gone else self.doing.session_id] = self.composer.draft
+                viewed = self.terminal_state.viewed
+                gone = viewed is not None and viewed.is_deleted  # then it may begin another one
+                self._drafts[None if gone else self.service_actions.session_id] = self.composer.draft
             self.composer.draft = self._drafts.pop(session_id, Draft())
-        self.doing.view(session_id)
+        self.service_actions.view(session_id)
         self.refresh_commands()
         self.redraw()
 
     def forget_deleted(self) -> None:
         """Keep nothing that was written for sessions that are gone; those that the list has not told yet are not."""
-        known = set(self.desk.fleet.sessions) if self.desk.fleet is not None else set()
-        for session_id in self._known - known:
+        known = set(self.terminal_state.fleet.sessions) if self.terminal_state.fleet is not None else set()
+        for session_id in self._known_session_ids - known:
             self._drafts.pop(session_id, None)
-        self._known = known
+        self._known_session_ids = known
 
     def refresh_commands(self) -> None:
         """Learn what extensions and models there are for the viewed session."""
-        self.run_worker(self.doing.learn(), group="learn", exclusive=True, exit_on_error=False)
+        self.run_worker(self.service_actions.refresh_choices(), group="learn", exclusive=True, exit_on_error=False)
 
     # --- colours ------------------------------------------------------------------------------------------------------
 
     def use_theme(self, name: str) -> None:
         """Use other colours, next time too."""
         self.theme = name
-        self.remember(attrs.evolve(self.remembered, theme=name))
+        self.remember(attrs.evolve(self.preferences, theme=name))
 
-    def remember(self, remembered: Remembered) -> None:
+    def remember(self, remembered: TerminalPreferences) -> None:
         """Keep something for the next time."""
-        self.remembered = remembered
-        self.run_worker(_saved(self.options.home, remembered), exit_on_error=False)
+        self.preferences = remembered
+        self.run_worker(_save_preferences(self.options.home, remembered), exit_on_error=False)
 
     def watch_theme(self) -> None:
         """Draw in the colours of another theme."""
-        self.look = Look.of(self.current_theme, colour=not self.no_color)
-        self.colourless = ColourlessFilter.of(self.current_theme)
+        self.look = Look.from_theme(self.current_theme, colour=not self.no_color)
+        self.colourless = ColourlessFilter.from_theme(self.current_theme)
         for transcript in self.query(Transcript):
-            transcript.look_like(self.look)
+            transcript.set_look(self.look)
 
 
-async def _saved(home: Path, remembered: Remembered) -> None:
-    await anyio.to_thread.run_sync(save, home, remembered)
+async def _save_preferences(home: Path, remembered: TerminalPreferences) -> None:
+    await anyio.to_thread.run_sync(save_preferences, home, remembered)

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import session_core as sc
 from frontends.arguments import UsageError
-from frontends.console.sanitise import one_line
-from frontends.terminal.leaving import terminal_taken
+from frontends.shared.sanitise import one_line
 from frontends.terminal.options import TerminalOptions
+from frontends.terminal.tty import acquire_terminal
 
 
 def open_terminal(options: TerminalOptions) -> int:
@@ -20,13 +20,13 @@ def open_terminal(options: TerminalOptions) -> int:
         UsageError: There is no terminal to show anything on.
     """
     _check_terminal()
-    with terminal_taken() as leaving:
+    with acquire_terminal() as leaving:
         from frontends.terminal.app import TerminalApp
-        from frontends.terminal.place import Background, Embedded
+        from frontends.terminal.backend import BackgroundService, EmbeddedService
 
-        place = Embedded(options.home) if options.embedded else Background(options.home)
+        place = EmbeddedService(options.home) if options.embedded else BackgroundService(options.home)
         app = TerminalApp(place, options)
-        leaving.by(app)
+        leaving.attach_app(app)
         try:
             app.run()
         finally:
@@ -36,7 +36,7 @@ def open_terminal(options: TerminalOptions) -> int:
             f"the terminal has failed and was closed: {one_line(app.fault, 300)} (SESSION_CORE_DEBUG=1 shows where)"
         )
     with suppress(OSError):  # a terminal that was closed shows nothing more
-        for line in parting_words(app.desk.fleet, options):
+        for line in closing_lines(app.terminal_state.fleet, options):
             print(line, flush=True)
     return leaving.exit_code or app.return_code or 0
 
@@ -56,20 +56,20 @@ class TerminalFailed(sc.SessionCoreError):
     code = "internal"
 
 
-def parting_words(fleet: sc.FleetState | None, options: TerminalOptions) -> list[str]:
+def closing_lines(fleet: sc.FleetState | None, options: TerminalOptions) -> list[str]:
     """Say what goes on without the terminal, and how to come back to it."""
     if fleet is None or options.embedded:
         return []
-    busy = [each for each in fleet.sessions.values() if not each.activity.at_rest and each.parent_id is None]
+    busy = [each for each in fleet.sessions.values() if not each.activity.is_at_rest and each.parent_id is None]
     if not busy:
         return []
-    from frontends.stored.home import to_type
+    from frontends.commands.sessions.home import format_command
 
     names = ", ".join(f'"{one_line(each.name, 40)}"' for each in busy[:3])
     more = f" and {len(busy) - 3} more" if len(busy) > 3 else ""
     one = len(busy) == 1
     goes_on = "goes on" if one else "go on"
-    back = to_type(options.home, "", "").strip()
-    stop = to_type(options.home, "stop", "ID")
+    back = format_command(options.home, "", "").strip()
+    stop = format_command(options.home, "stop", "ID")
     which = "it" if one else "one"
     return [f"{names}{more} {goes_on} in the background; to come back: {back}, to stop {which}: {stop}"]

@@ -20,7 +20,7 @@ class TerminalOptions:
         new: View none at first, so that the first message begins a new one.
         prompt: A first message.
         model: What new sessions begin with; None leaves it to the service.
-        permissions: The same for the permission tier.
+        permissions: The same for the permission mode.
         embedded: Have the service in this process.
         theme: The name of the colours to begin with.
     """
@@ -31,7 +31,7 @@ class TerminalOptions:
     new: bool = False
     prompt: str | None = None
     model: str | None = None
-    permissions: sc.PermissionTier | None = None
+    permissions: sc.PermissionMode | None = None
     embedded: bool = False
     theme: str | None = None
 
@@ -42,12 +42,12 @@ class NewSession:
 
     cwd: str
     model: str | None = None
-    tier: sc.PermissionTier | None = None
+    mode: sc.PermissionMode | None = None
     thinking: sc.Thinking | None = None
 
 
 @attrs.frozen(kw_only=True)
-class Editing:
+class EditTarget:
     """What the text in the composer stands for, when it is to replace something.
 
     Attributes:

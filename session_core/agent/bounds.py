@@ -4,7 +4,7 @@ from session_core import limits
 from session_core.session.state import SessionState
 
 
-def over_steps(state: SessionState) -> str | None:
+def step_limit_reason(state: SessionState) -> str | None:
     """Say so when the running turn may make no further model call."""
     turn, bounds = state.turn, state.settings.limits
     steps = limits.MAX_STEPS_PER_TURN if bounds.steps is None else bounds.steps
@@ -13,6 +13,6 @@ def over_steps(state: SessionState) -> str | None:
     return f"stopped after {steps} model call{'s' if steps != 1 else ''}"
 
 
-def dollars(micros: int) -> str:
+def format_dollars(micros: int) -> str:
     """Write an amount of money, with as many digits as it takes to see it."""
     return f"${micros / 1_000_000:,.2f}" if micros >= 10_000 else f"${micros / 1_000_000:,.6f}"

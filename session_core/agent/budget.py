@@ -16,12 +16,12 @@ from typing import Final
 import attrs
 import trio
 
-from session_core.agent.bounds import dollars
-from session_core.agent.context import CHARS_PER_TOKEN, chars_of, cost_of
+from session_core.agent.bounds import format_dollars
+from session_core.agent.context import CHARS_PER_TOKEN, message_cost, request_chars
 from session_core.providers.base import ModelRequest
 from session_core.providers.catalogue import PER_MILLION, ModelInfo, cost_micros
 from session_core.session.session import Session, Work
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary.messages import Usage
 
 USEFUL_OUTPUT_TOKENS: Final = 2_048
@@ -35,12 +35,12 @@ class CallNeeds:
     """What a model call will use: `input_tokens` as well as can be told, `surely` of them for certain."""
 
     input_tokens: int
-    surely: int = 0
+    certain_tokens: int = 0
     info: ModelInfo | None = None
 
 
 @attrs.frozen(kw_only=True)
-class Share:
+class BudgetShare:
     """A call may be made; `max_output_tokens` is the longest answer, if that is less than the model could give."""
 
     max_output_tokens: int | None = None
@@ -53,7 +53,7 @@ class LimitReached:
     reason: str
 
 
-def needs_of(request: ModelRequest, info: ModelInfo | None, *, whole: bool) -> CallNeeds:
+def estimate_needs(request: ModelRequest, info: ModelInfo | None, *, whole: bool) -> CallNeeds:
     """Tell what a request will use: what the last answer had used, and a guess at what came after it.
 
     `whole` says that the conversation is as it was then; one that was shortened is guessed at altogether.
@@ -62,47 +62,47 @@ def needs_of(request: ModelRequest, info: ModelInfo | None, *, whole: bool) -> C
     for message in reversed(request.messages) if whole else ():
         if message.usage is not None and message.usage.tokens:
             read = message.usage.tokens
-            return CallNeeds(input_tokens=read + newer // CHARS_PER_TOKEN, surely=read, info=info)
-        newer += cost_of(message)
-    return CallNeeds(input_tokens=estimated_tokens(chars_of(request)), info=info)
+            return CallNeeds(input_tokens=read + newer // CHARS_PER_TOKEN, certain_tokens=read, info=info)
+        newer += message_cost(message)
+    return CallNeeds(input_tokens=estimate_tokens(request_chars(request)), info=info)
 
 
-def estimated_tokens(chars: int) -> int:
+def estimate_tokens(chars: int) -> int:
     """Guess how many tokens a text has."""
     return -(-chars // CHARS_PER_TOKEN)
 
 
-def estimated_usage(needs: CallNeeds, answer_chars: int) -> Usage:
+def estimate_usage(needs: CallNeeds, answer_chars: int) -> Usage:
     """Guess what a call has used of which the provider told nothing."""
-    return Usage(input_tokens=needs.input_tokens, output_tokens=estimated_tokens(answer_chars), estimated=True)
+    return Usage(input_tokens=needs.input_tokens, output_tokens=estimate_tokens(answer_chars), estimated=True)
 
 
-def used_by_unfinished(needs: CallNeeds, told: Usage, answer_chars: int) -> Usage:
+def unfinished_usage(needs: CallNeeds, reported: Usage, answer_chars: int) -> Usage:
     """What a call has used that did not come to its end: what was told, or a guess if it had begun to answer."""
-    untold = not told.tokens and not told.cost_micros
-    return estimated_usage(needs, answer_chars) if untold and answer_chars else told
+    is_unreported = not reported.tokens and not reported.cost_micros
+    return estimate_usage(needs, answer_chars) if is_unreported and answer_chars else reported
 
 
 @asynccontextmanager
-async def shared(desk: TurnDesk, needs: CallNeeds) -> AsyncIterator[Share | LimitReached]:
+async def reserve_share(desk: TurnHandle, needs: CallNeeds) -> AsyncIterator[BudgetShare | LimitReached]:
     """Set the share of one model call aside for the length of the block, once there is one.
 
     Count what the call has used inside of the block.
     """
     work = desk.work
-    while (found := _share(desk, needs)) is None:
-        top = desk.foremost.work or work
-        await top.room_made.wait()
+    while (found := _decide_share(desk, needs)) is None:
+        top = desk.root_session.work or work
+        await top.budget_changed.wait()
     granted, work.reserved = found
     try:
         await trio.lowlevel.checkpoint_if_cancelled()
         yield granted
     finally:
         work.reserved = None
-        (desk.foremost.work or work).tell_room_made()
+        (desk.root_session.work or work).notify_budget_changed()
 
 
-def spent(session: Session) -> Usage:
+def turn_usage(session: Session) -> Usage:
     """Return what a running turn and its helpers have used so far."""
     used = session.state.turn.usage if session.state.turn is not None else Usage()
     for helper in _helpers(session):
@@ -110,9 +110,12 @@ def spent(session: Session) -> Usage:
     return used
 
 
-def spent_out(desk: TurnDesk) -> str | None:
+def budget_limit_reason(desk: TurnHandle) -> str | None:
     """Say which limit of tokens or money is used up, if any."""
-    return next((why for purse in _purses(desk.foremost, Usage()) if (why := purse.used_up()) is not None), None)
+    return next(
+        (why for purse in _list_limits(desk.root_session, Usage()) if (why := purse.exhausted_reason()) is not None),
+        None,
+    )
 
 
 def _helpers(session: Session) -> Iterator[Session]:
@@ -122,7 +125,7 @@ def _helpers(session: Session) -> Iterator[Session]:
 
 
 @attrs.frozen(kw_only=True)
-class _Purse:
+class _BudgetLimit:
     """One limit: how much there is, what is gone, and what is set aside for calls under way."""
 
     limit: int
@@ -134,27 +137,28 @@ class _Purse:
     def room(self) -> int:
         return self.limit - self.used - self.held
 
-    def shown(self, amount: int) -> str:
-        return dollars(amount) if self.money else f"{amount:,}"
+    def format_amount(self, amount: int) -> str:
+        return format_dollars(amount) if self.money else f"{amount:,}"
 
-    def used_up(self) -> str | None:
+    def exhausted_reason(self) -> str | None:
         if self.used < self.limit:
             return None
         what = "" if self.money else " tokens"
-        return f"stopped after {self.shown(self.used)}{what}; the limit is {self.shown(self.limit)}"
+        return f"stopped after {self.format_amount(self.used)}{what}; the limit is {self.format_amount(self.limit)}"
 
-    def too_little(self, needs: CallNeeds) -> str | None:
+    def insufficient_reason(self, needs: CallNeeds) -> str | None:
         """Say so if the next call would for certain use more than there is; a turn may always make its first."""
-        least = _cost(needs.info, Usage(cache_read_tokens=needs.surely)) if self.money else needs.surely
+        least = _cost(needs.info, Usage(cache_read_tokens=needs.certain_tokens)) if self.money else needs.certain_tokens
         if not self.used or least <= self.room:
             return None
         what = "" if self.money else " tokens"
         return (
-            f"stopped after {self.shown(self.used)}{what}: the next model call would use {self.shown(least)} or more, "
-            f"and the limit is {self.shown(self.limit)}"
+            f"stopped after {self.format_amount(self.used)}{what}: "
+            f"the next model call would use {self.format_amount(least)} or more, "
+            f"and the limit is {self.format_amount(self.limit)}"
         )
 
-    def output_for(self, amount: int, needs: CallNeeds) -> int | None:
+    def affordable_output_tokens(self, amount: int, needs: CallNeeds) -> int | None:
         """Return how long an answer this amount pays for, besides what the call reads; None if any."""
         if not self.money:
             return amount - needs.input_tokens
@@ -164,52 +168,54 @@ class _Purse:
         return (amount - _cost(needs.info, Usage(input_tokens=needs.input_tokens))) * PER_MILLION // prices.output
 
 
-def _purses(top: Session, held: Usage) -> list[_Purse]:
-    bounds, used = top.state.settings.limits, spent(top)
-    purses: list[_Purse] = []
+def _list_limits(top: Session, held: Usage) -> list[_BudgetLimit]:
+    bounds, used = top.state.settings.limits, turn_usage(top)
+    purses: list[_BudgetLimit] = []
     if bounds.tokens is not None:
-        purses.append(_Purse(limit=bounds.tokens, used=used.tokens, held=held.tokens, money=False))
+        purses.append(_BudgetLimit(limit=bounds.tokens, used=used.tokens, held=held.tokens, money=False))
     if bounds.cost_micros is not None:
-        purses.append(_Purse(limit=bounds.cost_micros, used=used.cost_micros, held=held.cost_micros, money=True))
+        purses.append(_BudgetLimit(limit=bounds.cost_micros, used=used.cost_micros, held=held.cost_micros, money=True))
     return purses
 
 
-def _share(desk: TurnDesk, needs: CallNeeds) -> tuple[Share | LimitReached, Usage] | None:
+def _decide_share(desk: TurnHandle, needs: CallNeeds) -> tuple[BudgetShare | LimitReached, Usage] | None:
     """Decide about a call, with what is to be set aside for it; None if it should wait."""
-    top = desk.foremost
-    others = [each for each in _works(top) if each is not desk.work]
+    top = desk.root_session
+    others = [each for each in _iterate_works(top) if each is not desk.work]
     under_way = [each.reserved for each in others if each.reserved is not None]
-    purses = _purses(top, _sum(under_way))
-    if (why := next((why for purse in purses if (why := purse.used_up()) is not None), None)) is not None:
+    purses = _list_limits(top, _sum_usages(under_way))
+    if (why := next((why for purse in purses if (why := purse.exhausted_reason()) is not None), None)) is not None:
         return LimitReached(reason=why), Usage()
     sharing = 1 + sum(1 for each in others if each.reserved is None and not each.helpers)
     longest = needs.info.max_output_tokens if needs.info is not None else None
-    fair = _least([purse.output_for(purse.room // sharing, needs) for purse in purses])
+    fair = _least([purse.affordable_output_tokens(purse.room // sharing, needs) for purse in purses])
     if fair is None or fair >= min(USEFUL_OUTPUT_TOKENS, longest or USEFUL_OUTPUT_TOKENS):
-        return _granted(needs, fair, longest)
+        return _grant_share(needs, fair, longest)
     if under_way:
         return None
-    if (why := next((why for purse in purses if (why := purse.too_little(needs)) is not None), None)) is not None:
+    if (
+        why := next((why for purse in purses if (why := purse.insufficient_reason(needs)) is not None), None)
+    ) is not None:
         return LimitReached(reason=why), Usage()
-    alone = _least([purse.output_for(purse.room, needs) for purse in purses])
-    return _granted(needs, max(FEWEST_OUTPUT_TOKENS, alone or 0), longest)
+    alone = _least([purse.affordable_output_tokens(purse.room, needs) for purse in purses])
+    return _grant_share(needs, max(FEWEST_OUTPUT_TOKENS, alone or 0), longest)
 
 
-def _granted(needs: CallNeeds, output: int | None, longest: int | None) -> tuple[Share, Usage]:
+def _grant_share(needs: CallNeeds, output: int | None, longest: int | None) -> tuple[BudgetShare, Usage]:
     most = _least([output, longest]) or 0
     reserved = Usage(input_tokens=needs.input_tokens, output_tokens=most)
     reserved = attrs.evolve(reserved, cost_micros=_cost(needs.info, reserved))
     limited = output is not None and (longest is None or output < longest)
-    return Share(max_output_tokens=output if limited else None), reserved
+    return BudgetShare(max_output_tokens=output if limited else None), reserved
 
 
-def _works(top: Session) -> Iterator[Work]:
+def _iterate_works(top: Session) -> Iterator[Work]:
     for session in (top, *_helpers(top)):
         if session.work is not None:
             yield session.work
 
 
-def _sum(usages: list[Usage]) -> Usage:
+def _sum_usages(usages: list[Usage]) -> Usage:
     total = Usage()
     for each in usages:
         total = total.plus(each)

@@ -5,13 +5,19 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from session_core import limits
-from session_core.agent.budget import LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
-from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, in_words, without_images
+from session_core.agent.budget import LimitReached, estimate_needs, estimate_usage, reserve_share, unfinished_usage
+from session_core.agent.context import (
+    CHARS_PER_TOKEN,
+    message_cost,
+    render_without_tools,
+    replace_images,
+    shorten_to_fit,
+)
 from session_core.agent.model_call import Models
 from session_core.agent.streamed_answer import clean_text
 from session_core.ids import MessageId, new_id
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Message, TextPart, Usage
 
@@ -42,7 +48,7 @@ class Summary:
     usage: Usage = Usage()
 
 
-async def summarise_at(desk: TurnDesk, models: Models, *, compactor: Compactor | None = None) -> Summary:
+async def summarise_conversation(desk: TurnHandle, models: Models, *, compactor: Compactor | None = None) -> Summary:
     """Make a summary of a session's conversation within the limits of its turn, and count what it has used.
 
     Raises:
@@ -50,16 +56,16 @@ async def summarise_at(desk: TurnDesk, models: Models, *, compactor: Compactor |
     """
     model, conversation = desk.state.settings.model, await desk.conversation()
     if compactor is not None or desk.state.turn is None:
-        return await _counted(desk, models, conversation, compactor=compactor)
+        return await _summarise_and_count(desk, models, conversation, compactor=compactor)
     request = ModelRequest(model=model, messages=conversation)
-    async with shared(desk, needs_of(request, models.infos.get(model), whole=True)) as share:
+    async with reserve_share(desk, estimate_needs(request, models.infos.get(model), whole=True)) as share:
         if isinstance(share, LimitReached):
             raise SummaryFailed(share.reason)
-        return await _counted(desk, models, conversation, max_output_tokens=share.max_output_tokens)
+        return await _summarise_and_count(desk, models, conversation, max_output_tokens=share.max_output_tokens)
 
 
-async def _counted(
-    desk: TurnDesk,
+async def _summarise_and_count(
+    desk: TurnHandle,
     models: Models,
     conversation: tuple[Message, ...],
     *,
@@ -68,8 +74,8 @@ async def _counted(
 ) -> Summary:
     model = desk.state.settings.model
     if compactor is not None:
-        return _checked(await compactor(conversation), model, Usage())
-    asking = _Asking(models=models, model=model, max_output_tokens=max_output_tokens)
+        return _build_summary(await compactor(conversation), model, Usage())
+    asking = _SummaryAttempts(models=models, model=model, max_output_tokens=max_output_tokens)
     try:
         return await _summarise(asking, conversation)
     finally:
@@ -78,7 +84,7 @@ async def _counted(
 
 
 @attrs.define(kw_only=True)
-class _Asking:
+class _SummaryAttempts:
     """Whom to ask for a summary, and what all attempts have used so far, those that were cancelled too."""
 
     models: Models
@@ -87,65 +93,65 @@ class _Asking:
     used: Usage = Usage()
 
     def count(self, usage: Usage) -> None:
-        self.used = self.used.plus(self.models.priced(self.model, usage))
+        self.used = self.used.plus(self.models.add_cost(self.model, usage))
 
 
-async def _summarise(asking: _Asking, conversation: tuple[Message, ...]) -> Summary:
+async def _summarise(asking: _SummaryAttempts, conversation: tuple[Message, ...]) -> Summary:
     models, model = asking.models, asking.model
     info = models.infos.get(model)
-    room = sum(map(cost_of, conversation)) if info is None else info.context_tokens * CHARS_PER_TOKEN * 3 // 4
-    messages = fit(conversation, room)
+    room = sum(map(message_cost, conversation)) if info is None else info.context_tokens * CHARS_PER_TOKEN * 3 // 4
+    messages = shorten_to_fit(conversation, room)
     while True:
         answer = await _ask(asking, messages)
         if not isinstance(answer, ModelFailed):
-            return _checked(answer, model, asking.used)
+            return _build_summary(answer, model, asking.used)
         room //= 2
-        shorter = fit(messages, room)
+        shorter = shorten_to_fit(messages, room)
         if answer.kind != "context_too_long" or shorter == messages:
             raise SummaryFailed(f"{answer.kind}: {answer.message}")
         messages = shorter
 
 
-async def _ask(asking: _Asking, messages: tuple[Message, ...]) -> str | ModelFailed:
+async def _ask(asking: _SummaryAttempts, messages: tuple[Message, ...]) -> str | ModelFailed:
     provider = asking.models.providers.get(asking.model)
     if provider is None:
         return ModelFailed(kind="refused", message=f"there is no model called {asking.model!r} here")
     # In words, as interfaces refuse conversations with tool calls when no tools are offered.
     request = ModelRequest(
         model=asking.model,
-        messages=(*in_words(without_images(messages)), _instruction(messages)),
+        messages=(*render_without_tools(replace_images(messages)), _instruction_message(messages)),
         max_output_tokens=asking.max_output_tokens,
     )
-    needs = needs_of(request, asking.models.infos.get(asking.model), whole=False)
+    needs = estimate_needs(request, asking.models.infos.get(asking.model), whole=False)
     pieces: list[str] = []
-    size, told = 0, Usage()
+    size, reported = 0, Usage()
     try:
         async with provider.stream(request) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, ModelFailed):
-                    told = chunk.usage
+                    reported = chunk.usage
                     return chunk
                 if isinstance(chunk, TextChunk):
                     pieces.append(chunk.text)
                     size += len(chunk.text)
                 if isinstance(chunk, ModelFinished):
-                    told = chunk.usage if chunk.usage.tokens else estimated_usage(needs, size)
+                    reported = chunk.usage if chunk.usage.tokens else estimate_usage(needs, size)
                     return "".join(pieces)
                 if size > limits.MAX_ANSWER_CHARS:
                     return ModelFailed(kind="malformed", message="the summary does not end")
         return ModelFailed(kind="malformed", message="the summary ended without an end mark")
     finally:
-        asking.count(used_by_unfinished(needs, told, size))
+        asking.count(unfinished_usage(needs, reported, size))
 
 
-def _checked(text: str, model: str, usage: Usage) -> Summary:
+def _build_summary(text: str, model: str, usage: Usage) -> Summary:
     cleaned = clean_text(text).strip()
     if not cleaned:
         raise SummaryFailed("the summary is empty")
     return Summary(text=cleaned[: limits.MAX_TEXT_CHARS], model=model, usage=usage)
 
 
-def _instruction(conversation: tuple[Message, ...]) -> Message:
+def _instruction_message(conversation: tuple[Message, ...]) -> Message:
     return Message(
         message_id=MessageId(new_id("msg")),
         parent_id=conversation[-1].message_id if conversation else None,
@@ -155,9 +161,15 @@ def _instruction(conversation: tuple[Message, ...]) -> Message:
     )
 
 
-def summary_message(summary: Summary, parent_id: MessageId | None, now: int, *, asked: str = "") -> Message:
+def build_summary_message(
+    summary: Summary, parent_id: MessageId | None, now: int, *, pending_prompt: str = ""
+) -> Message:
     """Make the message that takes the conversation's place; `asked` is what the running turn is still to answer."""
-    repeated = f"\n\nThe newest message of the user, word for word:\n{asked[:MAX_REPEATED_CHARS]}" if asked else ""
+    repeated = (
+        f"\n\nThe newest message of the user, word for word:\n{pending_prompt[:MAX_REPEATED_CHARS]}"
+        if pending_prompt
+        else ""
+    )
     return Message(
         message_id=MessageId(new_id("msg")),
         parent_id=parent_id,

@@ -13,7 +13,7 @@ from session_core.vocabulary.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
-    size_of,
+    count_message_chars,
 )
 from session_core.wire.codec import encode
 
@@ -26,22 +26,22 @@ _REMARK_CHARS = 200  # more than what is said about that which is left out
 _IMAGE_CHARS = 6_000  # what an image costs a model, whatever the length of its data
 
 
-def cost_of(message: Message) -> int:
+def message_cost(message: Message) -> int:
     """Return how many characters a message is worth to a model; images cost about the same whatever their size."""
     if not any(isinstance(part, ImagePart | ToolResultPart) for part in message.parts):
-        return size_of(message)  # most of them
-    seen = attrs.evolve(message, parts=tuple(map(_as_seen, message.parts)))
-    images = [part for part in _with_inner(message.parts) if isinstance(part, ImagePart)]
-    return size_of(seen) + _IMAGE_CHARS * len(images)
+        return count_message_chars(message)  # most of them
+    seen = attrs.evolve(message, parts=tuple(map(_countable_part, message.parts)))
+    images = [part for part in _flatten_parts(message.parts) if isinstance(part, ImagePart)]
+    return count_message_chars(seen) + _IMAGE_CHARS * len(images)
 
 
-def chars_of(request: ModelRequest) -> int:
+def request_chars(request: ModelRequest) -> int:
     """Return how many characters a whole request is worth: what is told first, the tools, and the conversation."""
     tools = sum(len(tool.name) + len(tool.description) + len(encode(tool.parameters)) for tool in request.tools)
-    return len(request.system) + tools + sum(map(cost_of, request.messages))
+    return len(request.system) + tools + sum(map(message_cost, request.messages))
 
 
-def _as_seen(part: Part) -> Part:
+def _countable_part(part: Part) -> Part:
     """Leave out what is counted otherwise, or not sent to models at all."""
     match part:
         case ImagePart():
@@ -52,18 +52,18 @@ def _as_seen(part: Part) -> Part:
             return part
 
 
-def _with_inner(parts: Sequence[Part]) -> list[Part]:
+def _flatten_parts(parts: Sequence[Part]) -> list[Part]:
     inner = [image for part in parts if isinstance(part, ToolResultPart) for image in part.images]
     return [*parts, *inner]
 
 
-def fit(messages: tuple[Message, ...], max_chars: int) -> tuple[Message, ...]:
+def shorten_to_fit(messages: tuple[Message, ...], max_chars: int) -> tuple[Message, ...]:
     """Shorten tool results, the oldest first, until the conversation fits; returns it as it is when it does.
 
     The newest results are shortened last: the model has not seen them yet. Nothing else is touched: a conversation of
     long texts may stay too long.
     """
-    excess = sum(map(cost_of, messages)) - max_chars
+    excess = sum(map(message_cost, messages)) - max_chars
     fitted = list(messages)
     *older, newest = [place for place, message in enumerate(messages) if message.role == "tool"] or [-1]
     for places in (older, [newest] if newest >= 0 else []):
@@ -71,17 +71,17 @@ def fit(messages: tuple[Message, ...], max_chars: int) -> tuple[Message, ...]:
             for place in places:
                 if excess <= 0:
                     return tuple(fitted)
-                shorter = _shortened(fitted[place], longest)
-                excess -= cost_of(fitted[place]) - cost_of(shorter)
+                shorter = _shorten_message(fitted[place], longest)
+                excess -= message_cost(fitted[place]) - message_cost(shorter)
                 fitted[place] = shorter
     return tuple(fitted)
 
 
-def _shortened(message: Message, longest: int) -> Message:
-    return attrs.evolve(message, parts=tuple(_shortened_part(part, longest) for part in message.parts))
+def _shorten_message(message: Message, longest: int) -> Message:
+    return attrs.evolve(message, parts=tuple(_shorten_part(part, longest) for part in message.parts))
 
 
-def _shortened_part(part: Part, longest: int) -> Part:
+def _shorten_part(part: Part, longest: int) -> Part:
     too_long = isinstance(part, ToolResultPart) and len(part.text) > longest + _REMARK_CHARS
     if not isinstance(part, ToolResultPart) or not (too_long or part.images):
         return part
@@ -95,18 +95,18 @@ def _shortened_part(part: Part, longest: int) -> Part:
     return attrs.evolve(part, text=text, images=())
 
 
-def without_images(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+def replace_images(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Put a remark in the place of every image, for a model that cannot see them."""
-    return tuple(_without_images(message) for message in messages)
+    return tuple(_replace_message_images(message) for message in messages)
 
 
-def _without_images(message: Message) -> Message:
-    if not any(isinstance(part, ImagePart) for part in _with_inner(message.parts)):
+def _replace_message_images(message: Message) -> Message:
+    if not any(isinstance(part, ImagePart) for part in _flatten_parts(message.parts)):
         return message
-    return attrs.evolve(message, parts=tuple(map(_without_image, message.parts)))
+    return attrs.evolve(message, parts=tuple(map(_replace_part_images, message.parts)))
 
 
-def _without_image(part: Part) -> Part:
+def _replace_part_images(part: Part) -> Part:
     match part:
         case ImagePart():
             return TextPart(text="[an image, which this model cannot see]")
@@ -118,17 +118,17 @@ def _without_image(part: Part) -> Part:
             return part
 
 
-def in_words(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+def render_without_tools(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Tell a conversation without tool calls, results and thinking as such, for a model that has no tools to call."""
-    told: list[Message] = []
+    rendered: list[Message] = []
     for message in messages:
-        parts = tuple(said for part in message.parts if (said := _in_words(part)) is not None)
+        parts = tuple(rendered_part for part in message.parts if (rendered_part := _render_part(part)) is not None)
         if parts:
-            told.append(attrs.evolve(message, role="user" if message.role == "tool" else message.role, parts=parts))
-    return tuple(told)
+            rendered.append(attrs.evolve(message, role="user" if message.role == "tool" else message.role, parts=parts))
+    return tuple(rendered)
 
 
-def _in_words(part: Part) -> Part | None:
+def _render_part(part: Part) -> Part | None:
     match part:
         case ThinkingPart():
             return None

@@ -15,11 +15,18 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.budget import CallNeeds, LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
-from session_core.agent.model_call import Models, shown
+from session_core.agent.budget import (
+    CallNeeds,
+    LimitReached,
+    estimate_needs,
+    estimate_usage,
+    reserve_share,
+    unfinished_usage,
+)
+from session_core.agent.model_call import Models, clean_error
 from session_core.agent.streamed_answer import clean_text
 from session_core.errors import Conflict, InvalidInput
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.protocols.contexts import DirectAnswer, DirectFailed, DirectRequest, TooManyQuestions
 from session_core.protocols.frames import is_label
 from session_core.providers.base import (
@@ -32,7 +39,7 @@ from session_core.providers.base import (
     ToolCallChunk,
     ToolCallOpened,
 )
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Usage
 from session_core.wire.codec import encode
@@ -41,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
-class _Asked:
+class _DirectQuestion:
     fingerprint: bytes
     answer: DirectAnswer | None = None
 
@@ -49,13 +56,13 @@ class _Asked:
 class DirectCompletions:
     """The questions of one turn."""
 
-    def __init__(self, desk: TurnDesk, models: Models) -> None:
+    def __init__(self, desk: TurnHandle, models: Models) -> None:
         self._desk = desk
         self._models = models
-        self._asked: dict[str, _Asked] = {}
-        self._begun = 0
-        self._kept_chars = 0
-        self._one_by_one = trio.Lock()
+        self._questions: dict[str, _DirectQuestion] = {}
+        self._question_count = 0
+        self._answer_chars = 0
+        self._lock = trio.Lock()
 
     async def complete(self, request: DirectRequest, source: str, key: str) -> DirectAnswer:
         """Ask; see `BeforeCallContext.complete`.
@@ -66,35 +73,35 @@ class DirectCompletions:
             if not is_label(text):
                 raise InvalidInput(f"{name} must have 1 to {limits.MAX_NAME_CHARS} whole characters", field=name)
         fingerprint = _fingerprint(request, source)
-        known = self._asked.get(key)
+        known = self._questions.get(key)
         if known is not None:
             if known.fingerprint != fingerprint:
                 raise Conflict(f"the key {key!r} belongs to another question of this turn", field="key")
             if known.answer is None:
                 raise Conflict(f"the question {key!r} is being asked right now", field="key")
             return known.answer
-        if self._begun >= limits.MAX_DIRECT_COMPLETIONS:
+        if self._question_count >= limits.MAX_DIRECT_COMPLETIONS:
             raise TooManyQuestions(f"a turn asks at most {limits.MAX_DIRECT_COMPLETIONS} questions beside its own")
-        if self._kept_chars >= limits.MAX_DIRECT_CHARS:
+        if self._answer_chars >= limits.MAX_DIRECT_CHARS:
             raise TooManyQuestions(f"the answers of this turn have more than {limits.MAX_DIRECT_CHARS:,} characters")
-        self._begun += 1
-        asked = self._asked[key] = _Asked(fingerprint)
+        self._question_count += 1
+        question = self._questions[key] = _DirectQuestion(fingerprint)
         try:
-            asked.answer = answer = await self._ask(request, source)
-            self._kept_chars += len(answer.text)
+            question.answer = answer = await self._ask(request, source)
+            self._answer_chars += len(answer.text)
         finally:
-            if asked.answer is None:
-                del self._asked[key]
+            if question.answer is None:
+                del self._questions[key]
         return answer
 
     async def _ask(self, request: DirectRequest, source: str) -> DirectAnswer:
         desk = self._desk
         model = request.model or desk.state.settings.model
-        models = self._models.at(desk.state.settings.cwd)
+        models = self._models.with_folder_models(desk.state.settings.cwd)
         provider = models.providers.get(model)
         if provider is None:
             raise DirectFailed(f"there is no model called {model!r} here")
-        asked = ModelRequest(
+        model_request = ModelRequest(
             model=model,
             messages=request.messages,
             tools=(),
@@ -102,28 +109,28 @@ class DirectCompletions:
             thinking=request.thinking,
             max_output_tokens=request.max_output_tokens,
         )
-        needs = needs_of(asked, models.infos.get(model), whole=False)
-        async with self._one_by_one, shared(desk, needs) as share:
+        needs = estimate_needs(model_request, models.infos.get(model), whole=False)
+        async with self._lock, reserve_share(desk, needs) as share:
             if isinstance(share, LimitReached):
                 raise DirectFailed(share.reason)
-            most = [each for each in (asked.max_output_tokens, share.max_output_tokens) if each is not None]
-            asked = attrs.evolve(asked, max_output_tokens=min(most, default=None))
-            return await self._stream(provider, asked, needs, source)
+            most = [each for each in (model_request.max_output_tokens, share.max_output_tokens) if each is not None]
+            model_request = attrs.evolve(model_request, max_output_tokens=min(most, default=None))
+            return await self._stream(provider, model_request, needs, source)
 
     async def _stream(self, provider: Provider, request: ModelRequest, needs: CallNeeds, source: str) -> DirectAnswer:
         pieces: list[str] = []
-        size, told, done = 0, Usage(), False
+        size, reported, done = 0, Usage(), False
         try:
             async with provider.stream(request) as chunks:
                 async for chunk in chunks:
                     match chunk:
                         case ModelFailed():
-                            told = chunk.usage
-                            raise DirectFailed(shown(f"{chunk.kind}: {chunk.message}"))
+                            reported = chunk.usage
+                            raise DirectFailed(clean_error(f"{chunk.kind}: {chunk.message}"))
                         case ModelFinished():
-                            used = chunk.usage if chunk.usage.tokens else estimated_usage(needs, size)
+                            used = chunk.usage if chunk.usage.tokens else estimate_usage(needs, size)
                             done = True
-                            return self._answered(request.model, source, "".join(pieces), used)
+                            return self._build_answer(request.model, source, "".join(pieces), used)
                         case TextChunk(text=text):
                             pieces.append(clean_text(text))
                             size += len(text) or 1
@@ -137,26 +144,26 @@ class DirectCompletions:
         except DirectFailed:
             raise
         except FOREIGN_FAULTS as fault:
-            if passes_through(fault):
+            if must_propagate(fault):
                 raise
             log.exception("a provider failed by a bug")
-            raise DirectFailed(shown(f"{type(fault).__name__}: {fault}")) from fault
+            raise DirectFailed(clean_error(f"{type(fault).__name__}: {fault}")) from fault
         finally:
             if not done:
-                self._count(request.model, source, used_by_unfinished(needs, told, size))
+                self._count(request.model, source, unfinished_usage(needs, reported, size))
 
-    def _answered(self, model: str, source: str, text: str, used: Usage) -> DirectAnswer:
-        usage = self._models.priced(model, used)
+    def _build_answer(self, model: str, source: str, text: str, used: Usage) -> DirectAnswer:
+        usage = self._models.add_cost(model, used)
         self._count(model, source, usage)
         return DirectAnswer(text=text, model=model, usage=usage)
 
     def _count(self, model: str, source: str, usage: Usage) -> None:
         if usage.tokens or usage.cost_micros:
-            priced = self._models.priced(model, usage)
+            priced = self._models.add_cost(model, usage)
             self._desk.record(ev.UsageRecorded(model=model, source=source, usage=priced))
 
 
 def _fingerprint(request: DirectRequest, source: str) -> bytes:
-    said = b"".join(encode(message) for message in request.messages)
+    encoded_messages = b"".join(encode(message) for message in request.messages)
     rest = repr((source, request.system, request.model, request.thinking, request.max_output_tokens)).encode()
-    return hashlib.sha256(said + rest).digest()
+    return hashlib.sha256(encoded_messages + rest).digest()

@@ -16,7 +16,7 @@ from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.tools.base import Tool
 
 
@@ -30,7 +30,7 @@ class FolderUnusable(ConfigInvalid):
         self.field = "cwd"
 
 
-class Workplace(Protocol):
+class FolderSettings(Protocol):
     """What one folder says at this moment."""
 
     @property
@@ -63,14 +63,14 @@ class Workplace(Protocol):
         ...
 
 
-class Workplaces(Protocol):
+class FolderSettingsSource(Protocol):
     """What all folders say, by the working directories of sessions."""
 
-    def at(self, cwd: str) -> Workplace | None:
+    def get_known(self, cwd: str) -> FolderSettings | None:
         """Return what is known of a folder now, without looking."""
         ...
 
-    async def ready(self, cwd: str) -> Workplace:
+    async def load(self, cwd: str) -> FolderSettings:
         """Return what a folder says, after reading it if nobody has; raises `FolderUnusable`."""
         ...
 
@@ -84,7 +84,7 @@ class Workplaces(Protocol):
         """
         ...
 
-    async def until_extended(self, cwd: str) -> None:
+    async def wait_for_extensions(self, cwd: str) -> None:
         """Wait until the extensions of a folder that is known have been started, but not for long."""
         ...
 
@@ -93,7 +93,7 @@ class Workplaces(Protocol):
         ...
 
 
-def tools_in(folder: Workplace, tools: dict[str, Tool]) -> dict[str, Tool]:
+def merge_folder_tools(folder: FolderSettings, tools: dict[str, Tool]) -> dict[str, Tool]:
     """Return these tools and the folder's own, without those that are switched off there."""
     for tool in folder.tools():
         tools.setdefault(tool.spec.name, tool)
@@ -103,12 +103,12 @@ def tools_in(folder: Workplace, tools: dict[str, Tool]) -> dict[str, Tool]:
 class TurnFolder:
     """The folder that a turn works in, which is another one when the session has gone there."""
 
-    def __init__(self, folders: Workplaces | None, desk: TurnDesk) -> None:
+    def __init__(self, folders: FolderSettingsSource | None, desk: TurnHandle) -> None:
         self._folders = folders
         self._desk = desk
         self._held: tuple[str, Callable[[], None]] | None = None
 
-    async def follow(self) -> None:
+    async def hold_current(self) -> None:
         """See that the session's folder is ready, and held.
 
         Raises:

@@ -70,7 +70,7 @@ async def on_input(hooks: Hooks, session_id: SessionId, text: str) -> str | Bloc
     if not hooks.handles("input"):
         return text
     answer = await hooks.run("input", session_id, JsonObject({"text": text}))
-    return answer if isinstance(answer, Blocked) else _text(answer, "text", text)
+    return answer if isinstance(answer, Blocked) else _read_text(answer, "text", text)
 
 
 async def on_agent_start(hooks: Hooks, session_id: SessionId, system_prompt: str) -> str:
@@ -78,7 +78,7 @@ async def on_agent_start(hooks: Hooks, session_id: SessionId, system_prompt: str
     if not hooks.handles("before_agent_start"):
         return system_prompt
     answer = await hooks.run("before_agent_start", session_id, JsonObject({"system_prompt": system_prompt}))
-    return system_prompt if isinstance(answer, Blocked) else _text(answer, "system_prompt", system_prompt)
+    return system_prompt if isinstance(answer, Blocked) else _read_text(answer, "system_prompt", system_prompt)
 
 
 async def on_context(hooks: Hooks, session_id: SessionId, messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -89,19 +89,21 @@ async def on_context(hooks: Hooks, session_id: SessionId, messages: tuple[Messag
     """
     if not hooks.handles("context"):
         return messages
-    shown = tuple(JsonObject({"id": each.message_id, "role": each.role, "content": each.text}) for each in messages)
-    answer = await hooks.run("context", session_id, JsonObject({"messages": shown}))
+    visible_messages = tuple(
+        JsonObject({"id": each.message_id, "role": each.role, "content": each.text}) for each in messages
+    )
+    answer = await hooks.run("context", session_id, JsonObject({"messages": visible_messages}))
     entries = None if isinstance(answer, Blocked) else answer.get("messages")
     if not isinstance(entries, tuple):
         return messages
-    rebuilt = _rebuilt(messages, entries)
+    rebuilt = _rebuild_messages(messages, entries)
     if rebuilt and _calls_are_answered(rebuilt):
         return rebuilt
     log.warning("an extension left a conversation that no model could be sent; it is sent as it was")
     return messages
 
 
-def _rebuilt(messages: tuple[Message, ...], entries: tuple[JsonValue, ...]) -> tuple[Message, ...]:
+def _rebuild_messages(messages: tuple[Message, ...], entries: tuple[JsonValue, ...]) -> tuple[Message, ...]:
     known = {each.message_id: each for each in messages}
     found: list[Message] = []
     for entry in entries:
@@ -112,9 +114,9 @@ def _rebuilt(messages: tuple[Message, ...], entries: tuple[JsonValue, ...]) -> t
         identity = entry.get("id")
         before = known.get(MessageId(identity)) if isinstance(identity, str) else None
         if before is None:
-            found.append(_added(messages, text))
+            found.append(_build_added_message(messages, text))
         else:
-            found.append(before if before.text == text else _with_text(before, text))
+            found.append(before if before.text == text else _replace_text(before, text))
     return tuple(message for message in found if message.parts)
 
 
@@ -129,12 +131,12 @@ def _calls_are_answered(messages: tuple[Message, ...]) -> bool:
     return not open_calls
 
 
-def _added(messages: tuple[Message, ...], text: str) -> Message:
+def _build_added_message(messages: tuple[Message, ...], text: str) -> Message:
     parts = (TextPart(text=text),) if text else ()
     return attrs.evolve(messages[-1], role="user", parts=parts, usage=None, model=None)
 
 
-def _with_text(message: Message, text: str) -> Message:
+def _replace_text(message: Message, text: str) -> Message:
     rest = tuple(part for part in message.parts if not isinstance(part, TextPart))
     return attrs.evolve(message, parts=(TextPart(text=text), *rest) if text else rest)
 
@@ -143,7 +145,7 @@ async def on_request(hooks: Hooks, session_id: SessionId, request: ModelRequest)
     """Right before a model is asked: how much it thinks, how long it may answer and which tools it gets may change."""
     if not hooks.handles("before_provider_request"):
         return request
-    shown = JsonObject(
+    request_fields = JsonObject(
         {
             "model": request.model,
             "thinking": request.thinking,
@@ -151,7 +153,7 @@ async def on_request(hooks: Hooks, session_id: SessionId, request: ModelRequest)
             "tools": tuple(tool.name for tool in request.tools),
         }
     )
-    answer = await hooks.run("before_provider_request", session_id, shown)
+    answer = await hooks.run("before_provider_request", session_id, request_fields)
     if isinstance(answer, Blocked):
         return request
     longest, tools, thinking = (answer.get(name) for name in ("max_output_tokens", "tools", "thinking"))
@@ -201,7 +203,7 @@ async def on_tool_result(
     details = answer.get("details")
     return attrs.evolve(
         result,
-        text=_text(answer, "content", result.text),
+        text=_read_text(answer, "content", result.text),
         status=status,
         details=details if isinstance(details, JsonObject) else result.details,
     )
@@ -216,27 +218,27 @@ async def on_message_end(hooks: Hooks, session_id: SessionId, message: Message) 
 
 async def may_compact(hooks: Hooks, session_id: SessionId, *, automatic: bool) -> Blocked | None:
     """Before the conversation is summarised."""
-    return await _may(hooks, "session_before_compact", session_id, JsonObject({"automatic": automatic}))
+    return await _ask_hook(hooks, "session_before_compact", session_id, JsonObject({"automatic": automatic}))
 
 
 async def may_change_tree(hooks: Hooks, session_id: SessionId, what: str, message_id: str) -> Blocked | None:
     """Before another branch of the conversation is shown, or a message is said differently."""
     value = JsonObject({"action": what, "message_id": message_id})
-    return await _may(hooks, "session_before_tree", session_id, value)
+    return await _ask_hook(hooks, "session_before_tree", session_id, value)
 
 
 async def may_run_user_command(hooks: Hooks, session_id: SessionId, command: str) -> Blocked | None:
     """Before a command that the user typed is run."""
-    return await _may(hooks, "user_bash", session_id, JsonObject({"command": command}))
+    return await _ask_hook(hooks, "user_bash", session_id, JsonObject({"command": command}))
 
 
-async def _may(hooks: Hooks, hook: HookName, session_id: SessionId, value: JsonObject) -> Blocked | None:
+async def _ask_hook(hooks: Hooks, hook: HookName, session_id: SessionId, value: JsonObject) -> Blocked | None:
     if not hooks.handles(hook):
         return None
     answer = await hooks.run(hook, session_id, value)
     return answer if isinstance(answer, Blocked) else None
 
 
-def _text(answer: JsonObject, key: str, otherwise: str) -> str:
+def _read_text(answer: JsonObject, key: str, otherwise: str) -> str:
     text = answer.get(key)
     return text if isinstance(text, str) else otherwise

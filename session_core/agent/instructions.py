@@ -67,7 +67,7 @@ def collect_instructions(
             _add(found, remarks, _read(top, path), os.path.join(top, path), "project")  # noqa: PTH118
     elif any(_is_there(top, os.path.join(inner, FILE_NAME)) for inner in below):  # noqa: PTH118
         remarks.append(f"the {FILE_NAME} of this project is not used, because the folder is not trusted")
-    return _bounded(found, remarks)
+    return _limit_instructions(found, remarks)
 
 
 def nested_instructions(root: str, path: str, *, trusted: bool) -> Instructions:
@@ -87,7 +87,7 @@ def nested_instructions(root: str, path: str, *, trusted: bool) -> Instructions:
     for depth in range(1, len(names) + 1):
         inner = "/".join([*names[:depth], FILE_NAME])
         _add(found, remarks, _read(root, inner), os.path.join(root, inner), "project")  # noqa: PTH118
-    return _bounded(found, remarks)
+    return _limit_instructions(found, remarks)
 
 
 def project_root(folder: str, *, home: str) -> str:
@@ -105,7 +105,7 @@ def project_root(folder: str, *, home: str) -> str:
             return candidate
         above = os.path.dirname(candidate)  # noqa: PTH120
         if above in {candidate, home} or not _is_ours(above):
-            return top if _beneath(here, home) else here
+            return top if _is_beneath(here, home) else here
         candidate = above
         top = candidate
 
@@ -143,15 +143,15 @@ def _add(
     found.append(Instruction(path=path, text=text, source=source))
 
 
-def _bounded(found: list[Instruction], remarks: list[str]) -> Instructions:
-    kept = list(_fitting(found))
-    if len(kept) < len(found):
-        left_out = ", ".join(each.path for each in found[len(kept) :][:MAX_INSTRUCTIONS])
+def _limit_instructions(found: list[Instruction], remarks: list[str]) -> Instructions:
+    retained = list(_take_fitting(found))
+    if len(retained) < len(found):
+        left_out = ", ".join(each.path for each in found[len(retained) :][:MAX_INSTRUCTIONS])
         remarks.append(f"too many instructions, these are not used: {left_out}")
-    return Instructions(texts=tuple(kept), remarks=tuple(remarks))
+    return Instructions(texts=tuple(retained), remarks=tuple(remarks))
 
 
-def _fitting(found: list[Instruction]) -> Iterator[Instruction]:
+def _take_fitting(found: list[Instruction]) -> Iterator[Instruction]:
     room = MAX_ALL_INSTRUCTION_CHARS
     for each in found[:MAX_INSTRUCTIONS]:
         room -= len(each.text)
@@ -175,5 +175,5 @@ def _is_ours(folder: str) -> bool:
     return found.st_uid == os.geteuid() and not found.st_mode & stat.S_IWOTH
 
 
-def _beneath(path: str, folder: str) -> bool:
+def _is_beneath(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")

@@ -6,7 +6,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Joined(Mapping[str, T]):
+class JoinedMapping(Mapping[str, T]):
     """What is configured, and what extensions bring at the moment; what is configured comes first."""
 
     def __init__(self, configured: Mapping[str, T], brought: Mapping[str, T]) -> None:

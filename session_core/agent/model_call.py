@@ -20,18 +20,25 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.budget import CallNeeds, LimitReached, estimated_usage, needs_of, shared, used_by_unfinished
-from session_core.agent.context import CHARS_PER_TOKEN, cost_of, fit, without_images
-from session_core.agent.folder_settings import Workplaces
+from session_core.agent.budget import (
+    CallNeeds,
+    LimitReached,
+    estimate_needs,
+    estimate_usage,
+    reserve_share,
+    unfinished_usage,
+)
+from session_core.agent.context import CHARS_PER_TOKEN, message_cost, replace_images, shorten_to_fit
+from session_core.agent.folder_settings import FolderSettingsSource
 from session_core.agent.hooks import Hooks, on_context, on_request
-from session_core.agent.joined import Joined
+from session_core.agent.joined import JoinedMapping
 from session_core.agent.streamed_answer import AnswerInProgress, clean_text
 from session_core.ids import CallId, MessageId, new_id
 from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
 from session_core.protocols.prose import ProseProjector
 from session_core.providers.base import RETRYABLE, ModelFailed, ModelFinished, ModelRequest, Provider
 from session_core.providers.catalogue import ModelInfo, cost_micros
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import InterruptedPart, Message, Usage
@@ -42,7 +49,7 @@ LONGEST_RETRY_MS = 60_000
 
 
 @attrs.frozen(kw_only=True)
-class Answered:
+class ModelAnswer:
     """A whole answer, recorded in the conversation."""
 
     message: Message
@@ -56,16 +63,18 @@ class Models:
 
     providers: Mapping[str, Provider]
     infos: Mapping[str, ModelInfo] = attrs.field(factory=dict)
-    folders: Workplaces | None = None
+    folders: FolderSettingsSource | None = None
 
-    def at(self, cwd: str) -> "Models":
+    def with_folder_models(self, cwd: str) -> "Models":
         """Return the models of sessions that work in a folder, as they are known now."""
-        folder = self.folders.at(cwd) if self.folders is not None else None
+        folder = self.folders.get_known(cwd) if self.folders is not None else None
         if folder is None:
             return self
-        return Models(providers=Joined(self.providers, folder.providers), infos=Joined(self.infos, folder.infos))
+        return Models(
+            providers=JoinedMapping(self.providers, folder.providers), infos=JoinedMapping(self.infos, folder.infos)
+        )
 
-    def priced(self, model: str, usage: Usage) -> Usage:
+    def add_cost(self, model: str, usage: Usage) -> Usage:
         """Add what a call has cost, where the price is known; the price of a guess is a guess, and marked as one."""
         info = self.infos.get(model)
         return usage if info is None or usage.cost_micros else attrs.evolve(usage, cost_micros=cost_micros(info, usage))
@@ -75,28 +84,28 @@ class Models:
 class ModelCall:
     """What one call is about."""
 
-    desk: TurnDesk
+    desk: TurnHandle
     models: Models
     hooks: Hooks
     system: str
     tools: tuple[ToolSpec, ...] = ()
     output_schema: JsonObject | None = None
     prose: ProseProjector | None = None
-    before: "Before | None" = None
+    before: "AskBeforeCall | None" = None
 
 
 @attrs.frozen(kw_only=True)
-class Diverted:
+class CallDiversion:
     """The model is not asked: the protocol wants something else."""
 
     instead: SwitchTo | FinishNow | RefuseTurn
 
 
-Before = Callable[[ModelRequest], Awaitable[ModelRequest | Diverted]]
+AskBeforeCall = Callable[[ModelRequest], Awaitable[ModelRequest | CallDiversion]]
 """Has the last word before a model is asked."""
 
 
-async def ask_model(call: ModelCall) -> Answered | ModelFailed | LimitReached | Diverted:
+async def ask_model(call: ModelCall) -> ModelAnswer | ModelFailed | LimitReached | CallDiversion:
     """Ask the session's model about its conversation; the answer is recorded as it streams in.
 
     Cancellation: what was streamed stays as a half-finished message, to be closed by whoever started the turn.
@@ -108,19 +117,19 @@ async def ask_model(call: ModelCall) -> Answered | ModelFailed | LimitReached | 
             return answer
         if answer.kind == "context_too_long" and await _can_shorten(call, shortened):
             shortened *= 2
-            withdraw(desk, answer.kind)
+            withdraw_partial(desk, answer.kind)
             continue
         retries = limits.MAX_RETRIES if answer.most_retries is None else answer.most_retries
         if answer.kind not in RETRYABLE or attempt > retries:
-            return _given_up(desk, answer, attempt)
+            return _record_failure(desk, answer, attempt)
         if answer.retry_after_ms is not None and answer.retry_after_ms > _patience_ms(desk):
-            return _given_up(desk, _for_later(answer, answer.retry_after_ms, desk.now()), attempt)
+            return _record_failure(desk, _explain_retry_time(answer, answer.retry_after_ms, desk.now()), attempt)
         await _wait_to_retry(desk, answer, attempt)
         attempt += 1
 
 
-def _given_up(desk: TurnDesk, failure: ModelFailed, attempt: int) -> ModelFailed:
-    message = shown(failure.message)
+def _record_failure(desk: TurnHandle, failure: ModelFailed, attempt: int) -> ModelFailed:
+    message = clean_error(failure.message)
     desk.record(ev.ModelCallFailed(kind=failure.kind, message=message, attempt=attempt, retry_at=None))
     return failure
 
@@ -133,11 +142,11 @@ async def _can_shorten(call: ModelCall, shortened: int) -> bool:
     conversation = await call.desk.conversation()
     info = call.models.infos.get(call.desk.state.settings.model)
     chars = call.desk.conversation_chars
-    more = _fitted(conversation, info, shortened * 2, chars)
-    return shortened < _MOST_SHORTENED and more != _fitted(conversation, info, shortened, chars)
+    more = _fit_conversation(conversation, info, shortened * 2, chars)
+    return shortened < _MOST_SHORTENED and more != _fit_conversation(conversation, info, shortened, chars)
 
 
-async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed | LimitReached | Diverted:
+async def _ask_once(call: ModelCall, shortened: int) -> ModelAnswer | ModelFailed | LimitReached | CallDiversion:
     # A stop that came before costs no model call; nor does a tool that swallows its cancellation gain one.
     await trio.lowlevel.checkpoint_if_cancelled()
     desk = call.desk
@@ -149,7 +158,7 @@ async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed |
     if provider is None:
         return ModelFailed(kind="refused", message=f"there is no model called {model!r} here")
     info = call.models.infos.get(model)
-    messages = _fitted(conversation, info, shortened, desk.conversation_chars)
+    messages = _fit_conversation(conversation, info, shortened, desk.conversation_chars)
     request = ModelRequest(
         model=model,
         messages=messages,
@@ -162,13 +171,13 @@ async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed |
     request = await on_request(call.hooks, session_id, request)
     if call.before is not None:
         decided = await call.before(request)
-        if isinstance(decided, Diverted):
+        if isinstance(decided, CallDiversion):
             return decided
         request = decided
         provider = call.models.providers.get(request.model, provider)
         info = call.models.infos.get(request.model)
-    needs = needs_of(request, info, whole=request.messages is conversation)
-    async with shared(desk, needs) as share:
+    needs = estimate_needs(request, info, whole=request.messages is conversation)
+    async with reserve_share(desk, needs) as share:
         if isinstance(share, LimitReached):
             return share
         longest = [each for each in (request.max_output_tokens, share.max_output_tokens) if each is not None]
@@ -178,7 +187,7 @@ async def _ask_once(call: ModelCall, shortened: int) -> Answered | ModelFailed |
 
 async def _stream(
     call: ModelCall, provider: Provider, request: ModelRequest, needs: CallNeeds
-) -> Answered | ModelFailed:
+) -> ModelAnswer | ModelFailed:
     desk, model = call.desk, request.model
     answer = AnswerInProgress(
         message_id=MessageId(new_id("msg")),
@@ -190,71 +199,73 @@ async def _stream(
     desk.record(
         ev.MessageStarted(message_id=answer.message_id, parent_id=desk.state.head, turn_id=desk.turn_id, model=model)
     )
-    told, finished = Usage(), False
+    reported, finished = Usage(), False
     try:
         async with provider.stream(request) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, ModelFailed):
-                    told = chunk.usage
+                    reported = chunk.usage
                     return chunk
                 if isinstance(chunk, ModelFinished):
                     finished = True
-                    for event in answer.end():
+                    for event in answer.flush_prose():
                         desk.record(event)
-                    used = chunk.usage if chunk.usage.tokens else estimated_usage(needs, answer.size)
-                    return _complete(call, answer, attrs.evolve(chunk, usage=call.models.priced(model, used)))
+                    used = chunk.usage if chunk.usage.tokens else estimate_usage(needs, answer.size)
+                    return _complete(call, answer, attrs.evolve(chunk, usage=call.models.add_cost(model, used)))
                 if not answer.has_room_for(chunk):
                     return ModelFailed(kind="malformed", message="the model's answer does not end")
-                for event in answer.take(chunk):
+                for event in answer.add_chunk(chunk):
                     desk.record(event)
         return ModelFailed(kind="malformed", message="the model's answer ended without an end mark")
     finally:
         if not finished:
-            _count(call, model, used_by_unfinished(needs, told, answer.size))
+            _record_usage(call, model, unfinished_usage(needs, reported, answer.size))
 
 
-def _fitted(messages: tuple[Message, ...], info: ModelInfo | None, shortened: int, chars: int) -> tuple[Message, ...]:
+def _fit_conversation(
+    messages: tuple[Message, ...], info: ModelInfo | None, shortened: int, chars: int
+) -> tuple[Message, ...]:
     """Make a conversation of so many characters fit; one that does is not looked through, however long it is."""
     if info is not None and not info.images:
-        messages = without_images(messages)
+        messages = replace_images(messages)
     if info is not None:
         room = max(info.context_tokens - info.max_output_tokens, info.context_tokens // 2) * CHARS_PER_TOKEN
-        messages = messages if chars <= room else fit(messages, room)
+        messages = messages if chars <= room else shorten_to_fit(messages, room)
     if shortened > 1:
-        messages = fit(messages, sum(map(cost_of, messages)) // shortened)
+        messages = shorten_to_fit(messages, sum(map(message_cost, messages)) // shortened)
     return messages
 
 
-def _complete(call: ModelCall, answer: AnswerInProgress, finished: ModelFinished) -> Answered | ModelFailed:
+def _complete(call: ModelCall, answer: AnswerInProgress, finished: ModelFinished) -> ModelAnswer | ModelFailed:
     desk, cut = call.desk, finished.stop_reason == "max_tokens"
-    message = answer.message(usage=finished.usage, now=desk.now(), cut=cut)
+    message = answer.build_message(usage=finished.usage, now=desk.now(), cut=cut)
     if not message.parts:
-        _count(call, answer.model, finished.usage)
+        _record_usage(call, answer.model, finished.usage)
         return ModelFailed(kind="malformed", message="the model gave an empty answer")
     if cut:
         message = attrs.evolve(message, parts=(*message.parts, InterruptedPart(reason="max_tokens")))
     desk.record(ev.MessageCompleted(message=message))
-    return Answered(message=message, finished=finished, unreadable=frozenset(answer.malformed))
+    return ModelAnswer(message=message, finished=finished, unreadable=frozenset(answer.malformed))
 
 
-def _count(call: ModelCall, model: str, usage: Usage) -> None:
+def _record_usage(call: ModelCall, model: str, usage: Usage) -> None:
     """Count what a call has used that leaves no answer."""
     if usage.tokens or usage.cost_micros:
-        call.desk.record(ev.UsageRecorded(model=model, source="turn", usage=call.models.priced(model, usage)))
+        call.desk.record(ev.UsageRecorded(model=model, source="turn", usage=call.models.add_cost(model, usage)))
 
 
-def withdraw(desk: TurnDesk, reason: str) -> None:
+def withdraw_partial(desk: TurnHandle, reason: str) -> None:
     """Take back what a failed call had streamed."""
     if desk.state.partial is not None:
         desk.record(ev.MessageDiscarded(message_id=desk.state.partial.message_id, reason=reason))
 
 
-async def _wait_to_retry(desk: TurnDesk, failure: ModelFailed, attempt: int) -> None:
+async def _wait_to_retry(desk: TurnHandle, failure: ModelFailed, attempt: int) -> None:
     delay = retry_delay_ms(failure, attempt)
-    withdraw(desk, failure.kind)
+    withdraw_partial(desk, failure.kind)
     desk.record(
         ev.ModelCallFailed(
-            kind=failure.kind, message=shown(failure.message), attempt=attempt, retry_at=desk.now() + delay
+            kind=failure.kind, message=clean_error(failure.message), attempt=attempt, retry_at=desk.now() + delay
         )
     )
     await trio.sleep(delay / 1000)
@@ -268,26 +279,26 @@ def retry_delay_ms(failure: ModelFailed, attempt: int) -> int:
     return int(random.uniform(longest / 2, longest))  # noqa: S311 - jitter, not a secret
 
 
-def _patience_ms(desk: TurnDesk) -> int:
+def _patience_ms(desk: TurnHandle) -> int:
     """Return how long a provider may have us wait: not beyond the time of the turn, if that has an end."""
-    left = desk.time_left_ms
-    return limits.MAX_RETRY_WAIT_MS if left is None else min(left, limits.MAX_RETRY_WAIT_MS)
+    remaining_ms = desk.remaining_ms
+    return limits.MAX_RETRY_WAIT_MS if remaining_ms is None else min(remaining_ms, limits.MAX_RETRY_WAIT_MS)
 
 
-def _for_later(failure: ModelFailed, wait_ms: int, now: int) -> ModelFailed:
+def _explain_retry_time(failure: ModelFailed, wait_ms: int, now: int) -> ModelFailed:
     """Say when to try again, where that is too far away to wait for."""
-    at = datetime.fromtimestamp((now + wait_ms) / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    message = f"{failure.message} It asks to wait {_in_words(wait_ms)}, which is too long for this turn"
-    return attrs.evolve(failure, message=f"{message}; try again at {at}.")
+    retry_time = datetime.fromtimestamp((now + wait_ms) / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    message = f"{failure.message} It asks to wait {_format_duration(wait_ms)}, which is too long for this turn"
+    return attrs.evolve(failure, message=f"{message}; try again at {retry_time}.")
 
 
-def _in_words(milliseconds: int) -> str:
+def _format_duration(milliseconds: int) -> str:
     minutes = -(-milliseconds // 60_000)
     if minutes < 120:
         return f"{minutes} minutes" if minutes > 1 else f"{-(-milliseconds // 1_000)} seconds"
     return f"{-(-minutes // 60)} hours"
 
 
-def shown(message: str) -> str:
+def clean_error(message: str) -> str:
     """Bound and clean an error message that comes from outside."""
     return clean_text(message)[: limits.MAX_ERROR_CHARS]

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from session_core.config.rules import STRICT_FIRST, PermissionRule, RuleDecision, decide, fits
-from session_core.tools.base import Withheld, Withholding, nothing_withheld
+from session_core.config.rules import STRICT_FIRST, PermissionRule, RuleDecision, decide, matches_call
+from session_core.tools.base import WithholdReason, WithholdRule, withhold_nothing
 
-_MAX_KEPT: Final = 10_000
+_MAX_CACHED: Final = 10_000
 
 
-def withholding(rules: Iterable[PermissionRule], tool: str, named: Sequence[str]) -> Withholding:
+def build_withholding(rules: Iterable[PermissionRule], tool: str, named: Sequence[str]) -> WithholdRule:
     """Return what the rules of this moment say about files that a call of this tool did not name.
 
     Args:
@@ -30,34 +30,34 @@ def withholding(rules: Iterable[PermissionRule], tool: str, named: Sequence[str]
         if rule.path is not None
         and rule.command is None
         and rule.decision != "allow"
-        and not fits(rule, tool=tool, paths=named)
+        and not matches_call(rule, tool=tool, paths=named)
     ]
     if not about_files:
-        return nothing_withheld
+        return withhold_nothing
     by_name = [rule for rule in about_files if "/" not in _pattern(rule)]
     by_path = [rule for rule in about_files if "/" in _pattern(rule)]
 
     # There are many files, few folders, and fewer rules that look at more than the last name of a path.
-    @lru_cache(maxsize=_MAX_KEPT)
-    def about_name(name: str) -> RuleDecision | None:
+    @lru_cache(maxsize=_MAX_CACHED)
+    def decide_name(name: str) -> RuleDecision | None:
         return decide(by_name, tool=tool, paths=(name,))
 
-    @lru_cache(maxsize=_MAX_KEPT)
-    def about_folder(folder: str) -> RuleDecision | None:
-        return about(folder) if folder not in {"", "/", "."} else None
+    @lru_cache(maxsize=_MAX_CACHED)
+    def decide_folder(folder: str) -> RuleDecision | None:
+        return decide_path(folder) if folder not in {"", "/", "."} else None
 
-    def about(path: str) -> RuleDecision | None:
+    def decide_path(path: str) -> RuleDecision | None:
         folder, name = posixpath.split(path)
-        found = {about_folder(folder), about_name(name)}
+        found = {decide_folder(folder), decide_name(name)}
         if by_path:
             found.add(decide(by_path, tool=tool, paths=(path,)))
         return next((decision for decision in STRICT_FIRST if decision in found), None)
 
-    def withheld(paths: tuple[str, ...]) -> Withheld | None:
-        found = {about(path) for path in paths}
+    def decide_withheld(paths: tuple[str, ...]) -> WithholdReason | None:
+        found = {decide_path(path) for path in paths}
         return "deny" if "deny" in found else "ask" if "ask" in found else None
 
-    return withheld
+    return decide_withheld
 
 
 def _pattern(rule: PermissionRule) -> str:

@@ -1,7 +1,7 @@
 """Which tool calls run, which need a person's yes, and which are refused: a table, rules, and a pure function.
 
-Order, first match wins: a rule that denies; the read-only tier; a standing yes for exactly this call, as it was shown;
-what must always be asked; a rule that asks; a rule that allows; a yes for the session; the tier's table.
+Order, first match wins: a rule that denies; the read-only mode; a standing yes for exactly this call, as it was shown;
+what must always be asked; a rule that asks; a rule that allows; a yes for the session; the mode's table.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,13 +13,13 @@ import attrs
 from session_core.config.rules import PermissionRule
 from session_core.config.rules import decide as rules_decide
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.sessions import PermissionTier
+from session_core.vocabulary.sessions import PermissionMode
 from session_core.vocabulary.tools import Effect
 from session_core.wire.codec import encode
 
 _CHANGES: frozenset[Effect] = frozenset({"write", "execute", "network"})
 
-ASKS: dict[PermissionTier, frozenset[Effect]] = {
+ASKS: dict[PermissionMode, frozenset[Effect]] = {
     "read_only": frozenset(),  # what changes anything is refused before
     "ask_all": frozenset({"read", "write", "execute", "network"}),
     "ask_writes": _CHANGES,
@@ -58,59 +58,61 @@ class CallFacts:
 
 
 @attrs.frozen(kw_only=True)
-class Verdict:
+class PermissionVerdict:
     """What to do with a call, and why."""
 
     decision: Literal["allow", "ask", "deny"]
     reason: str = ""
 
 
-ALLOWED = Verdict(decision="allow")
+ALLOWED = PermissionVerdict(decision="allow")
 
 
 def decide(
-    tier: PermissionTier,
+    mode: PermissionMode,
     call: CallFacts,
     *,
     rules: Sequence[PermissionRule] = (),
     grants: Collection[str] = (),
     standing: Collection[str] = (),
     by_person: bool = False,
-) -> Verdict:
+) -> PermissionVerdict:
     """Decide about one call.
 
     Args:
-        tier: The session's.
+        mode: The session's.
         call: What is known of the call.
         rules: What people have said in the configuration.
         grants: Yeses for this session.
         standing: Fingerprints of calls that always may run.
-        by_person: A person has made the call themselves: that is the yes that a rule or the tier would ask for.
+        by_person: A person has made the call themselves: that is the yes that a rule or the mode would ask for.
     """
     by_rule = rules_decide(rules, tool=call.tool, paths=call.paths, command=call.command)
     if by_rule == "deny":
-        return Verdict(decision="deny", reason="a rule in the configuration forbids it")
-    if tier == "read_only" and call.effects & _CHANGES:
-        return Verdict(decision="deny", reason=f"this session is read-only, and the call {_effects_in_words(call)}")
+        return PermissionVerdict(decision="deny", reason="a rule in the configuration forbids it")
+    if mode == "read_only" and call.effects & _CHANGES:
+        return PermissionVerdict(
+            decision="deny", reason=f"this session is read-only, and the call {_describe_effects(call)}"
+        )
     if call.fingerprint in standing:
         return ALLOWED
     if call.always_ask is not None:
-        return Verdict(decision="ask", reason=call.always_ask)
+        return PermissionVerdict(decision="ask", reason=call.always_ask)
     if by_person:
         return ALLOWED
     if by_rule == "ask":
-        return Verdict(decision="ask", reason="a rule in the configuration wants it to be asked for")
+        return PermissionVerdict(decision="ask", reason="a rule in the configuration wants it to be asked for")
     if by_rule == "allow" or call.grant in grants:
         return ALLOWED
-    if ASKS[tier] & call.effects:
-        return Verdict(decision="ask", reason=f"it {_effects_in_words(call)}")
+    if ASKS[mode] & call.effects:
+        return PermissionVerdict(decision="ask", reason=f"it {_describe_effects(call)}")
     return ALLOWED
 
 
-def _effects_in_words(call: CallFacts) -> str:
+def _describe_effects(call: CallFacts) -> str:
     return " and ".join(_WHAT[effect] for effect in ("write", "execute", "network", "read") if effect in call.effects)
 
 
-def fingerprint_of(tool: str, arguments: JsonObject, cwd: str, shown: str) -> str:
+def compute_fingerprint(tool: str, arguments: JsonObject, cwd: str, preview_text: str) -> str:
     """Return what stands for exactly this call: an answer to an approval is bound to it."""
-    return sha256(encode((tool, arguments, cwd, shown))).hexdigest()
+    return sha256(encode((tool, arguments, cwd, preview_text))).hexdigest()

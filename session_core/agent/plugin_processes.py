@@ -23,11 +23,11 @@ from session_core import limits
 from session_core.agent.tool_runner import ToolSetting
 from session_core.ids import CallId, new_id
 from session_core.protocols.contexts import ProcessInfo
-from session_core.protocols.faults import ContextExpired
-from session_core.session.turn_handle import TurnDesk
+from session_core.protocols.faults import CallbackContextExpired
+from session_core.session.turn_handle import TurnHandle
 from session_core.tools.background import NOTING_S
 from session_core.tools.base import ToolContext, ToolFailed, ToolHost
-from session_core.tools.confined import Confinement, ShellSetup, confine, launched
+from session_core.tools.confined import Confinement, ShellSetup, confine, prepare_launch
 from session_core.tools.process import RunningGroup, run_in_group
 from session_core.tools.shell import MAX_COMMAND_CHARS
 
@@ -39,7 +39,7 @@ ENDING_S: Final = 4 * limits.KILL_GRACE_MS / 1000 + NOTING_S + 20
 """What ending all programs may take, with much room for a slow disk; more means that it hangs."""
 
 
-class _Tail:
+class _OutputTail:
     """The end of what a program says, as much as may be kept."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class _Tail:
 
 
 @attrs.define(eq=False, kw_only=True)
-class _Program:
+class _PluginProgram:
     """One program; it has a `group` from its start on."""
 
     process_id: str
@@ -67,7 +67,7 @@ class _Program:
     line: str
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     ended: trio.Event = attrs.field(factory=trio.Event)
-    tail: _Tail = attrs.field(factory=_Tail)
+    tail: _OutputTail = attrs.field(factory=_OutputTail)
     group: RunningGroup | None = None
     signals: deque[int] = attrs.field(factory=deque)
     """Not sent yet; while there are any, a task sends them."""
@@ -86,7 +86,7 @@ class _Program:
         )
 
 
-class _Keeper:
+class _NurseryHolder:
     """Holds the nursery that programs run in."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class _Keeper:
         self.gone = trio.Event()
         self._scope = trio.CancelScope()
 
-    async def keep(self) -> None:
+    async def hold_open(self) -> None:
         """Hold it open until `end`."""
         try:
             with self._scope:
@@ -114,20 +114,20 @@ class _Keeper:
 class TurnProcesses:
     """The programs of one turn, within a block around it; see `session_core.protocols.contexts.Processes`."""
 
-    def __init__(self, desk: TurnDesk, setting: ToolSetting, shell: ShellSetup | None = None) -> None:
+    def __init__(self, desk: TurnHandle, setting: ToolSetting, shell: ShellSetup | None = None) -> None:
         self._desk = desk
         self._setting = setting
         self._shell = shell
-        self._beside: trio.Nursery | None = None
+        self._turn_nursery: trio.Nursery | None = None
         """The nursery that the turn itself runs in; none outside of the block."""
-        self._keeper: _Keeper | None = None
-        self._programs: dict[str, _Program] = {}
+        self._holder: _NurseryHolder | None = None
+        self._programs: dict[str, _PluginProgram] = {}
         self._started = 0
 
     async def __aenter__(self) -> Self:
         """Begin; there is nothing to wait for."""
         # A nursery of our own would cost each turn more than all else here, and be used by few.
-        self._beside = trio.lowlevel.current_task().parent_nursery
+        self._turn_nursery = trio.lowlevel.current_task().parent_nursery
         return self
 
     async def __aexit__(
@@ -137,12 +137,12 @@ class TurnProcesses:
 
         Cancellation: they have ended when this returns, all the same; it takes a few times `KILL_GRACE_MS`.
         """
-        self._beside = None
-        if self._keeper is None:
+        self._turn_nursery = None
+        if self._holder is None:
             return
-        self._keeper.end()
+        self._holder.end()
         with trio.move_on_after(ENDING_S, shield=True) as patience:
-            await self._keeper.gone.wait()
+            await self._holder.gone.wait()
         if patience.cancelled_caught:
             log.error("programs of a turn were still being ended after %g seconds", ENDING_S)
 
@@ -164,11 +164,11 @@ class TurnProcesses:
 
         Cancellation: before the program runs it is ended; from then on it is one like any other.
         """
-        self._refuse_too_late()
-        line = _line_of(argv, env or {})
-        self._refuse()
+        self._check_turn_runs()
+        line = _build_command_line(argv, env or {})
+        self._check_may_start()
         self._started += 1
-        program = _Program(process_id=f"process_{self._started}", argv=tuple(argv), line=line)
+        program = _PluginProgram(process_id=f"process_{self._started}", argv=tuple(argv), line=line)
         self._programs[program.process_id] = program  # it counts from now on
         try:
             await self._begin(program, "." if cwd is None else cwd)
@@ -200,8 +200,8 @@ class TurnProcesses:
         program = self._program(process_id)
         if number not in signal.valid_signals():
             raise ToolFailed(f"there is no signal {number!r}")
-        nursery = self._keeper.nursery if self._keeper is not None else None
-        if program.ended.is_set() or self._beside is None or nursery is None:
+        nursery = self._holder.nursery if self._holder is not None else None
+        if program.ended.is_set() or self._turn_nursery is None or nursery is None:
             return
         if len(program.signals) >= MAX_WAITING_SIGNALS:
             raise ToolFailed(f"{MAX_WAITING_SIGNALS} signals to {process_id} wait to be sent; send fewer")
@@ -220,18 +220,18 @@ class TurnProcesses:
 
     # --- starting and ending ------------------------------------------------------------------------------------------
 
-    def _refuse_too_late(self) -> None:
-        if self._beside is None or (self._keeper is not None and self._keeper.gone.is_set()):
-            raise ContextExpired("programs run within a turn only, and this one has ended")
+    def _check_turn_runs(self) -> None:
+        if self._turn_nursery is None or (self._holder is not None and self._holder.gone.is_set()):
+            raise CallbackContextExpired("programs run within a turn only, and this one has ended")
 
-    def _refuse(self) -> None:
-        if self._desk.state.settings.permission_tier == "read_only":
+    def _check_may_start(self) -> None:
+        if self._desk.state.settings.permission_mode == "read_only":
             raise ToolFailed("no program was started: this session is read-only, and a program may change anything")
         running = sum(not program.ended.is_set() for program in self._programs.values())
         if running >= limits.MAX_TURN_PROCESSES:
             raise ToolFailed(f"{running} programs run in this turn already; wait for one or cancel it first")
 
-    async def _begin(self, program: _Program, folder: str) -> None:
+    async def _begin(self, program: _PluginProgram, folder: str) -> None:
         settings = self._desk.state.settings
         call_id = CallId(new_id("call"))
         context = ToolContext(
@@ -248,21 +248,21 @@ class TurnProcesses:
         confinement = await confine(context, self._shell or ShellSetup(), workdir=folder)
         if confinement.unconfined is not None:
             raise ToolFailed(f"no program was started, because there is no sandbox here: {confinement.unconfined}")
-        nursery = await self._opened()
-        self._refuse_too_late()  # somebody may have kept this, and begun within the turn
-        await nursery.start(run, program, confinement, context.host, self._forget_old)
+        nursery = await self._open_nursery()
+        self._check_turn_runs()  # somebody may have kept this, and begun within the turn
+        await nursery.start(run_program, program, confinement, context.host, self._forget_old)
 
-    async def _opened(self) -> trio.Nursery:
-        self._refuse_too_late()
-        if self._keeper is None:
-            assert self._beside is not None
-            self._keeper = _Keeper()
-            self._beside.start_soon(self._keeper.keep)
-        await self._keeper.ready.wait()
-        assert self._keeper.nursery is not None
-        return self._keeper.nursery
+    async def _open_nursery(self) -> trio.Nursery:
+        self._check_turn_runs()
+        if self._holder is None:
+            assert self._turn_nursery is not None
+            self._holder = _NurseryHolder()
+            self._turn_nursery.start_soon(self._holder.hold_open)
+        await self._holder.ready.wait()
+        assert self._holder.nursery is not None
+        return self._holder.nursery
 
-    def _program(self, process_id: str) -> _Program:
+    def _program(self, process_id: str) -> _PluginProgram:
         program = self._programs.get(process_id)
         if program is None or program.group is None:
             raise KeyError(f"there is no program {process_id!r:.100} in this turn")
@@ -274,8 +274,8 @@ class TurnProcesses:
             del self._programs[process_id]
 
 
-async def run(
-    program: _Program,
+async def run_program(
+    program: _PluginProgram,
     confinement: Confinement,
     host: ToolHost,
     on_end: Callable[[], None],
@@ -284,15 +284,15 @@ async def run(
 ) -> None:
     """Run a program to its end; it has started when it has a group."""
 
-    def begun(group: RunningGroup) -> None:
+    def on_started(group: RunningGroup) -> None:
         program.group = group
         task_status.started()
 
     await host.before_command()
-    noted = host.command_runs_on()
+    record_changes = host.watch_background_command()
     try:
         with program.scope:
-            async with launched(program.line, confinement) as launch:
+            async with prepare_launch(program.line, confinement) as launch:
                 await run_in_group(
                     launch.argv,
                     cwd=launch.cwd,
@@ -300,7 +300,7 @@ async def run(
                     on_output=program.tail.add,
                     output_limit=0,
                     bubblewrap=launch.bubblewrap,
-                    on_group=begun,
+                    on_group=on_started,
                 )
     except Exception as error:
         if program.group is None:
@@ -309,20 +309,20 @@ async def run(
         program.tail.add(f"[the program was lost: {error}]\n")
     finally:
         with trio.move_on_after(NOTING_S, shield=True):
-            await _note(noted)  # before anybody learns that it has ended
+            await _record_file_changes(record_changes)  # before anybody learns that it has ended
         program.ended.set()
         on_end()
 
 
-async def _note(noted: Callable[[], Awaitable[None]]) -> None:
+async def _record_file_changes(record_changes: Callable[[], Awaitable[None]]) -> None:
     """Have it noted how a program has left the files; that it cannot be is no reason to end anything."""
     try:
-        await noted()
+        await record_changes()
     except Exception:
         log.exception("how a program has left the files could not be noted")
 
 
-async def _send_signals(program: _Program) -> None:
+async def _send_signals(program: _PluginProgram) -> None:
     """Send what waits, one after the other."""
     while program.signals:
         assert program.group is not None
@@ -333,7 +333,7 @@ async def _send_signals(program: _Program) -> None:
         program.signals.popleft()
 
 
-def _line_of(argv: Sequence[str], env: Mapping[str, str]) -> str:
+def _build_command_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
     """Return the command line that runs a program; a shell reads it, and finds each argument as it is."""
     if isinstance(argv, str) or not all(isinstance(each, str) for each in argv):
         raise ToolFailed("a program is given as a list of texts: its name and its arguments, each on its own")

@@ -88,8 +88,8 @@ def build_system_prompt(
             "Instructions of the person and the project. Where they disagree, the later ones win; what the person asks "
             "for in the conversation wins over all of them."
         )
-        parts += [_instruction(each) for each in instructions]
-    parts.append(_facts(environment))
+        parts += [_render_instruction(each) for each in instructions]
+    parts.append(_render_facts(environment))
     return "\n\n".join(parts) + "\n"
 
 
@@ -106,7 +106,7 @@ def read_git_branch(folder: str) -> str | None:
             return None
         named = os.path.join(folder, pointer.removeprefix("gitdir: "))  # noqa: PTH118
         back = None if "\0" in named else _first_line(named, "gitdir")
-        if back is None or "\0" in back or not _same(os.path.join(named, back), os.path.join(folder, ".git")):  # noqa: PTH118
+        if back is None or "\0" in back or not _is_same_path(os.path.join(named, back), os.path.join(folder, ".git")):  # noqa: PTH118
             return None
         head = _first_line(named, "HEAD")
     if head is None:
@@ -117,7 +117,7 @@ def read_git_branch(folder: str) -> str | None:
     return head[:12] if len(head) >= 40 and all(each in "0123456789abcdef" for each in head) else None
 
 
-def _same(one: str, other: str) -> bool:
+def _is_same_path(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -130,13 +130,13 @@ def _first_line(folder: str, path: str) -> str | None:
     return lines[0].strip() if lines else None
 
 
-def _instruction(each: Instruction) -> str:
+def _render_instruction(each: Instruction) -> str:
     # The text must not be able to look as if it ended earlier than it does.
     text = each.text.replace("</instructions", "<\u200b/instructions")
     return f'<instructions from="{_one_line(each.path)}">\n{text}\n</instructions>'
 
 
-def _facts(environment: Environment) -> str:
+def _render_facts(environment: Environment) -> str:
     facts = {
         "Working folder": environment.cwd,
         "Git branch": environment.git_branch,

@@ -21,20 +21,27 @@ import trio
 
 from session_core import limits
 from session_core.agent.streamed_answer import clean_text
-from session_core.agent.tool_results import Reporter, bounded, result_of
+from session_core.agent.tool_results import Reporter, build_result, limit_text
 from session_core.agent.tool_runner import ToolRunner, ToolSetting
 from session_core.config.rules import PermissionRule
 from session_core.errors import StorageFailed
 from session_core.ids import CallId, MessageId, new_id
 from session_core.protocols.driver import ExecuteCode, SwitchFrame
-from session_core.protocols.execution import Cell, CellResult, Execution, KeptState, StateCapture, digest_of
+from session_core.protocols.execution import Cell, CellResult, Execution, KeptState, StateCapture, compute_digest
 from session_core.protocols.faults import ProtocolFault, StateNotKeepable, StateRejected
-from session_core.protocols.frames import FrameKeyInvalid, GoBack, Open, Stay, decide_switch, first_frame
+from session_core.protocols.frames import (
+    FrameKeyInvalid,
+    OpenNewFrame,
+    ReturnToFrame,
+    StayInFrame,
+    decide_switch,
+    first_frame,
+)
 from session_core.protocols.lifecycle import SessionProtocol
-from session_core.session.cells import CELL, cell_ended, inner_calls
-from session_core.session.executor_points import saved
+from session_core.session.cells import CELL, build_cell_message, inner_calls
+from session_core.session.executor_points import build_state_saved
 from session_core.session.state import SessionState
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.tools.background import NOTING_S
 from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.confined import UNCONFINED, explain_no_sandbox
@@ -42,7 +49,7 @@ from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from session_core.vocabulary.protocols import ExecutorState, Frame
-from session_core.vocabulary.sessions import PermissionTier
+from session_core.vocabulary.sessions import PermissionMode
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 log = logging.getLogger(__name__)
@@ -66,7 +73,7 @@ _NOT_WAITED_FOR: Final = "The cell ended before this was done. It may have had s
 class ProtocolWork:
     """A protocol at work at one turn's desk."""
 
-    def __init__(self, desk: TurnDesk, protocol: SessionProtocol, setting: ToolSetting) -> None:
+    def __init__(self, desk: TurnHandle, protocol: SessionProtocol, setting: ToolSetting) -> None:
         self._desk = desk
         self._protocol = protocol
         self._setting = setting
@@ -93,46 +100,46 @@ class ProtocolWork:
             asked about has not begun.
         """
         desk, protocol = self._desk, self._protocol
-        lost = await self._bring_executor()
+        lost = await self._restore_executor()
         self._cells += 1
         call = ToolCallPart(
             call_id=CallId(new_id("call")), name=CELL, arguments=JsonObject({"code": clean_text(action.code)})
         )
         runner = ToolRunner(desk, tools, self._setting)
         settings = desk.state.settings
-        rules = await self._setting.rules_in(settings.cwd)
+        rules = await self._setting.load_rules(settings.cwd)
         execution = Execution(
             session_id=desk.state.session_id,
             turn_id=desk.turn_id,
             cwd=settings.cwd,
             sandbox=settings.sandbox,
             tools=tuple(tool.spec for tool in tools.values()),
-            call_tool=_Caller(runner).call,
+            call_tool=_CellToolCaller(runner).call,
             report=Reporter(desk, call.call_id),
             hidden=self._setting.hidden,
-            may_read=_may_read(settings.permission_tier, rules),
+            may_read=_may_read(settings.permission_mode, rules),
         )
         cell = Cell(language=action.language, code=action.code, number=self._cells)
         refused = None
         if (reason := await protocol.why_unconfined(execution)) is not None:
             refused = await runner.check_permission(_UnconfinedCell(reason, settings.cwd), call)
             if refused is None and desk.state.settings != settings:
-                refused = result_of(call, "error", _CHANGED)
+                refused = build_result(call, "error", _CHANGED)
             execution = attrs.evolve(execution, unconfined=refused is None)
             cell = attrs.evolve(cell, code=str(call.arguments["code"]))  # exactly what was shown
         desk.record(ev.ToolCallStarted(call_id=call.call_id, name=CELL, arguments=call.arguments))
-        await desk.until_durable()
+        await desk.wait_until_durable()
         if refused is not None:
             result = CellResult(error=refused.text)
         else:
             result = await self._execute(cell, execution, call.call_id)
         self._answer_inner_calls()
-        told = _told(result, lost)
+        result_text = _render_result(result, lost)
         ended: ToolStatus = "success" if result.error is None else "error"
-        part = result_of(call, ended if refused is None else refused.status, told)
+        part = build_result(call, ended if refused is None else refused.status, result_text)
         desk.record(ev.ToolCallFinished(result=attrs.evolve(part, images=result.images)))
         live = next(each for each in desk.state.tools if each.call_id == call.call_id)
-        desk.record(cell_ended(desk.state, live, desk.turn_id, desk.now()))
+        desk.record(build_cell_message(desk.state, live, desk.turn_id, desk.now()))
         return result
 
     async def _execute(self, cell: Cell, execution: Execution, call_id: CallId) -> CellResult:
@@ -155,28 +162,28 @@ class ProtocolWork:
         for live in inner_calls(self._desk.state):
             if live.result is None:
                 call = ToolCallPart(call_id=live.call_id, name=live.name, arguments=live.arguments)
-                self._desk.record(ev.ToolCallFinished(result=result_of(call, "cancelled", _NOT_WAITED_FOR)))
+                self._desk.record(ev.ToolCallFinished(result=build_result(call, "cancelled", _NOT_WAITED_FOR)))
 
-    async def _bring_executor(self) -> str:
+    async def _restore_executor(self) -> str:
         """Let the executor have what belongs here; returns what the model must be told about that."""
         protocol, state = self._protocol, self._desk.state.executor
         if protocol.executor is None or protocol.executor_current:
             return ""
         lost = (_ALL_LOST if state is None else _SOME_LOST) if self._desk.state.executor_lost else ""
         try:
-            await protocol.restore_executor(None if state is None else await self._kept(state))
+            await protocol.restore_executor(None if state is None else await self._load_saved_state(state))
         except StateRejected as rejected:
             why = f"{rejected.message}; clearing the context lets its code begin anew"
             raise ProtocolFault(protocol.record.name, "restore", why) from rejected
         protocol.executor_current, protocol.executor_base = True, state
         return lost
 
-    async def _kept(self, state: ExecutorState) -> KeptState:
+    async def _load_saved_state(self, state: ExecutorState) -> KeptState:
         found = await self._desk.load_leaves(tuple(leaf.digest for leaf in state.leaves))
         leaves: dict[str, bytes] = {}
         for leaf in state.leaves:
             data = found.get(leaf.digest)
-            if data is None or digest_of(data) != leaf.digest:
+            if data is None or compute_digest(data) != leaf.digest:
                 what = "is missing" if data is None else "is not what was kept"
                 raise StateRejected(f"a part of what the executor had kept {what}: {leaf.name}")
             leaves[leaf.name] = data
@@ -206,21 +213,21 @@ class ProtocolWork:
         self._switches += 1  # staying counts as well: who asks for that for ever goes round in circles
         if self._switches > limits.MAX_FRAME_SWITCHES:
             raise ProtocolFault(name, "driver", f"it has switched {limits.MAX_FRAME_SWITCHES} times in one turn")
-        if isinstance(switch, Stay):
+        if isinstance(switch, StayInFrame):
             return False
-        left = attrs.evolve(here, last_message_id=desk.state.head)
+        left_frame = attrs.evolve(here, last_message_id=desk.state.head)
         match switch:
-            case Open(frame=frame):
-                message = self._task(action, None)
+            case OpenNewFrame(frame=frame):
+                message = self._build_task_message(action, None)
                 opened = attrs.evolve(frame, first_message_id=message.message_id)
-                desk.record(ev.FrameOpened(frame=opened, message=message, left=left))
-            case GoBack(frame=frame):
-                message = self._task(action, frame.last_message_id)
-                desk.record(ev.FrameEntered(frame_id=frame.frame_id, message=message, left=left))
-        self._protocol.begin_anew()
+                desk.record(ev.FrameOpened(frame=opened, message=message, left=left_frame))
+            case ReturnToFrame(frame=frame):
+                message = self._build_task_message(action, frame.last_message_id)
+                desk.record(ev.FrameEntered(frame_id=frame.frame_id, message=message, left=left_frame))
+        self._protocol.invalidate_all()
         return True
 
-    def _task(self, action: SwitchFrame, parent_id: MessageId | None) -> Message:
+    def _build_task_message(self, action: SwitchFrame, parent_id: MessageId | None) -> Message:
         """Make the message that hands over; one that begins a frame hides what came before it, like a summary."""
         desk = self._desk
         return Message(
@@ -238,14 +245,16 @@ class ProtocolWork:
     async def capture(self) -> tuple[StateCapture | None, str | None]:
         """Return what has to be kept with the end of the turn, and why it cannot be, if so."""
         try:
-            kept = self._desk.state.executor
-            there = frozenset(leaf.digest for leaf in kept.leaves) if kept is not None else frozenset[str]()
-            return await self._protocol.capture(there), None
+            saved_state = self._desk.state.executor
+            stored_digests = (
+                frozenset(leaf.digest for leaf in saved_state.leaves) if saved_state is not None else frozenset[str]()
+            )
+            return await self._protocol.capture(stored_digests), None
         except StateNotKeepable as reason:
             self._protocol.executor_current = False  # it goes on from what was kept before
             return None, f"what the code has left behind cannot be kept: {reason}"
 
-    async def keep_after_all(self) -> None:
+    async def save_unfinished(self) -> None:
         """Have the store keep what the cells of a turn have done that ends before it has come to its end.
 
         Cancellation: it is done all the same, unless it takes longer than whoever stops the turn would wait.
@@ -259,14 +268,14 @@ class ProtocolWork:
                 capture, problem = None, str(fault)
             if problem is not None:
                 log.warning("session %s: %s", self._desk.state.session_id, problem)
-            self.keep(capture)
+            self.save_capture(capture)
             await self.settle(capture)
 
-    def keep(self, capture: StateCapture | None) -> None:
+    def save_capture(self, capture: StateCapture | None) -> None:
         """Hand a capture to the store, in the step that ends the turn."""
         if capture is not None:
             self._desk.keep_leaves(capture.new)
-            self._desk.record(saved(self._desk.state, capture.state))
+            self._desk.record(build_state_saved(self._desk.state, capture.state))
             self._protocol.executor_base = capture.state
 
     async def settle(self, capture: StateCapture | None) -> None:
@@ -278,14 +287,14 @@ class ProtocolWork:
             return
         with trio.CancelScope(shield=True):
             try:
-                await self._desk.until_durable()
+                await self._desk.wait_until_durable()
             except StorageFailed:
-                self._protocol.settle(capture, kept=False)
+                self._protocol.settle(capture, is_stored=False)
                 raise
-            self._protocol.settle(capture, kept=True)
+            self._protocol.settle(capture, is_stored=True)
 
 
-class _Caller:
+class _CellToolCaller:
     """Runs the tool calls of a cell, one after the other: each is judged by what those before it have done."""
 
     def __init__(self, runner: ToolRunner) -> None:
@@ -315,7 +324,7 @@ class _UnconfinedCell:
         first, *more = code.strip().splitlines() or [""]
         return CallPreview(
             summary=f"run Python: {first[:200]}{' ...' if more or len(first) > 200 else ''}",
-            shown=f"{code.rstrip()}\n\nfolder: {self._folder}\n{UNCONFINED}",
+            displayed_text=f"{code.rstrip()}\n\nfolder: {self._folder}\n{UNCONFINED}",
             grant=f"run Python in {self._folder}: {code}",
             always_ask=explain_no_sandbox("cell", self._reason),
         )
@@ -325,17 +334,17 @@ class _UnconfinedCell:
         raise ToolFailed("cells are run by an executor")
 
 
-def _may_read(tier: PermissionTier, rules: Iterable[PermissionRule]) -> bool:
+def _may_read(mode: PermissionMode, rules: Iterable[PermissionRule]) -> bool:
     """Tell whether code may open files by itself: reading is free, and no rule is about single files."""
-    return tier != "ask_all" and not any(rule.path is not None and rule.decision != "allow" for rule in rules)
+    return mode != "ask_all" and not any(rule.path is not None and rule.decision != "allow" for rule in rules)
 
 
-def _told(result: CellResult, lost: str) -> str:
+def _render_result(result: CellResult, lost: str) -> str:
     """Say what became of a cell, as the model reads it, and what it could not find any more."""
     parts = [each for each in (lost, result.output) if each]
     if result.error is not None:
         parts.append(result.error)
-    return bounded("\n".join(parts))
+    return limit_text("\n".join(parts))
 
 
 def current_frame(state: SessionState) -> Frame:

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from session_core.sandbox.file_values import Entry, WorkspaceRefused
+from session_core.sandbox.file_values import FolderEntry, WorkspaceRefused
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.skills import MAX_SKILL_BYTES, SKILL_FILE, Skill, SkillSource
 
@@ -118,7 +118,7 @@ def parse_head(text: str) -> dict[str, str]:
     key: str | None = None
     for number, line in enumerate(lines[1:], start=2):
         if _FENCE.fullmatch(line):
-            return {name: _value(raw) for name, raw in values.items()}
+            return {name: _parse_value(raw) for name, raw in values.items()}
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if line[0] in " \t" or line.startswith("- "):
@@ -136,7 +136,7 @@ def parse_head(text: str) -> dict[str, str]:
     raise _BadHead("the second line of --- is missing")
 
 
-def _value(raw: str) -> str:
+def _parse_value(raw: str) -> str:
     first, *rest = raw.split("\n")
     if first in {">", ">-", "|", "|-"}:
         return " ".join(rest)
@@ -172,7 +172,7 @@ def _skills_in(place: str, source: SkillSource) -> Iterator[Skill | str]:
         yield _load(Skill(name=entry.name, description="", source=source, root=root))
 
 
-def _folders(workspace: Workspace, path: str) -> list[Entry]:
+def _folders(workspace: Workspace, path: str) -> list[FolderEntry]:
     try:
         entries = list(workspace.scan(path, limit=10 * MAX_SKILLS))
     except (WorkspaceRefused, OSError):
@@ -183,32 +183,32 @@ def _folders(workspace: Workspace, path: str) -> list[Entry]:
 
 def _load(skill: Skill) -> Skill | str:
     """Read the head of a skill; a text says what is wrong with it."""
-    shown = f"the skill in {_shown(skill)}"
+    label = f"the skill in {_format_place(skill)}"
     if not _NAME.fullmatch(skill.name) or len(skill.name) > MAX_SKILL_NAME_CHARS:
-        return f"{shown} is not used: a name has small letters and digits with single dashes between, at most 64"
+        return f"{label} is not used: a name has small letters and digits with single dashes between, at most 64"
     try:
         content = Workspace(skill.root, read_only=True).read(skill.path(SKILL_FILE), max_bytes=MAX_SKILL_BYTES)
         if content.truncated:
-            return f"{shown} is not used: its {SKILL_FILE} has more than {MAX_SKILL_BYTES:,} bytes"
+            return f"{label} is not used: its {SKILL_FILE} has more than {MAX_SKILL_BYTES:,} bytes"
         head = parse_head(content.data.decode("utf-8"))
     except FileNotFoundError:
-        return f"{shown} is not used: it has no {SKILL_FILE}"
+        return f"{label} is not used: it has no {SKILL_FILE}"
     except UnicodeDecodeError:
-        return f"{shown} is not used: its {SKILL_FILE} is not a text in UTF-8"
+        return f"{label} is not used: its {SKILL_FILE} is not a text in UTF-8"
     except _BadHead as error:
-        return f"{shown} is not used: {error}"
+        return f"{label} is not used: {error}"
     except (WorkspaceRefused, OSError) as error:
-        return f"{shown} is not used: {getattr(error, 'strerror', None) or error}"
+        return f"{label} is not used: {getattr(error, 'strerror', None) or error}"
     description = " ".join(head.get("description", "").split())
     if head.get("name") != skill.name:
-        return f"{shown} is not used: its {SKILL_FILE} must say 'name: {skill.name}', like the folder"
+        return f"{label} is not used: its {SKILL_FILE} must say 'name: {skill.name}', like the folder"
     if not description or not description.isprintable() or len(description) > MAX_DESCRIPTION_CHARS:
         return (
-            f"{shown} is not used: 'description' must be a plain text of at most {MAX_DESCRIPTION_CHARS:,} characters"
+            f"{label} is not used: 'description' must be a plain text of at most {MAX_DESCRIPTION_CHARS:,} characters"
         )
     return attrs.evolve(skill, description=description)
 
 
-def _shown(skill: Skill) -> str:
+def _format_place(skill: Skill) -> str:
     where = skill.folder if skill.source == "project" else skill.root
     return where if where.isprintable() else ascii(where)

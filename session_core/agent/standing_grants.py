@@ -61,10 +61,10 @@ class StandingGrants(Collection[str]):
 
 def _read(file: Path) -> dict[str, dict[str, str]]:
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))["allowed"]
+        stored = json.loads(file.read_text(encoding="utf-8"))["allowed"]
         return {
             str(fingerprint): {"tool": str(entry["tool"]), "summary": str(entry["summary"])}
-            for fingerprint, entry in kept.items()
+            for fingerprint, entry in stored.items()
         }
     except FileNotFoundError:
         return {}

@@ -73,22 +73,22 @@ class AnswerInProgress:
                 pass
         return self.size <= limits.MAX_ANSWER_CHARS
 
-    def take(self, chunk: ProviderEvent) -> Iterator[ev.Event]:
+    def add_chunk(self, chunk: ProviderEvent) -> Iterator[ev.Event]:
         """Take one chunk in; yields the events that tell readers about it."""
         match chunk:
             case TextChunk(text=text):
                 yield from self._write((("text", text),) if self._prose is None else self._prose.feed(text))
             case ThinkingChunk(text=text, signature=signature):
                 yield from self._open("thinking")
-                yield from self._grow(text)
+                yield from self._append_text(text)
                 if signature:
                     self._parts[-1].signature = clean_text(signature)
             case ToolCallOpened(name=name):
                 yield from self._begin("tool_call", name)
             case ToolCallChunk(text=text) if self._parts and self._parts[-1].kind == "tool_call":
-                yield from self._grow(text)
+                yield from self._append_text(text)
 
-    def end(self) -> Iterator[ev.Event]:
+    def flush_prose(self) -> Iterator[ev.Event]:
         """Tell readers what was held back, as no more chunks come."""
         if self._prose is not None:
             yield from self._write(self._prose.close())
@@ -97,7 +97,7 @@ class AnswerInProgress:
     def _write(self, spans: Iterable[Span]) -> Iterator[ev.Event]:
         for kind, text in spans:
             yield from self._open(kind)
-            yield from self._grow(text)
+            yield from self._append_text(text)
 
     def _open(self, kind: PartKind) -> Iterator[ev.Event]:
         """Go on with the last part, or begin one; what is signed is finished, so more thinking is another part."""
@@ -109,13 +109,13 @@ class AnswerInProgress:
         self._parts.append(_OpenPart(kind=kind, tool_name=name))
         yield ev.PartStarted(message_id=self.message_id, kind=kind, tool_name=name)
 
-    def _grow(self, text: str) -> Iterator[ev.Event]:
+    def _append_text(self, text: str) -> Iterator[ev.Event]:
         if text:
             text = clean_text(text)
             self._parts[-1].pieces.append(text)
             yield ev.PartDelta(message_id=self.message_id, text=text)
 
-    def message(self, *, usage: Usage, now: int, cut: bool = False) -> Message:
+    def build_message(self, *, usage: Usage, now: int, cut: bool = False) -> Message:
         """Return the whole answer; one that was `cut` may end with a tool call whose arguments never came."""
         if cut and self._parts and self._parts[-1].kind == "tool_call":
             self._parts[-1].cut = True
@@ -123,14 +123,14 @@ class AnswerInProgress:
             message_id=self.message_id,
             parent_id=self._parent_id,
             role="assistant",
-            parts=tuple(part for part in map(self._close, self._parts) if part is not None),
+            parts=tuple(part for part in map(self._build_part, self._parts) if part is not None),
             created_at=now,
             turn_id=self._turn_id,
             model=self.model,
             usage=usage,
         )
 
-    def _close(self, part: _OpenPart) -> Part | None:
+    def _build_part(self, part: _OpenPart) -> Part | None:
         text = "".join(part.pieces)
         if part.kind == "text":
             return TextPart(text=text) if text else None

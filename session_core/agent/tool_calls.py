@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from session_core import limits
-from session_core.agent.permissions import CallFacts, Verdict, decide, fingerprint_of
+from session_core.agent.permissions import CallFacts, PermissionVerdict, compute_fingerprint, decide
 from session_core.agent.streamed_answer import clean_text
 from session_core.agent.tool_results import check_preview
 from session_core.config.rules import PermissionRule
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.tools.base import CallPreview, PreviewingTool, Tool, ToolContext, ToolFailed
 from session_core.vocabulary.messages import ToolCallPart
 from session_core.vocabulary.sessions import Settings
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 
 
 @attrs.frozen(kw_only=True)
-class Judged:
+class CallJudgement:
     """A call, as far as permission depends on it, and what is to be done with it."""
 
     facts: CallFacts
-    verdict: Verdict
+    verdict: PermissionVerdict
 
 
-async def preview_of(tool: Tool, call: ToolCallPart, context: ToolContext) -> CallPreview:
+async def build_preview(tool: Tool, call: ToolCallPart, context: ToolContext) -> CallPreview:
     """Find out what a call would do; a tool that has no preview is shown by its name and arguments.
 
     Raises:
@@ -41,16 +41,16 @@ async def preview_of(tool: Tool, call: ToolCallPart, context: ToolContext) -> Ca
     except ToolFailed:
         raise
     except FOREIGN_FAULTS as bug:
-        if passes_through(bug):
+        if must_propagate(bug):
             raise
         log.exception("tool %s could not say what a call would do", call.name)
         raise ToolFailed(f"The tool could not say what it would do: {type(bug).__name__}: {bug}") from bug
-    if len(preview.shown) > limits.MAX_SHOWN_CHARS:
+    if len(preview.displayed_text) > limits.MAX_SHOWN_CHARS:
         raise ToolFailed("This call is too large for a person to judge; do it in smaller steps.")
-    return attrs.evolve(preview, summary=clean_text(preview.summary), shown=clean_text(preview.shown))
+    return attrs.evolve(preview, summary=clean_text(preview.summary), displayed_text=clean_text(preview.displayed_text))
 
 
-def judge(
+def judge_call(
     tool: Tool,
     call: ToolCallPart,
     preview: CallPreview,
@@ -60,7 +60,7 @@ def judge(
     grants: Collection[str],
     standing: Collection[str],
     by_person: bool = False,
-) -> Judged:
+) -> CallJudgement:
     """Decide about a call by what it would do, in a session with these settings; see `permissions.decide`."""
     facts = CallFacts(
         tool=call.name,
@@ -69,15 +69,17 @@ def judge(
         command=preview.command,
         grant=preview.grant or call.name,
         always_ask=preview.always_ask,
-        fingerprint=fingerprint_for(call, preview, settings.cwd),
+        fingerprint=fingerprint_call(call, preview, settings.cwd),
     )
     verdict = decide(
-        settings.permission_tier, facts, rules=rules, grants=grants, standing=standing, by_person=by_person
+        settings.permission_mode, facts, rules=rules, grants=grants, standing=standing, by_person=by_person
     )
-    return Judged(facts=facts, verdict=verdict)
+    return CallJudgement(facts=facts, verdict=verdict)
 
 
-def fingerprint_for(call: ToolCallPart, preview: CallPreview, cwd: str) -> str:
+def fingerprint_call(call: ToolCallPart, preview: CallPreview, cwd: str) -> str:
     """Return what stands for a call as people are shown it: another preview, another fingerprint."""
-    shown = f"{preview.always_ask}\n{preview.shown}" if preview.always_ask is not None else preview.shown
-    return fingerprint_of(call.name, call.arguments, cwd, shown)
+    preview_text = (
+        f"{preview.always_ask}\n{preview.displayed_text}" if preview.always_ask is not None else preview.displayed_text
+    )
+    return compute_fingerprint(call.name, call.arguments, cwd, preview_text)

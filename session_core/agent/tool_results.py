@@ -8,10 +8,10 @@ import trio
 from session_core import limits
 from session_core.agent.streamed_answer import clean_text
 from session_core.ids import CallId
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.tools.base import CallPreview, ToolOutput
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.argument_checks import check_for, is_base64
+from session_core.vocabulary.argument_checks import build_check, is_base64
 from session_core.vocabulary.frozen import JsonValue, freeze_json
 from session_core.vocabulary.messages import ToolCallPart, ToolProgress, ToolResultPart, ToolStatus
 from session_core.wire.codec import encode
@@ -22,7 +22,7 @@ from session_core.wire.strict_json import find_fault
 class Reporter:
     """Shows a running tool's output; what comes after its result is of no interest any more."""
 
-    desk: TurnDesk
+    desk: TurnHandle
     call_id: CallId
 
     def __call__(self, text: str) -> None:
@@ -41,7 +41,7 @@ class Reporter:
                 call_id=self.call_id,
                 message=clean_text(message[: limits.MAX_ERROR_CHARS]) if message is not None else None,
                 progress=float(min(max(share, 0), 1)) if share is not None and math.isfinite(share) else None,
-                details=freeze_json(details) if _can_be_shown(details) else None,
+                details=freeze_json(details) if _is_sendable(details) else None,
             )
         )
 
@@ -54,14 +54,14 @@ class Reporter:
         return live is not None and live.result is None
 
 
-def _can_be_shown(details: JsonValue) -> bool:
+def _is_sendable(details: JsonValue) -> bool:
     fault = find_fault(details, limits.MAX_OPEN_JSON_DEPTH)
     return fault is None and len(encode(freeze_json(details))) <= limits.MAX_ENTRY_BYTES
 
 
 def check_output(output: ToolOutput) -> None:
     """Refuse what could not be sent to anybody; tools come from outside and are not all type-checked."""
-    if not check_for(ToolOutput)(output):
+    if not build_check(ToolOutput)(output):
         msg = "it did not return a ToolOutput"
         raise TypeError(msg)
     if not all(is_base64(image.data) for image in output.images):
@@ -77,18 +77,18 @@ def check_output(output: ToolOutput) -> None:
 
 def check_preview(preview: CallPreview) -> None:
     """Refuse what is none."""
-    if not check_for(CallPreview)(preview):
+    if not build_check(CallPreview)(preview):
         msg = "it did not return a CallPreview"
         raise TypeError(msg)
 
 
-def result_of(call: ToolCallPart, status: ToolStatus, text: str, output: ToolOutput | None = None) -> ToolResultPart:
+def build_result(call: ToolCallPart, status: ToolStatus, text: str, output: ToolOutput | None = None) -> ToolResultPart:
     """Make the result of a call."""
     return ToolResultPart(
         call_id=call.call_id,
         name=call.name,
         status=status,
-        text=bounded(text),
+        text=limit_text(text),
         images=output.images if output else (),
         details=output.details if output else None,
     )
@@ -97,7 +97,7 @@ def result_of(call: ToolCallPart, status: ToolStatus, text: str, output: ToolOut
 _REMARK_CHARS = 100  # room for the remark below, so that what was cut once is not cut again
 
 
-def bounded(text: str) -> str:
+def limit_text(text: str) -> str:
     """Clean a text, and cut a long one in the middle, keeping its beginning and its end."""
     text = clean_text(text)
     if len(text) <= limits.MAX_TOOL_OUTPUT_CHARS:

@@ -19,16 +19,16 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.folder_settings import FolderUnusable, Workplaces
+from session_core.agent.folder_settings import FolderSettingsSource, FolderUnusable
 from session_core.agent.hooks import NO_HOOKS, Blocked, Hooks, on_tool_call, on_tool_result
-from session_core.agent.path_filter import withholding
+from session_core.agent.path_filter import build_withholding
 from session_core.agent.standing_grants import StandingGrants
-from session_core.agent.tool_calls import fingerprint_for, judge, preview_of
-from session_core.agent.tool_results import Reporter, bounded, check_output, result_of
+from session_core.agent.tool_calls import build_preview, fingerprint_call, judge_call
+from session_core.agent.tool_results import Reporter, build_result, check_output, limit_text
 from session_core.config.rules import PermissionRule
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, MessageId, new_id
-from session_core.session.turn_handle import AskedCall, TurnDesk
+from session_core.session.turn_handle import ApprovalPrompt, TurnHandle
 from session_core.tools.arguments import check_arguments
 from session_core.tools.background import NOTING_S
 from session_core.tools.base import (
@@ -45,11 +45,11 @@ from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPa
 
 log = logging.getLogger(__name__)
 
-MakeHost = Callable[[TurnDesk, CallId], ToolHost]
+MakeHost = Callable[[TurnHandle, CallId], ToolHost]
 
 
 @attrs.frozen
-class _Ready:
+class _PreparedCall:
     call: ToolCallPart
     tool: Tool
     effects: frozenset[str]
@@ -70,7 +70,7 @@ class _Ready:
 
 
 @attrs.frozen
-class _Refused:
+class _RefusedCall:
     """Why a call does not run; the model is told."""
 
     status: ToolStatus
@@ -82,14 +82,14 @@ class ToolSetting:
     """What all tool calls of a service share besides the tools; each folder may add rules of its own."""
 
     rules: Sequence[PermissionRule] = ()
-    folders: Workplaces | None = None
+    folders: FolderSettingsSource | None = None
     hooks: Hooks = NO_HOOKS
     standing: StandingGrants = attrs.field(factory=StandingGrants)
     outputs: str | None = None
     hidden: tuple[str, ...] = ()
     make_host: MakeHost = lambda _desk, _call_id: NoHost()
 
-    async def rules_in(self, cwd: str) -> Sequence[PermissionRule]:
+    async def load_rules(self, cwd: str) -> Sequence[PermissionRule]:
         """Return the rules of this moment for calls in a folder.
 
         Raises:
@@ -97,14 +97,14 @@ class ToolSetting:
         """
         if self.folders is None:
             return self.rules
-        folder = await self.folders.ready(cwd)
+        folder = await self.folders.load(cwd)
         return tuple(dict.fromkeys((*self.rules, *folder.rules)))
 
 
 class ToolRunner:
     """Runs tool calls at one turn's desk."""
 
-    def __init__(self, desk: TurnDesk, tools: Mapping[str, Tool], setting: ToolSetting | None = None) -> None:
+    def __init__(self, desk: TurnHandle, tools: Mapping[str, Tool], setting: ToolSetting | None = None) -> None:
         self._desk = desk
         self._tools = tools
         self._setting = setting or ToolSetting()
@@ -114,11 +114,11 @@ class ToolRunner:
 
         Cancellation: running tools are cancelled; calls without a result get one when the turn's work is closed.
         """
-        reading: list[_Ready] = []
+        reading: list[_PreparedCall] = []
         for call in message.tool_calls:
             prepared = await self._prepare(call, unreadable)
-            if isinstance(prepared, _Refused):
-                self._desk.record(ev.ToolCallFinished(result=result_of(call, prepared.status, prepared.text)))
+            if isinstance(prepared, _RefusedCall):
+                self._desk.record(ev.ToolCallFinished(result=build_result(call, prepared.status, prepared.text)))
             elif prepared.only_reads:
                 reading.append(prepared)
             else:
@@ -144,9 +144,9 @@ class ToolRunner:
         try:
             prepared = await self._judge(tool, call, by_person=True)
         except ToolFailed as failure:
-            prepared = _Refused("error", str(failure) or "The tool failed.")
-        if isinstance(prepared, _Refused):
-            self._desk.record(ev.ToolCallFinished(result=result_of(call, prepared.status, prepared.text)))
+            prepared = _RefusedCall("error", str(failure) or "The tool failed.")
+        if isinstance(prepared, _RefusedCall):
+            self._desk.record(ev.ToolCallFinished(result=build_result(call, prepared.status, prepared.text)))
         else:
             await self._run_group([prepared])
 
@@ -156,8 +156,8 @@ class ToolRunner:
         Cancellation: the tool is cancelled, and the call is left without a result.
         """
         prepared = await self._prepare(call, ())
-        if isinstance(prepared, _Refused):
-            result = result_of(call, prepared.status, prepared.text)
+        if isinstance(prepared, _RefusedCall):
+            result = build_result(call, prepared.status, prepared.text)
             self._desk.record(ev.ToolCallFinished(result=result))
             return result
         await self._run_group([prepared])
@@ -173,53 +173,55 @@ class ToolRunner:
         Cancellation: nobody has agreed to anything.
         """
         arguments = await on_tool_call(self._setting.hooks, self._desk.state.session_id, call)
-        prepared: _Ready | _Refused
+        prepared: _PreparedCall | _RefusedCall
         if isinstance(arguments, Blocked):
-            prepared = _Refused("denied", f"Blocked by an extension: {arguments.reason}")
+            prepared = _RefusedCall("denied", f"Blocked by an extension: {arguments.reason}")
         elif arguments != call.arguments:
-            prepared = _Refused("denied", "An extension wants something else to run; this runs as it is or not at all.")
+            prepared = _RefusedCall(
+                "denied", "An extension wants something else to run; this runs as it is or not at all."
+            )
         else:
             try:
                 prepared = await self._judge(tool, call)
             except ToolFailed as failure:
-                prepared = _Refused("error", str(failure) or "The tool failed.")
-        return result_of(call, prepared.status, prepared.text) if isinstance(prepared, _Refused) else None
+                prepared = _RefusedCall("error", str(failure) or "The tool failed.")
+        return build_result(call, prepared.status, prepared.text) if isinstance(prepared, _RefusedCall) else None
 
     # --- preparing ----------------------------------------------------------------------------------------------------
 
-    async def _prepare(self, call: ToolCallPart, unreadable: Collection[CallId]) -> _Ready | _Refused:
+    async def _prepare(self, call: ToolCallPart, unreadable: Collection[CallId]) -> _PreparedCall | _RefusedCall:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._tools)) or "none"
-            return _Refused("error", f"There is no tool called {call.name!r}. Tools: {known}.")
+            return _RefusedCall("error", f"There is no tool called {call.name!r}. Tools: {known}.")
         if call.call_id in unreadable:
-            return _Refused("error", "The arguments were not a JSON object; call the tool again with valid JSON.")
+            return _RefusedCall("error", "The arguments were not a JSON object; call the tool again with valid JSON.")
         arguments = await on_tool_call(self._setting.hooks, self._desk.state.session_id, call)
         if isinstance(arguments, Blocked):
-            return _Refused("denied", f"Blocked by an extension: {arguments.reason}")
+            return _RefusedCall("denied", f"Blocked by an extension: {arguments.reason}")
         call = attrs.evolve(call, arguments=arguments)
         if (fault := check_arguments(tool.spec, arguments)) is not None:
-            return _Refused("error", f"The call could not be made: {fault}.")
+            return _RefusedCall("error", f"The call could not be made: {fault}.")
         try:
             return await self._judge(tool, call)
         except ToolFailed as failure:
-            return _Refused("error", str(failure) or "The tool failed.")
+            return _RefusedCall("error", str(failure) or "The tool failed.")
 
     async def _preview(self, tool: Tool, call: ToolCallPart) -> CallPreview:
-        return await preview_of(tool, call, self._context(call))
+        return await build_preview(tool, call, self._build_context(call))
 
-    async def _rules(self, cwd: str) -> Sequence[PermissionRule]:
+    async def _load_rules(self, cwd: str) -> Sequence[PermissionRule]:
         try:
-            return await self._setting.rules_in(cwd)
+            return await self._setting.load_rules(cwd)
         except FolderUnusable as problem:
             raise ToolFailed(f"Nothing can run in this folder: {problem.message}") from problem
 
-    async def _judge(self, tool: Tool, call: ToolCallPart, *, by_person: bool = False) -> _Ready | _Refused:
+    async def _judge(self, tool: Tool, call: ToolCallPart, *, by_person: bool = False) -> _PreparedCall | _RefusedCall:
         cwd = self._desk.state.settings.cwd
-        rules = await self._rules(cwd)
+        rules = await self._load_rules(cwd)
         preview = await self._preview(tool, call)
-        self._refuse_elsewhere(cwd)
-        judged = judge(
+        self._check_same_folder(cwd)
+        judged = judge_call(
             tool,
             call,
             preview,
@@ -230,24 +232,24 @@ class ToolRunner:
             by_person=by_person,
         )
         facts, verdict = judged.facts, judged.verdict
-        ready = _Ready(call, tool, facts.effects, cwd, paths=preview.paths)
+        ready = _PreparedCall(call, tool, facts.effects, cwd, paths=preview.paths)
         if verdict.decision == "deny":
-            return _Refused("denied", f"This call was not allowed: {verdict.reason}. Do not try it again.")
+            return _RefusedCall("denied", f"This call was not allowed: {verdict.reason}. Do not try it again.")
         if verdict.decision == "ask":
             await trio.lowlevel.checkpoint_if_cancelled()  # and nobody is asked
-            asked = AskedCall(
+            approval_request = ApprovalPrompt(
                 call=call,
                 summary=preview.summary,
-                shown=preview.shown,
+                displayed_text=preview.displayed_text,
                 fingerprint=facts.fingerprint,
                 reason=verdict.reason,
                 grant=facts.grant,
             )
-            decision, message = await self._desk.ask_approval(asked)
+            decision, message = await self._desk.ask_approval(approval_request)
             if decision == "deny":
-                told = f" The user says: {message}" if message else ""
-                text = f"This call was not allowed. Do not try it again unless asked to.{told}"
-                return _Refused("denied", text)
+                user_message = f" The user says: {message}" if message else ""
+                text = f"This call was not allowed. Do not try it again unless asked to.{user_message}"
+                return _RefusedCall("denied", text)
             if decision == "allow_always":
                 await self._setting.standing.add(facts.fingerprint, tool=call.name, summary=preview.summary)
         elif preview.always_ask is None:
@@ -256,14 +258,14 @@ class ToolRunner:
             ready, agreed=facts.fingerprint, approved=preview.always_ask is not None, state=preview.state
         )
 
-    def _refuse_elsewhere(self, cwd: str) -> None:
+    def _check_same_folder(self, cwd: str) -> None:
         if self._desk.state.settings.cwd != cwd:
             raise ToolFailed(
                 "Something has changed meanwhile: the session works in another folder now. This call was not run; look "
                 "again and make a new call."
             )
 
-    def _context(self, call: ToolCallPart, *, approved: bool = False) -> ToolContext:
+    def _build_context(self, call: ToolCallPart, *, approved: bool = False) -> ToolContext:
         settings = self._desk.state.settings
         reporter = Reporter(self._desk, call.call_id)
         return ToolContext(
@@ -282,60 +284,60 @@ class ToolRunner:
 
     # --- running ------------------------------------------------------------------------------------------------------
 
-    async def _run_group(self, group: Sequence[_Ready]) -> None:
+    async def _run_group(self, group: Sequence[_PreparedCall]) -> None:
         if not group:
             return
         await trio.lowlevel.checkpoint_if_cancelled()  # nothing starts after a stop
         for ready in group:
             call = ready.call
             self._desk.record(ev.ToolCallStarted(call_id=call.call_id, name=call.name, arguments=call.arguments))
-        await self._desk.until_durable()
+        await self._desk.wait_until_durable()
         limiter = trio.CapacityLimiter(limits.MAX_TOOLS_AT_ONCE)
         async with trio.open_nursery() as nursery:
             for ready in group:
                 nursery.start_soon(self._run_one, ready, limiter)
 
-    async def _run_one(self, ready: _Ready, limiter: trio.CapacityLimiter) -> None:
+    async def _run_one(self, ready: _PreparedCall, limiter: trio.CapacityLimiter) -> None:
         call = ready.call
         async with limiter:
             try:
-                context = await self._context_to_run(ready)
+                context = await self._build_run_context(ready)
                 await self._check_agreed(ready)
-                output = await _run_kept(ready, context)
+                output = await _run_undoable(ready, context)
                 check_output(output)
-                result = result_of(call, "success", output.text, output)
+                result = build_result(call, "success", output.text, output)
             except ToolFailed as failure:
-                result = result_of(call, "error", str(failure) or "The tool failed.")
+                result = build_result(call, "error", str(failure) or "The tool failed.")
                 result = attrs.evolve(result, details=failure.details)
             except FOREIGN_FAULTS as bug:
-                if passes_through(bug):
+                if must_propagate(bug):
                     raise
                 log.exception("tool %s failed unexpectedly", call.name)
-                result = result_of(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
+                result = build_result(call, "error", f"The tool failed unexpectedly: {type(bug).__name__}: {bug}")
             result = await on_tool_result(self._setting.hooks, self._desk.state.session_id, call, result)
-            self._desk.record(ev.ToolCallFinished(result=attrs.evolve(result, text=bounded(result.text))))
+            self._desk.record(ev.ToolCallFinished(result=attrs.evolve(result, text=limit_text(result.text))))
 
-    async def _context_to_run(self, ready: _Ready) -> ToolContext:
-        rules = await self._rules(ready.cwd)
-        self._refuse_elsewhere(ready.cwd)
+    async def _build_run_context(self, ready: _PreparedCall) -> ToolContext:
+        rules = await self._load_rules(ready.cwd)
+        self._check_same_folder(ready.cwd)
         return attrs.evolve(
-            self._context(ready.call, approved=ready.approved),
-            agreed=ready.state,
-            withheld=withholding(rules, ready.call.name, ready.paths),
+            self._build_context(ready.call, approved=ready.approved),
+            approved_state=ready.state,
+            withheld=build_withholding(rules, ready.call.name, ready.paths),
         )
 
-    async def _check_agreed(self, ready: _Ready) -> None:
+    async def _check_agreed(self, ready: _PreparedCall) -> None:
         """See that the call would still do what a person has agreed to."""
         if ready.agreed is not None:
             now = await self._preview(ready.tool, ready.call)
-            if fingerprint_for(ready.call, now, self._desk.state.settings.cwd) != ready.agreed:
+            if fingerprint_call(ready.call, now, self._desk.state.settings.cwd) != ready.agreed:
                 raise ToolFailed(
                     "Something has changed since this call was allowed, so it would not do what was shown then. It was "
                     "not run; look again and make a new call."
                 )
 
 
-async def _run_kept(ready: _Ready, context: ToolContext) -> ToolOutput:
+async def _run_undoable(ready: _PreparedCall, context: ToolContext) -> ToolOutput:
     """Run a call so that what it changes can be undone, however it ends."""
     if ready.only_reads:
         return await ready.tool.run(ready.call.arguments, context)

@@ -5,48 +5,66 @@ messages of people delivered, limits kept, and the conversation is summarised be
 
 Rules:
 1. Between two steps, messages sent to steer the turn are read. When the driver wants to end, waiting follow-ups are
-   read; only when there are none the turn ends, in the same step (`TurnDesk.finish_unless_more`).
+   read; only when there are none the turn ends, in the same step (`TurnHandle.finish_unless_more`).
 2. Settings are read anew for each model call and each tool call: a change takes effect at the next one.
 3. A limit ends the turn with an outcome that names it. So does a fault of the protocol.
 4. Cancellation passes through; whoever started the turn closes what is open.
 """
 
+import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol, assert_never
 
 import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.active_tools import ActiveTools
-from session_core.agent.auto_compaction import RoomMaker
-from session_core.agent.before_model_call import BeforeCalls, has_a_word
-from session_core.agent.bounds import over_steps
-from session_core.agent.budget import LimitReached, spent_out
+from session_core.agent.bounds import step_limit_reason
+from session_core.agent.budget import LimitReached, budget_limit_reason
+from session_core.agent.compaction import SummaryFailed, build_summary_message
 from session_core.agent.compaction_policy import COMPACT_AT as COMPACT_AT
-from session_core.agent.compaction_policy import Summarising
+from session_core.agent.compaction_policy import CompactionPolicy
+from session_core.agent.context import replace_images
 from session_core.agent.direct_model_call import DirectCompletions
-from session_core.agent.folder_settings import FolderUnusable, TurnFolder, tools_in
+from session_core.agent.folder_settings import FolderUnusable, TurnFolder, merge_folder_tools
 from session_core.agent.hooks import NO_HOOKS, Hooks, on_agent_start, on_message_end
-from session_core.agent.model_call import Answered, Diverted, ModelCall, Models, ask_model, shown, withdraw
+from session_core.agent.model_call import (
+    CallDiversion,
+    ModelAnswer,
+    ModelCall,
+    Models,
+    ask_model,
+    clean_error,
+    withdraw_partial,
+)
 from session_core.agent.plugin_processes import TurnProcesses
-from session_core.agent.protocol_work import ProtocolWork
+from session_core.agent.protocol_work import ProtocolWork, current_frame
 from session_core.agent.streamed_answer import clean_text
 from session_core.agent.tool_runner import ToolRunner, ToolSetting
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import MessageId, SessionId, new_id
-from session_core.protocols.contexts import FinishNow, RefuseTurn, SwitchTo
+from session_core.protocols.api import ProtocolSession
+from session_core.protocols.contexts import (
+    BeforeCallContext,
+    FinishNow,
+    Lease,
+    Processes,
+    RefuseTurn,
+    ReplaceRequest,
+    SwitchTo,
+)
 from session_core.protocols.driver import (
     AskModel,
+    CheckedActions,
     Checkpoint,
     CheckpointKind,
     CodeDriver,
-    Decided,
     DriverCallback,
     DriverView,
     ExecuteCode,
     Finish,
-    LeadingOn,
+    LeadingAction,
     Remember,
     RunTools,
     SwitchFrame,
@@ -54,10 +72,11 @@ from session_core.protocols.driver import (
 )
 from session_core.protocols.faults import ExtensionRejected, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
-from session_core.protocols.structured import fitting
+from session_core.protocols.structured import fit_output
+from session_core.providers.base import ModelRequest
 from session_core.session.prompts import newest_prompt
 from session_core.session.state import SessionState
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.tools.base import Tool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
@@ -65,10 +84,156 @@ from session_core.vocabulary.messages import Message, Role, TextPart
 from session_core.vocabulary.sessions import DeliverAs, Settings, TurnStatus
 from session_core.vocabulary.tools import ToolSpec
 
+
+# --- the word that a protocol has before a model is asked -------------------------------------------------------------
+def has_before_call_hook(protocol: SessionProtocol) -> bool:
+    """Tell whether a protocol wants to be asked at all; most do not, and pay nothing for it."""
+    return type(protocol.bundle.session).before_model_call is not ProtocolSession.before_model_call
+
+
+@attrs.frozen(kw_only=True)
+class BeforeCallHook:
+    """Asks a protocol before each model call of a turn."""
+
+    desk: TurnHandle
+    models: Models
+    protocol: SessionProtocol
+    direct: DirectCompletions
+    processes: Callable[[], Processes]
+
+    async def ask(self, request: ModelRequest) -> ModelRequest | CallDiversion:
+        """Return what the model is to be asked, or what is to be done instead.
+
+        Raises:
+            ProtocolFault: The protocol failed, or asks for a model that there is not.
+        """
+        state, turn = self.desk.state, self.desk.state.turn
+        assert turn is not None
+
+        def make_context(lease: Lease) -> BeforeCallContext:
+            return BeforeCallContext(
+                session_id=state.session_id,
+                turn_id=turn.turn_id,
+                frame=current_frame(state),
+                step=turn.steps,
+                usage=turn.usage,
+                context_tokens=state.context_tokens,
+                cwd=state.settings.cwd,
+                sandbox=state.settings.sandbox,
+                tools=request.tools,
+                lease=lease,
+                complete=self.direct.complete,
+                processes=self.processes(),
+            )
+
+        decided = await self.protocol.before_model_call(make_context, request)
+        if decided is None:
+            return request
+        if not isinstance(decided, ReplaceRequest):
+            return CallDiversion(instead=decided)
+        return self._restrict_request(request, decided.request)
+
+    def _restrict_request(self, request: ModelRequest, wanted: ModelRequest) -> ModelRequest:
+        """Keep a request within what the session has: known models, its own tools."""
+        models = self.models.with_folder_models(self.desk.state.settings.cwd)
+        if wanted.model not in models.providers:
+            name = self.protocol.record.name
+            raise ProtocolFault(name, "before_model_call", f"there is no model called {wanted.model!r} here")
+        info = models.infos.get(wanted.model)
+        offered = {tool.name for tool in request.tools} if info is None or info.tools else set()
+        tools = tuple(tool for tool in wanted.tools if tool.name in offered)
+        messages = wanted.messages if info is None or info.images else replace_images(wanted.messages)
+        return attrs.evolve(wanted, messages=messages, tools=tools, cache_key=request.cache_key)
+
+
+# --- turn -------------------------------------------------------------------------------------------------------------
+
+# --- summarising a conversation that fills its model's context, in the middle of a turn -------------------------------
+log = logging.getLogger(__name__)
+
+
+class AutoCompaction:
+    """Makes room at one turn's desk: at most one summary at a time, and no second one if the first was of no help."""
+
+    def __init__(self, summarising: CompactionPolicy, desk: TurnHandle) -> None:
+        self._summarising = summarising
+        self._desk = desk
+        self._done = False
+
+    def note_answer(self) -> None:
+        """The model has answered, so that it is known anew how full its context is."""
+        self._done = self._done and self._is_full()
+
+    async def make_room(self, *, forced: bool = False) -> bool:
+        """Summarise the conversation when it fills the model's context; returns whether that was done.
+
+        Failing that, the turn goes on with the conversation as it is.
+        """
+        desk = self._desk
+        if self._done or not (forced or self._is_full()):
+            return False
+        if not any(message.role == "assistant" for message in desk.state.transcript):
+            return False
+        withdraw_partial(desk, "context_too_long")
+        self._done = True
+        desk.record(ev.CompactionStarted())
+        failed: tuple[TurnStatus, str | None] | None = ("stopped", None)
+        try:
+            summary = await self._summarising.summarise(desk, automatic=True)
+            pending_prompt = next((each.text for each in reversed(desk.state.transcript) if each.role == "user"), "")
+            message = build_summary_message(summary, desk.state.head, desk.now(), pending_prompt=pending_prompt)
+            desk.record(ev.CompactionFinished(status="completed", summary=message))
+            failed = None
+        except FOREIGN_FAULTS as failure:
+            if must_propagate(failure):
+                raise
+            if not isinstance(failure, SummaryFailed):
+                log.exception("the conversation could not be summarised")
+            failed = ("failed", clean_error(f"the summary could not be made: {failure}"))
+        finally:
+            if failed is not None:
+                desk.record(ev.CompactionFinished(status=failed[0], error=failed[1]))
+        return failed is None
+
+    def _is_full(self) -> bool:
+        return self._summarising.is_full(self._desk)
+
+
+# --- turn -------------------------------------------------------------------------------------------------------------
+
+# --- which of its tools a session's model is shown, when somebody has narrowed that -----------------------------------
+_MOST_SESSIONS = 4_096  # the longest unchanged are forgotten first, and are shown all their tools again
+
+
+class ActiveTools:
+    """A choice per session; it can only leave tools out, and lasts as long as the service."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[SessionId, frozenset[str]] = {}
+
+    def choose(self, session_id: SessionId, names: Collection[str]) -> None:
+        """Show a session's model no other tools than these, from its next call on."""
+        self._chosen.pop(session_id, None)
+        self._chosen[session_id] = frozenset(names)
+        if len(self._chosen) > _MOST_SESSIONS:
+            del self._chosen[next(iter(self._chosen))]
+
+    def forget(self, session_id: SessionId) -> None:
+        """Show all tools again."""
+        self._chosen.pop(session_id, None)
+
+    def filter_tools(self, session_id: SessionId, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+        """Return those of a session's tools that its model is shown."""
+        chosen = self._chosen.get(session_id)
+        return dict(tools) if chosen is None else {name: tool for name, tool in tools.items() if name in chosen}
+
+
+# --- turn -------------------------------------------------------------------------------------------------------------
+
 MOST_CHECKPOINTS = 16
 """Checkpoints in a row after which a driver is taken to go round in circles."""
 
-READ_AT: dict[CheckpointKind, tuple[DeliverAs, ...]] = {
+DELIVERED_AT_CHECKPOINT: dict[CheckpointKind, tuple[DeliverAs, ...]] = {
     "after_work": ("steer",),
     "before_completion": ("steer", "follow_up"),
 }
@@ -92,14 +257,14 @@ class Agent:
 
     models: Models
     tools: Mapping[str, Tool]
-    summarising: Summarising
+    summarising: CompactionPolicy
     sources: tuple[ToolSource, ...] = ()
     system_prompt: str | MakePrompt = ""
     hooks: Hooks = NO_HOOKS
     setting: ToolSetting = attrs.field(factory=ToolSetting)
     active: ActiveTools = attrs.field(factory=ActiveTools)
 
-    async def run_turn(self, desk: TurnDesk, protocol: SessionProtocol) -> None:
+    async def run_turn(self, desk: TurnHandle, protocol: SessionProtocol) -> None:
         """Work until the turn has ended and is recorded as ended.
 
         Cancellation: leaves the turn open; the caller closes it.
@@ -107,13 +272,13 @@ class Agent:
         began = trio.current_time()
         with trio.CancelScope() as clock:
 
-            def look_at_limits() -> None:
+            def apply_limits() -> None:
                 time_ms = desk.state.settings.limits.time_ms
                 clock.deadline = math.inf if time_ms is None else began + time_ms / 1000
-                desk.work.tell_room_made()
+                desk.work.notify_budget_changed()
 
-            look_at_limits()
-            desk.work.on_limits_changed = look_at_limits
+            apply_limits()
+            desk.work.on_limits_changed = apply_limits
             await _Turn(self, desk, protocol).run()
         if clock.cancelled_caught:
             seconds = (desk.state.settings.limits.time_ms or 0) / 1000
@@ -121,7 +286,7 @@ class Agent:
 
     def tools_for(self, state: SessionState) -> dict[str, Tool]:
         """Return the tools that a session's model is shown now."""
-        return self.active.among(state.session_id, self.allowed_tools(state))
+        return self.active.filter_tools(state.session_id, self.allowed_tools(state))
 
     def allowed_tools(self, state: SessionState) -> dict[str, Tool]:
         """Return the tools that a session may use at all; in a read-only one, those that change nothing."""
@@ -129,10 +294,10 @@ class Agent:
         for source in self.sources:
             for tool in source.tools(state.session_id):
                 tools.setdefault(tool.spec.name, tool)
-        folder = self.setting.folders.at(state.settings.cwd) if self.setting.folders is not None else None
+        folder = self.setting.folders.get_known(state.settings.cwd) if self.setting.folders is not None else None
         if folder is not None:
-            tools = tools_in(folder, tools)
-        if state.settings.permission_tier == "read_only":
+            tools = merge_folder_tools(folder, tools)
+        if state.settings.permission_mode == "read_only":
             tools = {name: tool for name, tool in tools.items() if tool.effects <= {"read"}}
         return tools
 
@@ -140,19 +305,19 @@ class Agent:
 class _Turn:
     """One turn being driven; `_view` is what the driver knows of it."""
 
-    def __init__(self, agent: Agent, desk: TurnDesk, protocol: SessionProtocol) -> None:
+    def __init__(self, agent: Agent, desk: TurnHandle, protocol: SessionProtocol) -> None:
         self._agent = agent
         self._desk = desk
         self._protocol = protocol
         self._work = ProtocolWork(desk, protocol, agent.setting)
         self._folder = TurnFolder(agent.setting.folders, desk)
-        self._room = RoomMaker(agent.summarising, desk)
+        self._room = AutoCompaction(agent.summarising, desk)
         turn = desk.state.turn
         schema = turn.output_schema if turn is not None else None
         prompt = newest_prompt(desk.state)
         self._view = DriverView(output_schema=schema, frame=self._work.frame.key, prompt=prompt)
         self._processes = TurnProcesses(desk, agent.setting)
-        self._before = BeforeCalls(
+        self._before = BeforeCallHook(
             desk=desk,
             models=agent.models,
             protocol=protocol,
@@ -161,7 +326,7 @@ class _Turn:
         )
         self._prompt: str | None = None
         self._additions = ""
-        self._asked = 0
+        self._model_calls = 0
         self._checkpoints = 0
 
     async def run(self) -> None:
@@ -169,55 +334,55 @@ class _Turn:
         async with self._processes:
             try:
                 await self._begin()
-                decided: Decided | None = self._start()
+                decided: CheckedActions | None = self._start()
                 while decided is not None:
                     decided = await self._perform(*decided)
             except (ProtocolFault, ExtensionRejected) as fault:
-                await self._work.keep_after_all()
-                self._desk.finish_unless_more("failed", error=shown(str(fault)))
+                await self._work.save_unfinished()
+                self._desk.finish_unless_more("failed", error=clean_error(str(fault)))
             except FolderUnusable as problem:
-                await self._work.keep_after_all()
-                self._desk.finish_unless_more("failed", error=shown(f"nothing can run here: {problem.message}"))
+                await self._work.save_unfinished()
+                self._desk.finish_unless_more("failed", error=clean_error(f"nothing can run here: {problem.message}"))
             finally:
                 self._folder.release()
                 if self._desk.state.turn is not None:  # it was stopped, or has failed by a bug
-                    await self._work.keep_after_all()  # noqa: ASYNC102 - it shields itself, for a while
-                self._protocol.turn_ended(self._desk.state.head)
+                    await self._work.save_unfinished()  # noqa: ASYNC102 - it shields itself, for a while
+                self._protocol.note_turn_end(self._desk.state.head)
 
     async def _begin(self) -> None:
         """Let the protocol become what the session is, and look at what came with the message."""
         desk, protocol = self._desk, self._protocol
-        await self._folder.follow()
-        await protocol.ready(self._work.frame, desk.conversation)
+        await self._folder.hold_current()
+        await protocol.prepare(self._work.frame, desk.conversation)
         extension = desk.state.turn.extension if desk.state.turn is not None else None
         if extension is not None:
             self._additions = (await protocol.check_turn_extension(self._work.frame, extension)).instructions
 
-    def _start(self) -> Decided:
-        return self._decided("on_start")
+    def _start(self) -> CheckedActions:
+        return self._ask_driver("on_start")
 
-    def _decided(self, callback: DriverCallback, *given: object, **named: object) -> Decided:
+    def _ask_driver(self, callback: DriverCallback, *given: object, **named: object) -> CheckedActions:
         if named.get("more"):
             self._view = attrs.evolve(self._view, prompt=newest_prompt(self._desk.state))
         return self._protocol.decide(callback, self._view, *given, **named)
 
-    def _fault(self, reason: str) -> ProtocolFault:
+    def _build_fault(self, reason: str) -> ProtocolFault:
         return ProtocolFault(self._protocol.record.name, "driver", reason)
 
-    async def _perform(self, first: tuple[Tell | Remember, ...], last: LeadingOn) -> Decided | None:
+    async def _perform(self, first: tuple[Tell | Remember, ...], last: LeadingAction) -> CheckedActions | None:
         """Do what was asked for; returns what the driver asks for next, or None at the end of the turn."""
         tells = any(isinstance(action, Tell) for action in first)
         gives_up = isinstance(last, Finish) and last.status != "completed"
         if self._owes_results() and (tells or not (gives_up or isinstance(last, RunTools))):
-            raise self._fault("the driver left tool calls without results")
+            raise self._build_fault("the driver left tool calls without results")
         if tells or not gives_up:
-            withdraw(self._desk, "it is not gone on with")
+            withdraw_partial(self._desk, "it is not gone on with")
         self._checkpoints = self._checkpoints + 1 if isinstance(last, Checkpoint) else 0
         for action in first:
             if isinstance(action, Remember):
                 self._view = attrs.evolve(self._view, memory=action.memory)
             else:
-                self._say("user", action.text, source=self._protocol.record.name)
+                self._add_message("user", action.text, source=self._protocol.record.name)
         match last:
             case AskModel():
                 return await self._ask(last)
@@ -229,15 +394,15 @@ class _Turn:
                 return await self._switch(last)
             case Checkpoint(kind=kind):
                 if self._checkpoints > MOST_CHECKPOINTS:
-                    raise self._fault("the driver goes round in circles")
-                more = self._desk.deliver_waiting(READ_AT[kind])
-                return self._decided("on_checkpoint", kind, more=more)
+                    raise self._build_fault("the driver goes round in circles")
+                more = self._desk.deliver_waiting(DELIVERED_AT_CHECKPOINT[kind])
+                return self._ask_driver("on_checkpoint", kind, more=more)
             case Finish():
                 return await self._finish(last)
             case _:
                 assert_never(last)
 
-    def _say(self, role: Role, text: str, source: str | None = None) -> None:
+    def _add_message(self, role: Role, text: str, source: str | None = None) -> None:
         desk = self._desk
         message = Message(
             message_id=MessageId(new_id("msg")),
@@ -253,76 +418,76 @@ class _Turn:
     def _owes_results(self) -> bool:
         """Whether the conversation ends with tool calls that have no results."""
         state = self._desk.state
-        head = state.message(state.head) if state.head is not None else None
+        head = state.find_message(state.head) if state.head is not None else None
         return head is not None and head.role == "assistant" and bool(head.tool_calls)
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
-    async def _finish(self, action: Finish, said: str | None = None) -> Decided | None:
-        action = fitting(action, self._view, said)
-        error = shown(action.error) if action.error is not None else None
+    async def _finish(self, action: Finish, answer_text: str | None = None) -> CheckedActions | None:
+        action = fit_output(action, self._view, answer_text)
+        error = clean_error(action.error) if action.error is not None else None
         if await self._end(action.status, error=error, output=action.output):
             return None
-        return self._decided("on_checkpoint", "before_completion", more=True)
+        return self._ask_driver("on_checkpoint", "before_completion", more=True)
 
     async def _end(self, status: TurnStatus, *, error: str | None = None, output: JsonValue = None) -> bool:
         """End the turn, with what code has left behind, or go on with messages that have come meanwhile."""
         capture, problem = await self._work.capture()
         if problem is not None:
-            status, error, output = "failed", shown(problem), None
-        self._work.keep(capture)
+            status, error, output = "failed", clean_error(problem), None
+        self._work.save_capture(capture)
         ended = self._desk.finish_unless_more(status, error=error, output=output)
         await self._work.settle(capture)
         return ended
 
     # --- models -------------------------------------------------------------------------------------------------------
 
-    async def _ask(self, action: AskModel) -> Decided | None:
+    async def _ask(self, action: AskModel) -> CheckedActions | None:
         desk = self._desk
-        if (reached := _over_limit(desk)) is None:
+        if (reached := _limit_reason(desk)) is None:
             await self._room.make_room()
-            reached = _over_limit(desk)
+            reached = _limit_reason(desk)
         if reached is not None:
             await self._end("limit_reached", error=reached)
             return None
         if (problem := await self._protocol.probe()) is not None:
-            await self._end("failed", error=shown(f"what the code has left behind cannot be kept: {problem}"))
+            await self._end("failed", error=clean_error(f"what the code has left behind cannot be kept: {problem}"))
             return None
-        self._asked += 1
-        if self._asked > limits.MAX_STEPS_PER_TURN:  # a call that never began is not counted as a step
-            raise self._fault("the driver asks again and again")
-        answer = await ask_model(await self._model_call(action))
+        self._model_calls += 1
+        if self._model_calls > limits.MAX_STEPS_PER_TURN:  # a call that never began is not counted as a step
+            raise self._build_fault("the driver asks again and again")
+        answer = await ask_model(await self._build_model_call(action))
         match answer:
             case LimitReached():
                 await self._end("limit_reached", error=answer.reason)
                 return None
-            case Diverted():
+            case CallDiversion():
                 return await self._divert(answer)
-            case Answered():
-                return await self._answered(answer)
+            case ModelAnswer():
+                return await self._handle_answer(answer)
             case _:
                 if answer.kind == "context_too_long" and await self._room.make_room(forced=True):
                     return (), action
-                return self._decided("on_failure", answer)
+                return self._ask_driver("on_failure", answer)
 
-    async def _model_call(self, action: AskModel) -> ModelCall:
+    async def _build_model_call(self, action: AskModel) -> ModelCall:
         agent, bundle = self._agent, self._protocol.bundle
-        there = tuple(tool.spec for tool in (await self._tools()).values())
-        tools = there if action.with_tools and bundle.native_tools else ()
+        specs = tuple(tool.spec for tool in (await self._tools()).values())
+        tools = specs if action.with_tools and bundle.native_tools else ()
         return ModelCall(
             desk=self._desk,
-            models=agent.models.at(self._desk.state.settings.cwd),
+            models=agent.models.with_folder_models(self._desk.state.settings.cwd),
             hooks=agent.hooks,
-            system=await self._system_prompt(there),
+            system=await self._system_prompt(specs),
             tools=tools,
             output_schema=self._view.output_schema if bundle.native_tools else None,
             prose=self._protocol.prose,
-            before=self._before.ask if has_a_word(self._protocol) else None,
+            before=self._before.ask if has_before_call_hook(self._protocol) else None,
         )
 
-    async def _answered(self, answer: Answered) -> Decided:
+    async def _handle_answer(self, answer: ModelAnswer) -> CheckedActions:
         desk = self._desk
-        self._room.answered()
+        self._room.note_answer()
         await on_message_end(self._agent.hooks, desk.state.session_id, answer.message)
         self._view = attrs.evolve(
             self._view,
@@ -331,16 +496,16 @@ class _Turn:
             stop_reason=answer.finished.stop_reason,
             unreadable=answer.unreadable,
         )
-        return self._decided("on_answer")
+        return self._ask_driver("on_answer")
 
-    async def _divert(self, diverted: Diverted) -> Decided | None:
+    async def _divert(self, diverted: CallDiversion) -> CheckedActions | None:
         """Do what the protocol wants instead of a model call."""
         match diverted.instead:
             case SwitchTo(key=key, task=task, reason=reason):
                 return await self._switch(SwitchFrame(key=key, task=task, reason=reason))
             case FinishNow(text=text):
                 if text.strip():
-                    self._say("assistant", text)
+                    self._add_message("assistant", text)
                 return await self._finish(Finish(), text)
             case RefuseTurn(reason=reason):
                 return await self._finish(Finish(status="failed", error=reason or "the protocol refuses this turn"))
@@ -350,14 +515,14 @@ class _Turn:
         if self._prompt is None:
             given, desk = self._agent.system_prompt, self._desk
             prompt = given if isinstance(given, str) else await given(desk.state.settings, tools)
-            told = (prompt, self._protocol.instructions(tools), self._additions)
-            whole = "\n\n".join(each for each in told if each)
+            sections = (prompt, self._protocol.instructions(tools), self._additions)
+            whole = "\n\n".join(each for each in sections if each)
             self._prompt = await on_agent_start(self._agent.hooks, desk.state.session_id, whole)
         return self._prompt
 
-    async def _switch(self, action: SwitchFrame) -> Decided:
+    async def _switch(self, action: SwitchFrame) -> CheckedActions:
         if self._work.switch_frame(action):
-            await self._protocol.ready(self._work.frame, self._desk.conversation)
+            await self._protocol.prepare(self._work.frame, self._desk.conversation)
         was = self._view
         self._view = DriverView(
             output_schema=was.output_schema, memory=was.memory, prompt=was.prompt, frame=self._work.frame.key
@@ -367,31 +532,31 @@ class _Turn:
     # --- tools and code -----------------------------------------------------------------------------------------------
 
     async def _tools(self) -> dict[str, Tool]:
-        await self._folder.follow()
+        await self._folder.hold_current()
         tools = self._agent.tools_for(self._desk.state)
         for tool in self._protocol.bundle.tools:
             tools.setdefault(tool.spec.name, tool)
         return tools
 
-    async def _run_tools(self) -> Decided:
+    async def _run_tools(self) -> CheckedActions:
         answer = self._view.answer
         if answer is None or not answer.tool_calls or self._desk.state.head != answer.message_id:
-            raise self._fault("the driver wants tools run that nobody has called")
+            raise self._build_fault("the driver wants tools run that nobody has called")
         # What no model is shown, none can call.
         tools = await self._tools() if self._protocol.bundle.native_tools else {}
         runner = ToolRunner(self._desk, tools, self._agent.setting)
         await runner.run(answer, self._view.unreadable)
-        self._view = attrs.evolve(self._view, results=self._desk.state.message(self._desk.state.head))
-        return self._decided("on_results")
+        self._view = attrs.evolve(self._view, results=self._desk.state.find_message(self._desk.state.head))
+        return self._ask_driver("on_results")
 
-    async def _run_cell(self, action: ExecuteCode) -> Decided:
+    async def _run_cell(self, action: ExecuteCode) -> CheckedActions:
         driver = self._protocol.bundle.driver
         if not isinstance(driver, CodeDriver):
-            raise self._fault("the driver wants code run, and has no way to hear what became of it")
+            raise self._build_fault("the driver wants code run, and has no way to hear what became of it")
         self._view = attrs.evolve(self._view, cell=await self._work.run_cell(action, await self._tools()))
-        return self._decided("on_code")
+        return self._ask_driver("on_code")
 
 
-def _over_limit(desk: TurnDesk) -> str | None:
+def _limit_reason(desk: TurnHandle) -> str | None:
     """Say which limit the running turn has reached, if any."""
-    return over_steps(desk.state) or spent_out(desk)
+    return step_limit_reason(desk.state) or budget_limit_reason(desk)

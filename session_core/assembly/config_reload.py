@@ -1,6 +1,6 @@
 """Following the configuration while a service runs: what can be taken over is, the rest is told.
 
-Permission rules count from the next tool call on, in every session. The model, the tier, the sandbox, thinking and
+Permission rules count from the next tool call on, in every session. The model, the mode, the sandbox, thinking and
 limits are those of sessions created from then on. A file that cannot be used changes nothing. Where sessions work in
 many folders this is about the user's own file, and `folders` follows those of each folder.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from session_core.assembly.extension_models import chosen_among
+from session_core.assembly.extension_models import resolve_configured_model
 from session_core.assembly.folders.files import SettingsReader, rules_of, watched_files
 from session_core.assembly.setup import Setup
 from session_core.config.problems import ConfigProblem
@@ -22,7 +22,7 @@ from session_core.errors import InvalidInput
 from session_core.limits import MAX_ERROR_CHARS
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
-from session_core.vocabulary.work_events import ConfigurationChanged
+from session_core.vocabulary.events import ConfigurationChanged
 
 log = logging.getLogger(__name__)
 
@@ -84,11 +84,11 @@ async def _take_over(setup: Setup, service: SessionService, change: ConfigChange
     rules = setup.service.rules
     assert isinstance(rules, LiveRules)  # `open_setup` made it
     rules.replace(rules_of(config))
-    setup.offered.config = config
+    setup.mcp_tools.config = config
     model: str | None = None
     if "model" in change.changed:
         try:
-            model = await chosen_among(service.core.config.models, config, setup.place)
+            model = await resolve_configured_model(service.core.config.models, config, setup.place)
         except InvalidInput as refused:
             problem = ConfigProblem(place=str(config.source("model")), key="model", what=refused.message)
             change = attrs.evolve(change, problems=(*change.problems, problem))
@@ -107,7 +107,7 @@ def _with_defaults(now: ServiceConfig, config: Config, changed: Collection[str],
     return attrs.evolve(
         now,
         default_model=model if model in now.models else now.default_model,
-        permission_tier=config.permission_tier if "permission_tier" in changed else now.permission_tier,
+        permission_mode=config.permission_mode if "permission_mode" in changed else now.permission_mode,
         sandbox=attrs.evolve(now.sandbox, **{field: getattr(config.sandbox, field) for field in sandbox}),
         thinking=config.thinking if "thinking" in changed else now.thinking,
         turn_limits=attrs.evolve(now.turn_limits, **limits),

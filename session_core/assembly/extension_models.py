@@ -6,12 +6,12 @@ Such a model can be chosen before, in `config.toml` too. Whether it came is know
 from collections.abc import Mapping
 from pathlib import Path
 
-from session_core.assembly.surroundings import Place
+from session_core.assembly.surroundings import AgentEnvironment
 from session_core.config.problems import ConfigInvalid, ConfigProblem
 from session_core.config.values import Config
 from session_core.errors import InvalidInput
 from session_core.providers.choose import PickedModel, default_model
-from session_core.sep.host.catalogue.search_paths import holds_any, places_of
+from session_core.sep.host.catalogue.search_paths import build_search_paths, has_extensions
 
 
 def extension_may_bring(model: str, config: Config, home: Path, folder: Path, environ: Mapping[str, str]) -> bool:
@@ -22,10 +22,10 @@ def extension_may_bring(model: str, config: Config, home: Path, folder: Path, en
     provider, slash, name = model.partition("/")
     if not (slash and provider and name and config.extensions) or provider in {each.name for each in config.providers}:
         return False
-    return holds_any(places_of(home, folder, environ, trusted=False))
+    return has_extensions(build_search_paths(home, folder, environ, trusted=False))
 
 
-def late_or_refused(config: Config, place: Place, refused: InvalidInput) -> PickedModel:
+def pick_extension_model(config: Config, place: AgentEnvironment, refused: InvalidInput) -> PickedModel:
     """Return the chosen model if an extension may bring it; it blocks.
 
     Raises:
@@ -33,11 +33,11 @@ def late_or_refused(config: Config, place: Place, refused: InvalidInput) -> Pick
     """
     model = config.model
     if model is None or not extension_may_bring(model, config, place.home, Path(place.folder), place.environ):
-        raise refused_choice(config, refused)
+        raise build_choice_error(config, refused)
     return PickedModel(name=model, info=None)
 
 
-def refused_choice(config: Config, refused: InvalidInput) -> InvalidInput:
+def build_choice_error(config: Config, refused: InvalidInput) -> InvalidInput:
     """Say of a model that cannot be used where it was chosen."""
     source = config.source("model")
     if not source.place:
@@ -45,7 +45,7 @@ def refused_choice(config: Config, refused: InvalidInput) -> InvalidInput:
     return ConfigInvalid([ConfigProblem(place=source.place, line=source.line, key="model", what=refused.message)])
 
 
-async def chosen_among(known: Mapping[str, object], config: Config, place: Place) -> str:
+async def resolve_configured_model(known: Mapping[str, object], config: Config, place: AgentEnvironment) -> str:
     """Return the model that is configured by now, which may be one that an extension has brought.
 
     Raises:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 import trio
 
-from session_core.agent.joined import Joined as Joined
-from session_core.assembly.surroundings import Place, extension_places, project_places
-from session_core.config.load import trusted_project
+from session_core.agent.joined import JoinedMapping as JoinedMapping
+from session_core.assembly.surroundings import AgentEnvironment, extension_places, project_places
+from session_core.config.load import find_trusted_fingerprint
 from session_core.config.tool_names import is_disabled
 from session_core.config.values import Config
 from session_core.errors import SessionCoreError
 from session_core.ids import SessionId
 from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
-from session_core.sep.host.catalogue.discovery import Discovery, Found, Skipped
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension
 from session_core.sep.host.catalogue.folder_digest import NotDigestible, digest_of, outline_of
-from session_core.sep.host.catalogue.search_paths import Places, discover_in
+from session_core.sep.host.catalogue.search_paths import SearchPaths, discover_in
 from session_core.sep.host.host import ExtensionHost, HostSetting
 from session_core.sep.host.models.credentials import CREDENTIALS_FILE, CredentialFile
-from session_core.sep.host.process.launch import Launch, LaunchRefused, prepare_launch
-from session_core.sep.host.settings import TakesPart, everywhere
+from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, prepare_launch
+from session_core.sep.host.settings import ParticipationRule, participates_everywhere
 from session_core.sep.host.tools.tools import ExtensionToolSource
 from session_core.sep.protocol.names import Mode
 from session_core.service.config import ServiceConfig
@@ -37,7 +37,7 @@ LOGS: Final = Path("logs") / "extensions"
 _LOOK_EVERY_S: Final = 1.0
 
 
-class SwitchedOn:
+class EnabledExtensionTools:
     """The tools of extensions that nobody has switched off."""
 
     def __init__(self, source: ExtensionToolSource, config: Config) -> None:
@@ -49,14 +49,14 @@ class SwitchedOn:
         return tuple(tool for tool in self._source.tools(session_id) if not is_disabled(self._config, tool.spec.name))
 
 
-async def join_extensions(service: ServiceConfig, place: Place, config: Config, mode: Mode) -> ServiceConfig:
+async def join_extensions(service: ServiceConfig, place: AgentEnvironment, config: Config, mode: Mode) -> ServiceConfig:
     """Let extensions take part in a service: with hooks, tools, models and commands."""
     host = await trio.to_thread.run_sync(make_host, place, config, mode)
     joined = join_host(service, host, config)
     return attrs.evolve(
         joined,
         hooks=ExtensionHooks(host),
-        tool_sources=(*joined.tool_sources, SwitchedOn(host.tools, config)),
+        tool_sources=(*joined.tool_sources, EnabledExtensionTools(host.tools, config)),
         extensions=host,
     )
 
@@ -65,36 +65,41 @@ def join_host(service: ServiceConfig, host: ExtensionHost, config: Config) -> Se
     """Let the models of extensions join those of a service, and run them beside it."""
     return attrs.evolve(
         service,
-        models=Joined(service.models, host.models.providers),
-        model_infos=Joined(service.model_infos, host.models.infos),
+        models=JoinedMapping(service.models, host.models.providers),
+        model_infos=JoinedMapping(service.model_infos, host.models.infos),
         companions=(*service.companions, partial(run_extensions, host, config.watched_extensions)),
     )
 
 
 def make_host(
-    place: Place, config: Config, mode: Mode = "headless", takes_part: TakesPart = everywhere
+    place: AgentEnvironment,
+    config: Config,
+    mode: Mode = "headless",
+    takes_part: ParticipationRule = participates_everywhere,
 ) -> ExtensionHost:
     """Put the host of a service's extensions together; it blocks. Nothing is started yet."""
     return _host(place, config, mode, takes_part, extension_places, trusted=_is_trusted(place))
 
 
-def make_folder_host(place: Place, config: Config, mode: Mode, takes_part: TakesPart) -> ExtensionHost:
+def make_folder_host(
+    place: AgentEnvironment, config: Config, mode: Mode, takes_part: ParticipationRule
+) -> ExtensionHost:
     """Put the host of the extensions that come with one trusted folder among many together. Nothing is started yet."""
     return _host(place, config, mode, takes_part, project_places, trusted=True, serves=place.folder)
 
 
 def _host(
-    place: Place,
+    place: AgentEnvironment,
     config: Config,
     mode: Mode,
-    takes_part: TakesPart,
+    takes_part: ParticipationRule,
     places_in: "_PlacesIn",
     *,
     trusted: bool,
     serves: str | None = None,
 ) -> ExtensionHost:
     consents = Consents(place.home / CONSENT_FILE)
-    look = partial(_look, place, places_in, consents)
+    look = partial(_discover_extensions, place, places_in, consents)
     setting = HostSetting(
         folder=place.folder,
         trusted=trusted,
@@ -107,22 +112,24 @@ def _host(
         partial(look, frozenset(config.watched_extensions)),
         setting,
         prepare=partial(_prepare, place),
-        enable=partial(_switch, partial(look, frozenset()), consents),
+        enable=partial(_set_enabled, partial(look, frozenset()), consents),
         credentials=CredentialFile(place.home / CREDENTIALS_FILE if place.keeps else None),
         reserved=[each.name for each in config.providers],
         takes_part=takes_part,
     )
 
 
-def _is_trusted(place: Place) -> bool:
-    return not place.whole_home and trusted_project(place.home, Path(place.folder)) is not None
+def _is_trusted(place: AgentEnvironment) -> bool:
+    return not place.whole_home and find_trusted_fingerprint(place.home, Path(place.folder)) is not None
 
 
 class _PlacesIn(Protocol):
-    def __call__(self, place: Place, *, trusted: bool) -> Places: ...
+    def __call__(self, place: AgentEnvironment, *, trusted: bool) -> SearchPaths: ...
 
 
-def _look(place: Place, places_in: _PlacesIn, consents: Consents, watched: frozenset[str]) -> Discovery:
+def _discover_extensions(
+    place: AgentEnvironment, places_in: _PlacesIn, consents: Consents, watched: frozenset[str]
+) -> Discovery:
     places = places_in(place, trusted=_is_trusted(place))
     found = discover_in(places, consents)
     developed = [each for each in found.skipped if each.kind == "no_consent" and _is_developed(each, consents, watched)]
@@ -132,23 +139,23 @@ def _look(place: Place, places_in: _PlacesIn, consents: Consents, watched: froze
     return discover_in(places, consents) if developed else found
 
 
-def _is_developed(skipped: Skipped, consents: Consents, watched: frozenset[str]) -> bool:
+def _is_developed(skipped: SkippedExtension, consents: Consents, watched: frozenset[str]) -> bool:
     """Tell whether somebody works on an extension of their own, to which they have agreed once."""
     known = consents.find(skipped.name, skipped.folder)
     agreed_once = known is not None and known.digest is not None
     return skipped.scope == "user" and skipped.name in watched and skipped.digest is not None and agreed_once
 
 
-async def _prepare(place: Place, found: Found) -> Launch:
+async def _prepare(place: AgentEnvironment, found: DiscoveredExtension) -> ExtensionLaunch:
     if found.scope == "project" and not await trio.to_thread.run_sync(_is_trusted, place):
         raise LaunchRefused("the folder that it came with is no longer trusted")
     workspace = None if place.whole_home else place.folder
     return await prepare_launch(found, place.environ, workspace=workspace, hidden=(str(place.home),))
 
 
-def _switch(look: Callable[[], Discovery], consents: Consents, name: str, enabled: bool) -> None:  # noqa: FBT001 - see `enable`
+def _set_enabled(look: Callable[[], Discovery], consents: Consents, name: str, enabled: bool) -> None:  # noqa: FBT001 - see `enable`
     known = look()
-    every: tuple[Found | Skipped, ...] = (*known.found, *known.skipped)
+    every: tuple[DiscoveredExtension | SkippedExtension, ...] = (*known.found, *known.skipped)
     for each in every:
         if each.name == name:
             consents.set_enabled(name, each.folder, enabled=enabled)

@@ -16,12 +16,12 @@ import attrs
 import trio
 
 from session_core.agent.standing_grants import StandingGrants
-from session_core.assembly.extension_models import late_or_refused
-from session_core.assembly.folders.files import about_trust, read_servers_of, read_settings_of, rules_of
-from session_core.assembly.surroundings import Place as Place
+from session_core.assembly.extension_models import pick_extension_model
+from session_core.assembly.folders.files import list_trust_remarks, read_servers_of, read_settings_of, rules_of
+from session_core.assembly.surroundings import AgentEnvironment as AgentEnvironment
+from session_core.assembly.surroundings import current_environment as current_environment
 from session_core.assembly.surroundings import extension_places
-from session_core.assembly.surroundings import surroundings as surroundings
-from session_core.assembly.system_prompt import Guide
+from session_core.assembly.system_prompt import SystemPromptBuilder
 from session_core.checkpoints.store import CheckpointStore
 from session_core.config.rules import LiveRules
 from session_core.config.tool_names import is_disabled
@@ -45,7 +45,7 @@ from session_core.sandbox.protected_mounts import clear_stand_ins
 from session_core.sandbox.seccomp import write_filter
 from session_core.sandbox.secrets import home_folders
 from session_core.sandbox.trust import Fingerprint
-from session_core.sep.host.catalogue.search_paths import holds_any
+from session_core.sep.host.catalogue.search_paths import has_extensions
 from session_core.sep.protocol.names import Mode
 from session_core.service.config import ServiceConfig
 from session_core.storage.base import SessionStore
@@ -56,9 +56,9 @@ from session_core.tools.base import Tool
 from session_core.tools.confined import ShellSetup
 from session_core.tools.files import coding_file_tools, file_tools
 from session_core.tools.job_tools import shell_tools
-from session_core.tools.plan import Plan
+from session_core.tools.plan import PlanTool
 from session_core.tools.skills import SkillTool
-from session_core.tools.task import Task
+from session_core.tools.task import TaskTool
 from session_core.tools.web_fetch import WebFetch
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from session_core.assembly.folders.registry import Folders
     from session_core.mcp.client import McpServers
     from session_core.sep.host.host import ExtensionHost
-    from session_core.sep.host.settings import TakesPart
+    from session_core.sep.host.settings import ParticipationRule
     from session_core.service.service import SessionService
 
 CHECKPOINTS: Final = "checkpoints"
@@ -96,8 +96,8 @@ class Setup:
     picked: PickedModel
     remarks: tuple[str, ...]
     mcp: "McpServers"
-    offered: "Offered"
-    place: Place
+    mcp_tools: "McpToolSource"
+    place: AgentEnvironment
     flags: Mapping[str, object]
     extensions: "ExtensionHost | None" = None
     folders: "Folders | None" = None
@@ -105,7 +105,7 @@ class Setup:
 
 @asynccontextmanager
 async def open_setup(
-    place: Place,
+    place: AgentEnvironment,
     *,
     flags: Mapping[str, object] | None = None,
     store: SessionStore | None = None,
@@ -128,31 +128,31 @@ async def open_setup(
         InvalidInput: The chosen model is not known, or cannot be used.
     """
     trust, config = await trio.to_thread.run_sync(read_settings_of, place, dict(flags or {}))
-    picked = await _picked(config, place)
+    picked = await _pick_model(config, place)
     async with AsyncExitStack() as stack:
-        service = await _agent(stack, place, config, picked, store)
+        service = await _build_service_config(stack, place, config, picked, store)
         mcp, problems = await _open_mcp(stack, place, config, trust)
         if wait_for_mcp:
-            await mcp.until_settled()
+            await mcp.wait_until_settled()
         await trio.to_thread.run_sync(clear_stand_ins, place.folder, home_folders())
-        offered = Offered(mcp, config)
+        offered = McpToolSource(mcp, config)
         service = attrs.evolve(
             service,
             tools=tuple(tool for tool in service.tools if not is_disabled(config, tool.spec.name)),
             tool_sources=(offered,),
         )
-        untrusted = await trio.to_thread.run_sync(lambda: [*about_trust(place, trusted=trust is not None)])
+        untrusted = await trio.to_thread.run_sync(lambda: [*list_trust_remarks(place, trusted=trust is not None)])
         setup = Setup(
             service=service,
             settings=config,
             picked=picked,
             remarks=(*config.remarks, *problems, *untrusted),
             mcp=mcp,
-            offered=offered,
+            mcp_tools=offered,
             place=place,
             flags=dict(flags or {}),
         )
-        yield await _joined(setup, mode)
+        yield await _with_extensions(setup, mode)
 
 
 @asynccontextmanager
@@ -188,13 +188,13 @@ async def open_home_setup(
 
     known = dict(os.environ if environ is None else environ)
     folder = folder or known.get("HOME") or str(Path.home())
-    place = Place(home=home, folder=folder, environ=known, keeps=keeps, whole_home=True)
+    place = AgentEnvironment(home=home, folder=folder, environ=known, keeps=keeps, whole_home=True)
     said = dict(flags or {})
     _, config = await trio.to_thread.run_sync(read_settings_of, place, said)
     servers = await trio.to_thread.run_sync(read_servers_of, place, config, None)
-    picked = await _picked(config, place)
+    picked = await _pick_model(config, place)
     async with AsyncExitStack() as stack:
-        service = await _agent(stack, place, config, picked, store)
+        service = await _build_service_config(stack, place, config, picked, store)
         folders = await stack.enter_async_context(open_folders(place, config, said))
         nothing = cast("McpServers", NoServers())
         setup = Setup(
@@ -203,42 +203,42 @@ async def open_home_setup(
             picked=picked,
             remarks=(*config.remarks, *map(str, servers.problems)),
             mcp=nothing,
-            offered=Offered(nothing, config),
+            mcp_tools=McpToolSource(nothing, config),
             place=place,
             flags=said,
             folders=folders,
         )
-        yield await _joined_in_folders(setup, folders, mode)
+        yield await _with_folder_extensions(setup, folders, mode)
 
 
-async def _agent(
-    stack: AsyncExitStack, place: Place, config: Config, picked: PickedModel, store: SessionStore | None
+async def _build_service_config(
+    stack: AsyncExitStack, place: AgentEnvironment, config: Config, picked: PickedModel, store: SessionStore | None
 ) -> ServiceConfig:
     """Make what does not depend on whether there is one folder or many; all tools are on offer."""
     models, infos, endpoints = _models(config, picked, place.environ)
     for endpoint in endpoints:
         stack.push_async_callback(endpoint.aclose)
     jobs = await stack.enter_async_context(open_background_jobs())
-    guide = Guide(place=place, config=config)
-    kept = await trio.to_thread.run_sync(_kept, place)
+    guide = SystemPromptBuilder(place=place, config=config)
+    storage = await trio.to_thread.run_sync(_prepare_home_storage, place)
     return ServiceConfig(
         models=models,
         model_infos=infos,
         catalogue=tuple(available_models(config, place.environ)),
         default_model=picked.name,
-        tools=tuple(_tools(place, jobs, guide, kept.filter_file, demo=picked.name == DEMO)),
+        tools=tuple(_tools(place, jobs, guide, storage.filter_file, demo=picked.name == DEMO)),
         system_prompt=guide.system_prompt,
         cwd=place.folder,
-        permission_tier=config.permission_tier,
+        permission_mode=config.permission_mode,
         sandbox=config.sandbox,
         thinking=config.thinking,
         protocol=config.protocol,
         turn_limits=config.limits,
         rules=LiveRules(rules_of(config)),
         compact_at=config.compaction_threshold,
-        checkpoints=kept.checkpoints,
-        standing=kept.standing,
-        outputs=kept.outputs,
+        checkpoints=storage.checkpoints,
+        standing=storage.standing,
+        outputs=storage.outputs,
         hidden=(str(place.home),),
         jobs=jobs,
         store=store or MemoryStore(),
@@ -246,7 +246,7 @@ async def _agent(
     )
 
 
-async def _joined(setup: Setup, mode: Mode) -> Setup:
+async def _with_extensions(setup: Setup, mode: Mode) -> Setup:
     """Let extensions take part, if there are any, and let the service follow its configuration."""
     service = setup.service
     service = attrs.evolve(service, companions=(*service.companions, partial(_follow, setup)))
@@ -260,15 +260,15 @@ async def _joined(setup: Setup, mode: Mode) -> Setup:
     return attrs.evolve(setup, service=service, extensions=service.extensions)
 
 
-async def _joined_in_folders(setup: Setup, folders: "Folders", mode: Mode) -> Setup:
+async def _with_folder_extensions(setup: Setup, folders: "Folders", mode: Mode) -> Setup:
     """Let the user's own extensions take part in all sessions, and those of each folder in the sessions there."""
     from session_core.assembly.folders.extension_hosts import FolderHosts
     from session_core.assembly.folders.extensions import FolderHooks, FolderTools, HomeExtensions, takes_own_part
 
-    def make(folder: "OpenFolder", takes_part: "TakesPart") -> "ExtensionHost":
+    def make(folder: "OpenFolder", takes_part: "ParticipationRule") -> "ExtensionHost":
         from session_core.assembly.extension_setup import make_folder_host
 
-        return make_folder_host(setup.place.at(folder.path), folder.config, mode, takes_part)
+        return make_folder_host(setup.place.with_folder(folder.path), folder.config, mode, takes_part)
 
     service, own, hooks = setup.service, None, None
     if setup.settings.extensions and await trio.to_thread.run_sync(_has_extensions, setup.place):
@@ -297,18 +297,18 @@ async def _follow(setup: Setup, service: "SessionService") -> None:
     await follow_config(setup, service)
 
 
-def _has_extensions(place: Place) -> bool:
+def _has_extensions(place: AgentEnvironment) -> bool:
     """Tell whether any could be started; all that runs them is imported only then."""
-    return holds_any(extension_places(place, trusted=False))
+    return has_extensions(extension_places(place, trusted=False))
 
 
-async def _picked(config: Config, place: Place) -> PickedModel:
+async def _pick_model(config: Config, place: AgentEnvironment) -> PickedModel:
     refused: InvalidInput | None = None
     try:
         return await default_model(config, place.environ)
     except InvalidInput as error:
         refused = error
-    return await trio.to_thread.run_sync(late_or_refused, config, place, refused)
+    return await trio.to_thread.run_sync(pick_extension_model, config, place, refused)
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -335,16 +335,18 @@ def _models(
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _tools(place: Place, jobs: BackgroundJobs, guide: Guide, filter_file: str | None, *, demo: bool) -> Iterator[Tool]:
+def _tools(
+    place: AgentEnvironment, jobs: BackgroundJobs, guide: SystemPromptBuilder, filter_file: str | None, *, demo: bool
+) -> Iterator[Tool]:
     shell = ShellSetup(hidden=(str(place.home),), filter_file=filter_file, environment=place.environ)
     yield from coding_file_tools()
     yield from shell_tools(jobs, shell)
-    yield from (WebFetch(), Plan(), Task(), SkillTool(guide.skills_in))
+    yield from (WebFetch(), PlanTool(), TaskTool(), SkillTool(guide.skills_in))
     if demo:
         yield from file_tools()  # the demo's script calls these
 
 
-class Offered:
+class McpToolSource:
     """The tools of MCP servers that are not switched off; which ones those are can change."""
 
     def __init__(self, mcp: "McpServers", config: Config) -> None:
@@ -357,7 +359,7 @@ class Offered:
 
 
 async def _open_mcp(
-    stack: AsyncExitStack, place: Place, config: Config, trust: Fingerprint | None
+    stack: AsyncExitStack, place: AgentEnvironment, config: Config, trust: Fingerprint | None
 ) -> tuple["McpServers", list[str]]:
     found = await trio.to_thread.run_sync(read_servers_of, place, config, trust)
     problems = [str(problem) for problem in found.problems]
@@ -369,21 +371,21 @@ async def _open_mcp(
 
 
 @attrs.frozen
-class _Kept:
+class _HomeStorage:
     checkpoints: CheckpointStore | None = None
     standing: StandingGrants = attrs.field(factory=StandingGrants)
     outputs: str | None = None
     filter_file: str | None = None
 
 
-def _kept(place: Place) -> _Kept:
+def _prepare_home_storage(place: AgentEnvironment) -> _HomeStorage:
     """Prepare what is kept in the home beside the sessions."""
     if not place.keeps:
-        return _Kept()
+        return _HomeStorage()
     prepare_home(place.home)
     outputs = place.home / OUTPUTS
     outputs.mkdir(mode=0o700, exist_ok=True)
-    return _Kept(
+    return _HomeStorage(
         CheckpointStore(place.home / CHECKPOINTS),
         StandingGrants(place.home / ALLOWED_FILE),
         str(outputs),

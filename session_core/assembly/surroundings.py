@@ -6,11 +6,11 @@ from pathlib import Path
 
 import attrs
 
-from session_core.sep.host.catalogue.search_paths import Places, places_of
+from session_core.sep.host.catalogue.search_paths import SearchPaths, build_search_paths
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class AgentEnvironment:
     """Where an agent works.
 
     Attributes:
@@ -27,22 +27,22 @@ class Place:
     keeps: bool = True
     whole_home: bool = False
 
-    def at(self, folder: str) -> "Place":
+    def with_folder(self, folder: str) -> "AgentEnvironment":
         """Return the place of sessions that work in a folder."""
         return attrs.evolve(self, folder=folder, whole_home=False)
 
 
-def surroundings(home: Path, folder: str, *, keeps: bool = True) -> Place:
+def current_environment(home: Path, folder: str, *, keeps: bool = True) -> AgentEnvironment:
     """Return a place in the environment of this process."""
-    return Place(home=home, folder=folder, environ=dict(os.environ), keeps=keeps)
+    return AgentEnvironment(home=home, folder=folder, environ=dict(os.environ), keeps=keeps)
 
 
-def project_places(place: Place, *, trusted: bool) -> Places:
+def project_places(place: AgentEnvironment, *, trusted: bool) -> SearchPaths:
     """Return where the extensions of a project are looked for, without the user's own."""
-    return attrs.evolve(places_of(place.home, Path(place.folder), place.environ, trusted=trusted), user=())
+    return attrs.evolve(build_search_paths(place.home, Path(place.folder), place.environ, trusted=trusted), user=())
 
 
-def extension_places(place: Place, *, trusted: bool) -> Places:
+def extension_places(place: AgentEnvironment, *, trusted: bool) -> SearchPaths:
     """Return where extensions of a place are looked for; for many folders those of each are looked for apart."""
-    places = places_of(place.home, Path(place.folder), place.environ, trusted=trusted)
+    places = build_search_paths(place.home, Path(place.folder), place.environ, trusted=trusted)
     return attrs.evolve(places, project=(), trusted=False) if place.whole_home else places

@@ -12,8 +12,8 @@ import trio
 from session_core.agent.instructions import MAX_INSTRUCTION_BYTES, collect_instructions, project_root
 from session_core.agent.prompt import Environment, build_system_prompt, read_git_branch
 from session_core.agent.skills import discover_skills
-from session_core.assembly.surroundings import Place
-from session_core.config.load import trusted_project
+from session_core.assembly.surroundings import AgentEnvironment
+from session_core.config.load import find_trusted_fingerprint
 from session_core.config.values import Config
 from session_core.sandbox.trust import Fingerprint
 from session_core.sandbox.workspace import Workspace, WorkspaceRefused
@@ -23,10 +23,10 @@ from session_core.vocabulary.tools import ToolSpec
 
 
 @attrs.frozen(kw_only=True)
-class Guide:
+class SystemPromptBuilder:
     """Makes the system prompt of each turn, from the files as they are then."""
 
-    place: Place
+    place: AgentEnvironment
     config: Config
 
     @property
@@ -35,7 +35,7 @@ class Guide:
 
     def skills_in(self, folder: str) -> tuple[Skill, ...]:
         """The skills of sessions that work in a folder: those of its project only if it is trusted as it is now."""
-        trust = trusted_project(self.place.home, Path(os.path.realpath(folder)))
+        trust = find_trusted_fingerprint(self.place.home, Path(os.path.realpath(folder)))
         return self._skills(folder, trusted=trust is not None)
 
     def _skills(self, folder: str, *, trusted: bool) -> tuple[Skill, ...]:
@@ -58,7 +58,11 @@ class Guide:
         """This folder and those above it in the same project, as far as a person has trusted each as it is now."""
         here, top = Path(os.path.realpath(folder)), Path(project_root(folder, home=str(user)))
         within = [each for each in (here, *here.parents) if each.is_relative_to(top)]
-        return {str(each): trust for each in within if (trust := trusted_project(self.place.home, each)) is not None}
+        return {
+            str(each): trust
+            for each in within
+            if (trust := find_trusted_fingerprint(self.place.home, each)) is not None
+        }
 
     def _from_files(
         self, settings: Settings, tools: tuple[ToolSpec, ...], user: Path, trust: Mapping[str, Fingerprint]

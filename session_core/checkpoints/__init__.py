@@ -1,6 +1,6 @@
 """Files as they were before the agent changed them, so that a turn can be undone.
 
-- `values`: what callers get to see: `Saved`, `TurnCheckpoint`, `RestorePlan`, `RestoreReport`, and the bounds
+- `values`: what callers get to see: `FileSaveResult`, `TurnCheckpoint`, `RestorePlan`, `RestoreReport`, and the bounds
 - `store`: `CheckpointStore`, the door: save before a write, note how a turn left its files, list, plan, restore, forget
 - `file_state`: how a file is at this moment, and the one name under which it is remembered
 - `session_folder`: what is kept of one session, and how old turns make room for new ones

@@ -14,14 +14,14 @@ from collections.abc import Callable
 
 import attrs
 
-from session_core.checkpoints.file_state import look
+from session_core.checkpoints.file_state import read_file_state
 from session_core.checkpoints.folder_snapshot import (
-    Change,
+    FolderChange,
+    FolderWalker,
     TreeIndex,
-    Walker,
-    change_of,
     changes_between,
     changes_since,
+    find_change,
     take_index,
 )
 from session_core.checkpoints.session_folder import SessionFolder
@@ -33,7 +33,7 @@ from session_core.sandbox.workspace import Workspace
 
 
 @attrs.define
-class Running:
+class RunningCommands:
     """The commands that run in one folder for one session, and what they were seen to have changed."""
 
     commands: set[str] = attrs.field(factory=set)
@@ -41,21 +41,21 @@ class Running:
 
 
 @attrs.define(kw_only=True)
-class Watch:
+class CommandWatch:
     """The watch over one folder, for the length of one call of the store."""
 
-    kept: SessionFolder
+    session_folder: SessionFolder
     workspace: Workspace
     limits: CheckpointLimits
     clock: Callable[[], float]
     now: Callable[[], int]
-    running: Running
+    running: RunningCommands
     ignore: IgnoreRules | None = None
 
     @property
     def index(self) -> TreeIndex | None:
         """The state before the commands, if any of them is not over and recorded."""
-        index = self.kept.trees.get(self.workspace.root)
+        index = self.session_folder.trees.get(self.workspace.root)
         return None if index is None or index.settled else index
 
     def begin(self, turn_id: TurnId, command: str) -> TreeSnapshot:
@@ -66,12 +66,12 @@ class Watch:
             why = "" if index.complete else "the turn says what is missing"
             return TreeSnapshot(files=len(index.files), saved_bytes=0, complete=index.complete, why=why)
         if index is not None and not live:
-            self.see(turn_id, certain=True)
+            self.record_changes(turn_id, certain=True)
             self.settle()
         taken, spent, why = self._take(turn_id)
         if index is not None and live:
             self._leave_to(index, taken)
-        self.kept.set_tree(taken)
+        self.session_folder.set_tree(taken)
         self.running.changed.clear()
         self.running.commands.add(command)
         return TreeSnapshot(files=len(taken.files), saved_bytes=spent, complete=taken.complete, why=why)
@@ -82,7 +82,7 @@ class Watch:
         if index is not None and index.turn_id != turn_id and self.running.commands:
             taken, _, _ = self._take(turn_id)
             self._leave_to(index, taken)
-            self.kept.set_tree(taken)
+            self.session_folder.set_tree(taken)
             self.running.changed.clear()
 
     def state_before(self, turn_id: TurnId, path: str, present: FileState) -> FileState | None:
@@ -91,7 +91,7 @@ class Watch:
         if index is None or index.turn_id != turn_id:
             return None
         if path in index.files:
-            change = change_of(index, path, self.workspace, self.limits)
+            change = find_change(index, path, self.workspace, self.limits)
         elif present.kind == "missing":
             return None
         else:
@@ -99,7 +99,7 @@ class Watch:
             change = next((each for each in changes if each.path == path), None)
         return None if change is None else change.before
 
-    def see(self, turn_id: TurnId | None, *, certain: bool) -> None:
+    def record_changes(self, turn_id: TurnId | None, *, certain: bool) -> None:
         """Record what differs; how it was left only if it is `certain` that it is this turn's work."""
         index = self.index
         if index is None:
@@ -114,7 +114,7 @@ class Watch:
     def settle(self) -> None:
         """Close the watch: all commands have ended."""
         if (index := self.index) is not None:
-            self.kept.set_tree(attrs.evolve(index, settled=True))
+            self.session_folder.set_tree(attrs.evolve(index, settled=True))
         self.running.changed.clear()
 
     def rebase(self, paths: list[str]) -> None:
@@ -128,7 +128,7 @@ class Watch:
             state = self._state(path)
             if state.kind != "missing":
                 files[path], times[path] = state, 0
-        self.kept.set_tree(attrs.evolve(index, files=files, times=times))
+        self.session_folder.set_tree(attrs.evolve(index, files=files, times=times))
         self.running.changed.difference_update(paths)
 
     def _take(self, turn_id: TurnId) -> tuple[TreeIndex, int, str]:
@@ -139,13 +139,13 @@ class Watch:
             self.limits,
             turn_id=turn_id,
             now_ns=self.now() * 1_000_000,
-            known=self.kept.trees.get(self.workspace.root),
-            room=self.kept.room_for_tree(turn_id),
-            keep=lambda data: self.kept.blobs.put(data, durable=False),
+            known=self.session_folder.trees.get(self.workspace.root),
+            room=self.session_folder.room_for_tree(turn_id),
+            keep=lambda data: self.session_folder.blobs.put(data, durable=False),
         )
         if walker.why:
-            record = self.kept.turn(turn_id, at=self.now())
-            self.kept.add_remark(record, f"a command may have changed files that are not here: {walker.why}")
+            record = self.session_folder.begin_turn(turn_id, saved_at=self.now())
+            self.session_folder.add_remark(record, f"a command may have changed files that are not here: {walker.why}")
         return index, spent, walker.why
 
     def _leave_to(self, earlier: TreeIndex, later: TreeIndex) -> None:
@@ -153,38 +153,38 @@ class Watch:
         changes = changes_between(earlier, later, self.workspace, self.limits)
         self._record(earlier, changes, "", certain=False)
 
-    def _record(self, index: TreeIndex, changes: list[Change], why: str, *, certain: bool) -> None:
+    def _record(self, index: TreeIndex, changes: list[FolderChange], why: str, *, certain: bool) -> None:
         if not changes and not why:
             return
-        kept, turn_id = self.kept, index.turn_id
-        known = kept.turns.get(turn_id)
+        folder, turn_id = self.session_folder, index.turn_id
+        known = folder.turns.get(turn_id)
         new = [each for each in changes if known is None or each.path not in known.before]
-        record = kept.turn(turn_id, at=self.now())
-        room = kept.room_for_files(turn_id, len(new))
+        record = folder.begin_turn(turn_id, saved_at=self.now())
+        room = folder.room_for_files(turn_id, len(new))
         on_its_own = bool(self.running.commands) and not certain
-        kept.add_before(
+        folder.add_before(
             record, [(each.path, each.before) for each in new[:room]], "background" if on_its_own else "command"
         )
         if certain:
             noted = [(each.path, each.after) for each in changes if each.path in record.before]
-            kept.add_after(record, noted)
+            folder.add_after(record, noted)
             self.running.changed.update(path for path, _ in noted)
         if len(new) > room:
-            kept.add_remark(record, f"a command changed {len(new) - room:,} more files than can be noted")
+            folder.add_remark(record, f"a command changed {len(new) - room:,} more files than can be noted")
         if why:
-            kept.add_remark(record, f"a command may have made files that are not here: {why}")
+            folder.add_remark(record, f"a command may have made files that are not here: {why}")
 
-    def _note_returned(self, index: TreeIndex, changes: list[Change]) -> None:
+    def _note_returned(self, index: TreeIndex, changes: list[FolderChange]) -> None:
         """A file that a command has changed and then put back must not be remembered as changed."""
-        record = self.kept.turns.get(index.turn_id)
+        record = self.session_folder.turns.get(index.turn_id)
         returned = self.running.changed - {each.path for each in changes}
         if record is not None and returned:
-            self.kept.add_after(record, [(path, self._state(path)) for path in sorted(returned)])
+            self.session_folder.add_after(record, [(path, self._state(path)) for path in sorted(returned)])
 
-    def _walker(self) -> Walker:
+    def _walker(self) -> FolderWalker:
         if self.ignore is None:
             self.ignore = IgnoreRules.load(self.workspace)
-        return Walker(self.workspace, self.ignore, self.limits, self.clock)
+        return FolderWalker(self.workspace, self.ignore, self.limits, self.clock)
 
     def _state(self, path: str) -> FileState:
         return present_state(self.workspace, path, self.limits)
@@ -193,6 +193,6 @@ class Watch:
 def present_state(workspace: Workspace, path: str, limits: CheckpointLimits) -> FileState:
     """How a file is now, whatever it is."""
     try:
-        return look(workspace, path, limit=limits.file_bytes)[0]
+        return read_file_state(workspace, path, limit=limits.file_bytes)[0]
     except OutsideWorkspace as error:
         return FileState(kind="not_saved", why=str(error))

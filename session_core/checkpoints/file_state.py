@@ -34,7 +34,7 @@ def remembered_name(workspace: Workspace, path: str) -> str:
     raise OutsideWorkspace(f"{path!r} leads out of the folders this session may touch")
 
 
-def look(workspace: Workspace, path: str, *, limit: int) -> tuple[FileState, bytes | None]:
+def read_file_state(workspace: Workspace, path: str, *, limit: int) -> tuple[FileState, bytes | None]:
     """Return how a file is now, with its content if it is an ordinary file of at most `limit` bytes.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from session_core.checkpoints import manifest
-from session_core.checkpoints.file_state import PERMISSIONS, look
+from session_core.checkpoints.file_state import PERMISSIONS, read_file_state
 from session_core.checkpoints.values import MISSING, CheckpointLimits, FileState
 from session_core.ids import TurnId
 from session_core.sandbox.file_values import OutsideWorkspace
@@ -68,7 +68,7 @@ class TreeIndex:
 
 
 @attrs.frozen(kw_only=True)
-class Change:
+class FolderChange:
     """A file that differs: how it was, and how it is."""
 
     path: str
@@ -87,7 +87,7 @@ def read_index(path: Path) -> TreeIndex | None:
         for fields in rest:
             if fields is None:
                 return None
-            files[str(fields["path"])] = manifest.state_from(fields["state"])
+            files[str(fields["path"])] = manifest.parse_state(fields["state"])
             times[str(fields["path"])] = int(fields["at"])
         return TreeIndex(
             root=str(header["root"]),
@@ -102,7 +102,7 @@ def read_index(path: Path) -> TreeIndex | None:
         return None
 
 
-class Walker:
+class FolderWalker:
     """One look at a folder, within its bounds; `why` says what was left out."""
 
     def __init__(
@@ -122,7 +122,7 @@ class Walker:
         try:
             for path, entry in self._workspace.walk(".", ignore=self._ignore, limit=limit):
                 entries += 1
-                if self.out_of_time():
+                if self.is_out_of_time():
                     return
                 if entry.kind == "file":
                     files += 1
@@ -136,7 +136,7 @@ class Walker:
         if entries >= limit:
             self.why = f"only {limit:,} names are looked at"
 
-    def out_of_time(self) -> bool:
+    def is_out_of_time(self) -> bool:
         """Tell whether the command has been held up for long enough."""
         if self._clock() < self._end:
             return False
@@ -146,7 +146,7 @@ class Walker:
 
 def take_index(
     workspace: Workspace,
-    walker: Walker,
+    walker: FolderWalker,
     limits: CheckpointLimits,
     *,
     turn_id: TurnId,
@@ -171,7 +171,7 @@ def take_index(
             elif known and _untouched(known, path, status.size, status.mode, status.mtime_ns):
                 state = known.files[path]
             else:
-                state, data = look(workspace, path, limit=limits.tree_file_bytes)
+                state, data = read_file_state(workspace, path, limit=limits.tree_file_bytes)
         except (OutsideWorkspace, OSError):
             continue
         if state.kind == "missing":
@@ -199,9 +199,11 @@ def take_index(
     return index, min(spent, room)
 
 
-def changes_since(index: TreeIndex, workspace: Workspace, walker: Walker, limits: CheckpointLimits) -> list[Change]:
+def changes_since(
+    index: TreeIndex, workspace: Workspace, walker: FolderWalker, limits: CheckpointLimits
+) -> list[FolderChange]:
     """Compare a folder with how it was; the walker says whether all of it was seen."""
-    found = [change for path in index.files if (change := change_of(index, path, workspace, limits)) is not None]
+    found = [change for path in index.files if (change := find_change(index, path, workspace, limits)) is not None]
     if not index.complete:
         return found
     for path in walker.files():
@@ -212,37 +214,37 @@ def changes_since(index: TreeIndex, workspace: Workspace, walker: Walker, limits
             # An older file was here before: it was ignored until now, or somebody moved it here.
             if status is None or status.mtime_ns < index.taken_ns - _CLOCK_BLUR_NS:
                 continue
-            after, _ = look(workspace, path, limit=limits.file_bytes)
+            after, _ = read_file_state(workspace, path, limit=limits.file_bytes)
         except (OutsideWorkspace, OSError):
             continue
-        found.append(Change(path=path, before=MISSING, after=after))
+        found.append(FolderChange(path=path, before=MISSING, after=after))
     return _doubting_new_ones(found)
 
 
 def changes_between(
     earlier: TreeIndex, later: TreeIndex, workspace: Workspace, limits: CheckpointLimits
-) -> list[Change]:
+) -> list[FolderChange]:
     """Compare two states of a folder; what the later one does not hold is looked up."""
-    found: list[Change] = []
+    found: list[FolderChange] = []
     for path, before in earlier.files.items():
         after = later.files.get(path)
         if after is None:
-            if (change := change_of(earlier, path, workspace, limits)) is not None:
+            if (change := find_change(earlier, path, workspace, limits)) is not None:
                 found.append(change)
         elif not before.same_as(after):
-            found.append(Change(path=path, before=before, after=after))
+            found.append(FolderChange(path=path, before=before, after=after))
     if not earlier.complete:
         return found
     youngest_old = earlier.taken_ns - _CLOCK_BLUR_NS
     found += [
-        Change(path=path, before=MISSING, after=after)
+        FolderChange(path=path, before=MISSING, after=after)
         for path, after in later.files.items()
         if path not in earlier.files and later.times[path] >= youngest_old
     ]
     return _doubting_new_ones(found)
 
 
-def _doubting_new_ones(found: list[Change]) -> list[Change]:
+def _doubting_new_ones(found: list[FolderChange]) -> list[FolderChange]:
     """After a change of the ignore rules a file that comes to light may be old."""
     if not any(each.path.rpartition("/")[2] in IGNORE_FILES for each in found):
         return found
@@ -254,19 +256,19 @@ def _doubting_new_ones(found: list[Change]) -> list[Change]:
     ]
 
 
-def change_of(index: TreeIndex, path: str, workspace: Workspace, limits: CheckpointLimits) -> Change | None:
+def find_change(index: TreeIndex, path: str, workspace: Workspace, limits: CheckpointLimits) -> FolderChange | None:
     """Compare one file that the index knows with how it was."""
     before = index.files[path]
     try:
         status = workspace.stat(path)
         if status is not None and _untouched(index, path, status.size, status.mode, status.mtime_ns):
             return None
-        after, _ = look(workspace, path, limit=limits.file_bytes)
+        after, _ = read_file_state(workspace, path, limit=limits.file_bytes)
     except OutsideWorkspace as error:
         after = FileState(kind="not_saved", why=str(error))
     except OSError as error:
         after = FileState(kind="not_saved", why=f"it cannot be read: {error.strerror or error}")
-    return None if before.same_as(after) else Change(path=path, before=before, after=after)
+    return None if before.same_as(after) else FolderChange(path=path, before=before, after=after)
 
 
 def _untouched(index: TreeIndex, path: str, size: int, mode: int, mtime_ns: int) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from session_core.checkpoints.blobs import NAME, make_private_folder, sync_folder, write_all
-from session_core.checkpoints.values import FileState, Origin, SavedFile, Undoing
+from session_core.checkpoints.values import FileState, Origin, SavedFile, UndoDescription
 from session_core.ids import TurnId
 from session_core.storage.home import private_open
 
@@ -40,7 +40,7 @@ class TurnRecord:
     before: dict[str, tuple[FileState, Origin]] = attrs.field(factory=dict)
     after: dict[str, FileState] = attrs.field(factory=dict)
     remarks: list[str] = attrs.field(factory=list)
-    undoes: Undoing | None = None
+    undoes: UndoDescription | None = None
     finished: bool = False
 
     def files(self) -> tuple[SavedFile, ...]:
@@ -50,7 +50,7 @@ class TurnRecord:
             for path, (state, origin) in self.before.items()
         )
 
-    def take(self, fields: dict[str, Any]) -> None:
+    def apply_line(self, fields: dict[str, Any]) -> None:
         """Fold one line into what is known; raises `ValueError` or `KeyError` for a line that nobody here wrote."""
         match fields["line"]:
             case "turn":
@@ -60,9 +60,9 @@ class TurnRecord:
             case "before":
                 origin: Origin = fields["origin"] if fields["origin"] in _ORIGINS else "tool"
                 # The first line of a path counts: later ones can only come from damage or tampering.
-                self.before.setdefault(_text(fields["path"]), (state_from(fields["state"]), origin))
+                self.before.setdefault(_text(fields["path"]), (parse_state(fields["state"]), origin))
             case "after":
-                self.after[_text(fields["path"])] = state_from(fields["state"])
+                self.after[_text(fields["path"])] = parse_state(fields["state"])
             case "remark":
                 if (remark := _text(fields["text"])) not in self.remarks:
                     self.remarks.append(remark)
@@ -74,9 +74,9 @@ class TurnRecord:
                 raise ValueError(f"no such line: {other!r}")
 
 
-def turn_line(*, at: int, undo: bool, dropped: bool = False) -> dict[str, Any]:
+def turn_line(*, saved_at: int, undo: bool, dropped: bool = False) -> dict[str, Any]:
     """The first line of a record."""
-    return {"line": "turn", "at": at, "undo": undo, "dropped": dropped}
+    return {"line": "turn", "at": saved_at, "undo": undo, "dropped": dropped}
 
 
 def before_line(path: str, state: FileState, origin: Origin) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def remark_line(text: str) -> dict[str, Any]:
     return {"line": "remark", "text": text}
 
 
-def undoes_line(undoing: Undoing) -> dict[str, Any]:
+def undoes_line(undoing: UndoDescription) -> dict[str, Any]:
     """What an undo takes back."""
     return {"line": "undoes", **attrs.asdict(undoing)}
 
@@ -138,7 +138,7 @@ def read_turn(path: Path) -> TurnRecord | None:
         try:
             if fields is None:
                 raise ValueError("damaged")
-            record.take(fields)
+            record.apply_line(fields)
         except (ValueError, KeyError, TypeError):
             record.damaged += 1
     return record
@@ -202,7 +202,7 @@ def state_fields(state: FileState) -> dict[str, Any]:
     return attrs.asdict(state)
 
 
-def state_from(fields: object) -> FileState:
+def parse_state(fields: object) -> FileState:
     """Read a state; raises `ValueError` for one that nobody here wrote."""
     if not isinstance(fields, dict) or set(fields) != set(attrs.fields_dict(FileState)):
         raise ValueError("not a state")
@@ -242,8 +242,8 @@ def _decode(line: bytes) -> dict[str, Any] | None:
     return fields
 
 
-def _undoing(fields: dict[str, Any]) -> Undoing:
-    return Undoing(
+def _undoing(fields: dict[str, Any]) -> UndoDescription:
+    return UndoDescription(
         turn_ids=tuple(TurnId(_text(each)) for each in fields["turn_ids"]),
         root=_text(fields["root"]),
         takes_back=None if fields["takes_back"] is None else TurnId(_text(fields["takes_back"])),

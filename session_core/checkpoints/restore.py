@@ -10,7 +10,7 @@ from itertools import pairwise
 import attrs
 
 from session_core.checkpoints.blobs import BlobLost
-from session_core.checkpoints.file_state import look, set_mode
+from session_core.checkpoints.file_state import read_file_state, set_mode
 from session_core.checkpoints.manifest import TurnRecord
 from session_core.checkpoints.session_folder import SessionFolder
 from session_core.checkpoints.values import (
@@ -19,9 +19,9 @@ from session_core.checkpoints.values import (
     Origin,
     PlannedFile,
     RestorePlan,
-    RestoreReport,
     SkippedFile,
-    Undoing,
+    UndoDescription,
+    UndoReport,
 )
 from session_core.ids import SessionId, TurnId, new_id
 from session_core.sandbox.file_values import FileStatus, OutsideWorkspace, WorkspaceRefused
@@ -29,7 +29,7 @@ from session_core.sandbox.workspace import Workspace
 
 
 @attrs.frozen
-class _Step:
+class _RecordedChange:
     """What one record says of a file; the number gives the order."""
 
     number: int
@@ -38,20 +38,20 @@ class _Step:
     origin: Origin
 
 
-def plan(
-    kept: SessionFolder,
+def build_plan(
+    folder: SessionFolder,
     session_id: SessionId,
     turn_ids: Sequence[TurnId],
     workspace: Workspace,
     limits: CheckpointLimits,
 ) -> RestorePlan:
     """Compare what is there with what the turns left, and say what can be brought back."""
-    chosen = [record for record in kept.turns.values() if record.turn_id in set(turn_ids)]
-    steps: dict[str, list[_Step]] = {}
+    chosen = [record for record in folder.turns.values() if record.turn_id in set(turn_ids)]
+    steps: dict[str, list[_RecordedChange]] = {}
     for record in chosen:
         for path in record.before:
             steps.setdefault(path, []).append(_step(record, path))
-    files = [_planned(kept, path, steps[path], workspace, limits) for path in sorted(steps)]
+    files = [_planned(folder, path, steps[path], workspace, limits) for path in sorted(steps)]
     return RestorePlan(
         session_id=session_id,
         turn_ids=tuple(record.turn_id for record in chosen),
@@ -61,25 +61,25 @@ def plan(
 
 
 @attrs.define(kw_only=True)
-class Undo:
+class UndoRun:
     """Carrying out a plan: for each file save what is there, then write or delete, then note how it was left.
 
-    `begun` is its record, if it is being gone on with.
+    `interrupted_record` is its record, if it is being gone on with.
     """
 
-    kept: SessionFolder
+    session_folder: SessionFolder
     plan: RestorePlan
     workspace: Workspace
     limits: CheckpointLimits
-    at: int
+    started_at: int
     force: bool
-    undoing: Undoing | None
-    _record: TurnRecord | None = attrs.field(default=None, alias="begun")
+    undoing: UndoDescription | None
+    _record: TurnRecord | None = attrs.field(default=None, alias="interrupted_record")
 
-    def run(self) -> RestoreReport:
+    def run(self) -> UndoReport:
         """Do it; files that must be left alone are told."""
         if self.undoing is not None:
-            self._record = self._cut_short() or self._begun()
+            self._record = self._find_interrupted_record() or self._begin_record()
         done: dict[str, list[str]] = {"restored": [], "recreated": [], "deleted": []}
         skipped: list[SkippedFile] = []
         # What is to go makes way first: a file may stand where a folder belongs.
@@ -88,11 +88,11 @@ class Undo:
                 self._note_done(planned)
                 continue
             try:
-                done[self._bring_back(planned)].append(planned.path)
-            except _LeftAlone as left:
-                skipped.append(SkippedFile(path=planned.path, why=str(left)))
+                done[self._restore_file(planned)].append(planned.path)
+            except _FileSkipped as refusal:
+                skipped.append(SkippedFile(path=planned.path, why=str(refusal)))
         changed = any(done.values())
-        return RestoreReport(
+        return UndoReport(
             undo_turn_id=self._record.turn_id if self._record and (changed or self.undoing) else None,
             restored=tuple(done["restored"]),
             recreated=tuple(done["recreated"]),
@@ -100,49 +100,52 @@ class Undo:
             skipped=tuple(skipped),
         )
 
-    def put_back(self) -> tuple[SkippedFile, ...]:
+    def roll_back(self) -> tuple[SkippedFile, ...]:
         """Leave nothing half done: give each file what the undo found there, and name those where that failed.
 
         Nothing is recorded on the way, because the disk may be full: what is there is what the undo has written.
         """
-        record, left = self._record, list[SkippedFile]()
+        record, failed_files = self._record, list[SkippedFile]()
         if record is None:
             return ()
         targets = {each.path: each.target for each in self.plan.files}
         for path in reversed(record.before):
             try:
-                self._put_back(path, record.before[path][0], record.after.get(path) or targets.get(path))
-            except (_LeftAlone, BlobLost, WorkspaceRefused) as error:
-                left.append(SkippedFile(path=path, why=str(error)))
+                self._roll_back_file(path, record.before[path][0], record.after.get(path) or targets.get(path))
+            except (_FileSkipped, BlobLost, WorkspaceRefused) as error:
+                failed_files.append(SkippedFile(path=path, why=str(error)))
             except OSError as error:
-                left.append(SkippedFile(path=path, why=f"it cannot be changed: {error.strerror or error}"))
-        if not left:
+                failed_files.append(SkippedFile(path=path, why=f"it cannot be changed: {error.strerror or error}"))
+        if not failed_files:
             with suppress(OSError):  # then it stays listed, and taking it back changes nothing
-                self.kept.discard(record)
-        return tuple(left)
+                self.session_folder.discard(record)
+        return tuple(failed_files)
 
-    def _put_back(self, path: str, found: FileState, brought: FileState | None) -> None:
+    def _roll_back_file(self, path: str, found: FileState, brought: FileState | None) -> None:
         status = self.workspace.stat(path)
-        present, _ = look(self.workspace, path, limit=self.limits.file_bytes)
+        present, _ = read_file_state(self.workspace, path, limit=self.limits.file_bytes)
         if present.same_as(found):
             return
         # The mode does not count: a file is written first and given its mode then.
         if brought is None or (present.kind, present.sha256) != (brought.kind, brought.sha256):
-            raise _LeftAlone("somebody else changed it meanwhile")
-        content = self.kept.blobs.get(found.sha256 or "") if found.kind == "content" else None
+            raise _FileSkipped("somebody else changed it meanwhile")
+        content = self.session_folder.blobs.get(found.sha256 or "") if found.kind == "content" else None
         _put(self.workspace, path, content, found.mode, status)
 
-    def _begun(self) -> TurnRecord:
-        return self.kept.turn(TurnId(new_id("undo")), at=self.at, undo=True, undoes=self.undoing)
+    def _begin_record(self) -> TurnRecord:
+        return self.session_folder.begin_turn(
+            TurnId(new_id("undo")), saved_at=self.started_at, undo=True, undoes=self.undoing
+        )
 
-    def _cut_short(self) -> TurnRecord | None:
+    def _find_interrupted_record(self) -> TurnRecord | None:
         """The same undo, if it ended in the middle and each file is where it left it, or put back."""
-        newest = next(reversed(self.kept.turns.values()), None)
+        newest = next(reversed(self.session_folder.turns.values()), None)
         if newest is None or newest.finished or newest.dropped or newest.undoes != self.undoing:
             return None
         touched = [each for each in self.plan.files if each.action != "unchanged" and each.path in newest.before]
         fits = (
-            each.present.same_as(newest.before[each.path][0]) or _was_cut(newest, each.path, each.target, each.present)
+            each.present.same_as(newest.before[each.path][0])
+            or _was_interrupted(newest, each.path, each.target, each.present)
             for each in touched
         )
         return newest if all(fits) else None
@@ -151,37 +154,37 @@ class Undo:
         """A file that was written just before the service died is noted now, or nobody could take it back."""
         record = self._record
         if record is not None and planned.path in record.before and planned.path not in record.after:
-            self.kept.add_after(record, [(planned.path, planned.present)])
+            self.session_folder.add_after(record, [(planned.path, planned.present)])
 
-    def _bring_back(self, planned: PlannedFile) -> str:
+    def _restore_file(self, planned: PlannedFile) -> str:
         action = planned.action
         if action in {"not_saved", "too_large"} or planned.stuck or (action == "conflict" and not self.force):
-            raise _LeftAlone(planned.why)
-        path, target, workspace, kept = planned.path, planned.target, self.workspace, self.kept
+            raise _FileSkipped(planned.why)
+        path, target, workspace, folder = planned.path, planned.target, self.workspace, self.session_folder
         try:
             status = workspace.stat(path)
-            present, data = look(workspace, path, limit=self.limits.file_bytes)
+            present, data = read_file_state(workspace, path, limit=self.limits.file_bytes)
             if not self.force and not present.same_as(planned.present):
-                raise _LeftAlone("it changed after the plan was made; plan again")
+                raise _FileSkipped("it changed after the plan was made; plan again")
             if present.kind not in {"content", "missing"}:
-                raise _LeftAlone(f"what is there now could not be saved first: {present.why}")
-            content = kept.blobs.get(target.sha256 or "") if target.kind == "content" else None
+                raise _FileSkipped(f"what is there now could not be saved first: {present.why}")
+            content = folder.blobs.get(target.sha256 or "") if target.kind == "content" else None
             if self._record is None:
-                self._record = self._begun()
+                self._record = self._begin_record()
             if path not in self._record.before:
-                saved, _ = kept.save(self._record, path, present, data, keep=self.plan.turn_ids)
+                saved, _ = folder.save(self._record, path, present, data, keep=self.plan.turn_ids)
                 if saved.kind not in {"content", "missing"}:
-                    raise _LeftAlone(f"what is there now could not be saved first: {saved.why}")
+                    raise _FileSkipped(f"what is there now could not be saved first: {saved.why}")
             _put(workspace, path, content, target.mode, status)
-            kept.add_after(self._record, [(path, look(workspace, path, limit=self.limits.file_bytes)[0])])
+            folder.add_after(self._record, [(path, read_file_state(workspace, path, limit=self.limits.file_bytes)[0])])
         except (BlobLost, WorkspaceRefused) as error:
-            raise _LeftAlone(str(error)) from error
+            raise _FileSkipped(str(error)) from error
         if content is None:
             return "deleted"
         return "recreated" if status is None else "restored"
 
 
-def _was_cut(record: TurnRecord, path: str, target: FileState, present: FileState) -> bool:
+def _was_interrupted(record: TurnRecord, path: str, target: FileState, present: FileState) -> bool:
     """Tell whether an undo died before it had written a file, or between writing it and giving it its mode."""
     if path not in record.before or path in record.after:
         return False
@@ -189,16 +192,16 @@ def _was_cut(record: TurnRecord, path: str, target: FileState, present: FileStat
     return written or present.same_as(record.before[path][0])
 
 
-class _LeftAlone(Exception):
+class _FileSkipped(Exception):
     """A file is not touched; the message is for people."""
 
 
 def _planned(
-    kept: SessionFolder, path: str, steps: list[_Step], workspace: Workspace, limits: CheckpointLimits
+    folder: SessionFolder, path: str, steps: list[_RecordedChange], workspace: Workspace, limits: CheckpointLimits
 ) -> PlannedFile:
     target = steps[0].before
     try:
-        present, _ = look(workspace, path, limit=limits.file_bytes)
+        present, _ = read_file_state(workspace, path, limit=limits.file_bytes)
     except OutsideWorkspace as error:
         present = FileState(kind="not_saved", why=str(error))
     if present.same_as(target):
@@ -207,7 +210,7 @@ def _planned(
         return PlannedFile(path=path, action=target.kind, target=target, present=present, why=target.why)
     if target.kind == "content":
         try:
-            kept.blobs.get(target.sha256 or "")
+            folder.blobs.get(target.sha256 or "")
         except BlobLost as error:
             return PlannedFile(path=path, action="not_saved", target=target, present=present, why=str(error))
     as_planned = PlannedFile(
@@ -217,30 +220,33 @@ def _planned(
         why = f"what is there now could not be saved first: {present.why}"
         return attrs.evolve(as_planned, action="conflict", why=why, stuck=True)
     if any(
-        each.undo and not each.finished and present.sha256 == target.sha256 and _was_cut(each, path, target, present)
-        for each in kept.turns.values()
+        each.undo
+        and not each.finished
+        and present.sha256 == target.sha256
+        and _was_interrupted(each, path, target, present)
+        for each in folder.turns.values()
     ):
         return as_planned
     chosen = {each.number for each in steps}
     undos = [
         _step(each, path)
-        for each in kept.turns.values()
+        for each in folder.turns.values()
         if each.number not in chosen and path in each.before and _is_undo_in(each, workspace.root)
     ]
     conflict = _conflict(steps, undos, present)
     return as_planned if conflict is None else attrs.evolve(as_planned, action="conflict", why=conflict)
 
 
-def _step(record: TurnRecord, path: str) -> _Step:
+def _step(record: TurnRecord, path: str) -> _RecordedChange:
     before, origin = record.before[path]
-    return _Step(record.number, before, record.after.get(path), origin)
+    return _RecordedChange(record.number, before, record.after.get(path), origin)
 
 
 def _is_undo_in(record: TurnRecord, root: str) -> bool:
     return record.undo and (record.undoes is None or record.undoes.root == root)
 
 
-def _conflict(steps: list[_Step], undos: list[_Step], present: FileState) -> str | None:
+def _conflict(steps: list[_RecordedChange], undos: list[_RecordedChange], present: FileState) -> str | None:
     # An undo may have brought back by force what somebody else had made: only what the turns knew is nobody's work.
     known = [steps[0].before, *(each.after for each in steps if each.after is not None)]
     undos = [each for each in undos if each.after is not None and any(each.after.same_as(state) for state in known)]
@@ -248,19 +254,19 @@ def _conflict(steps: list[_Step], undos: list[_Step], present: FileState) -> str
         between = [each for each in undos if step.number < each.number < later.number]
         if step.after is None or not _leads_to(step.after, between, later.before):
             return "somebody else changed it between these turns"
-    left = steps[-1].after
-    if left is None and steps[-1].origin == "background":
+    last_state = steps[-1].after
+    if last_state is None and steps[-1].origin == "background":
         return "a command ran on in the background, and it is not known whether it or somebody else changed it"
-    if left is None:
+    if last_state is None:
         return "the turn ended too suddenly to note how it left this file"
-    if _leads_to(left, [each for each in undos if each.number > steps[-1].number], present):
+    if _leads_to(last_state, [each for each in undos if each.number > steps[-1].number], present):
         return None
     if present.kind == "missing":
         return "somebody else deleted it since"
     return "somebody else changed it since"
 
 
-def _leads_to(state: FileState, undos: list[_Step], end: FileState) -> bool:
+def _leads_to(state: FileState, undos: list[_RecordedChange], end: FileState) -> bool:
     """Tell whether a file came from one state to another by nothing but undos."""
     if state.same_as(end):
         return True
@@ -278,7 +284,7 @@ def _put(workspace: Workspace, path: str, content: bytes | None, mode: int, foun
         elif found is not None:
             workspace.remove(path)
     except OSError as error:
-        raise _LeftAlone(f"it cannot be changed: {error.strerror or error}") from error
+        raise _FileSkipped(f"it cannot be changed: {error.strerror or error}") from error
 
 
 def _remarks(record: TurnRecord) -> list[str]:

@@ -14,7 +14,7 @@ from session_core.checkpoints import manifest
 from session_core.checkpoints.blobs import Blobs
 from session_core.checkpoints.folder_snapshot import TreeIndex, read_index
 from session_core.checkpoints.manifest import TurnRecord
-from session_core.checkpoints.values import CheckpointLimits, FileState, Origin, Undoing
+from session_core.checkpoints.values import CheckpointLimits, FileState, Origin, UndoDescription
 from session_core.ids import TurnId
 
 _MOST_TREES: Final = 4
@@ -40,7 +40,7 @@ class SessionFolder:
         self._sweep()
 
     @property
-    def kept_bytes(self) -> int:
+    def stored_bytes(self) -> int:
         """Size of all contents."""
         return sum(self._sizes.values())
 
@@ -49,14 +49,16 @@ class SessionFolder:
         """Files in all turns."""
         return sum(len(record.before) for record in self.turns.values())
 
-    def turn(self, turn_id: TurnId, *, at: int, undo: bool = False, undoes: Undoing | None = None) -> TurnRecord:
+    def begin_turn(
+        self, turn_id: TurnId, *, saved_at: int, undo: bool = False, undoes: UndoDescription | None = None
+    ) -> TurnRecord:
         """Return the record of a turn, begun if need be."""
         record = self.turns.get(turn_id)
         if record is None:
             number = max((each.number for each in self.turns.values()), default=0) + 1
-            record = TurnRecord(turn_id=turn_id, number=number, saved_at=at, undo=undo, undoes=undoes)
+            record = TurnRecord(turn_id=turn_id, number=number, saved_at=saved_at, undo=undo, undoes=undoes)
             says = [] if undoes is None else [manifest.undoes_line(undoes)]
-            self._append(record, [manifest.turn_line(at=at, undo=undo), *says])
+            self._append(record, [manifest.turn_line(saved_at=saved_at, undo=undo), *says])
             self.turns[turn_id] = record
             self._forget_bare({turn_id})
         return record
@@ -80,9 +82,9 @@ class SessionFolder:
             self.add_remark(
                 record, f"more files were changed than the {self._limits.session_files:,} that can be noted"
             )
-            return full(state), dropped
+            return out_of_room_state(state), dropped
         if state.kind == "content" and not self._has_room(new_bytes):
-            state = full(state)
+            state = out_of_room_state(state)
         if state.kind == "content" and data is not None:
             self.blobs.put(data, durable=True)
         self.add_before(record, [(path, state)], "tool")
@@ -135,7 +137,7 @@ class SessionFolder:
     def room_for_tree(self, turn_id: TurnId) -> int:
         """Make room for what a walk may find, and return for how many bytes there is."""
         self._make_room({turn_id}, self._limits.tree_bytes)
-        return max(0, min(self._limits.tree_bytes, self._limits.session_bytes - self.kept_bytes))
+        return max(0, min(self._limits.tree_bytes, self._limits.session_bytes - self.stored_bytes))
 
     def room_for_files(self, turn_id: TurnId, count: int) -> int:
         """Make room for more lines, and return for how many there is."""
@@ -168,7 +170,7 @@ class SessionFolder:
             self._sizes[state.sha256] = state.size
 
     def _has_room(self, new_bytes: int) -> bool:
-        fits = self.kept_bytes + new_bytes <= self._limits.session_bytes
+        fits = self.stored_bytes + new_bytes <= self._limits.session_bytes
         return fits and self.noted_files + 1 <= self._limits.session_files
 
     def _make_room(self, keep: Collection[TurnId], new_bytes: int) -> tuple[TurnId, ...]:
@@ -181,7 +183,7 @@ class SessionFolder:
         """Give up the oldest turn but these, and say in its record that it was given up."""
         for record in self.turns.values():
             if record.turn_id not in keep and record.before:
-                lines = [manifest.turn_line(at=record.saved_at, undo=record.undo, dropped=True)]
+                lines = [manifest.turn_line(saved_at=record.saved_at, undo=record.undo, dropped=True)]
                 # Which undo was taken back by which must be known as long as they are listed.
                 lines += [] if record.undoes is None else [manifest.undoes_line(record.undoes)]
                 lines += [manifest.finished_line()] if record.finished else []
@@ -224,7 +226,7 @@ class SessionFolder:
                 self.blobs.drop(name)
 
 
-def full(state: FileState) -> FileState:
+def out_of_room_state(state: FileState) -> FileState:
     """A state that could not be kept for want of room."""
     return FileState(
         kind="not_saved",

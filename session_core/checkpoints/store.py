@@ -20,20 +20,20 @@ import attrs
 
 from session_core.checkpoints import restore
 from session_core.checkpoints.blobs import sync_folder
-from session_core.checkpoints.command_changes import Running, Watch, present_state
-from session_core.checkpoints.file_state import look, remembered_name
+from session_core.checkpoints.command_changes import CommandWatch, RunningCommands, present_state
+from session_core.checkpoints.file_state import read_file_state, remembered_name
 from session_core.checkpoints.manifest import TurnRecord
 from session_core.checkpoints.session_folder import SessionFolder
 from session_core.checkpoints.values import (
     CheckpointFailed,
     CheckpointLimits,
+    FileSaveResult,
     RestorePlan,
-    RestoreReport,
-    Saved,
     SkippedFile,
     TreeSnapshot,
     TurnCheckpoint,
-    Undoing,
+    UndoDescription,
+    UndoReport,
 )
 from session_core.errors import InvalidInput, StoreUnusable
 from session_core.ids import SessionId, TurnId, new_id, now_ms
@@ -64,11 +64,11 @@ class CheckpointStore:
         self._clock = clock
         self._locks = [threading.RLock() for _ in range(_LOCKS)]
         self._remembered: OrderedDict[SessionId, SessionFolder] = OrderedDict()
-        self._running: dict[tuple[SessionId, str], Running] = {}  # by session and folder
+        self._running: dict[tuple[SessionId, str], RunningCommands] = {}  # by session and folder
         self._remembering = threading.Lock()
         self._prepared = False
 
-    def save_before(self, session_id: SessionId, turn_id: TurnId, workspace: Workspace, path: str) -> Saved:
+    def save_before(self, session_id: SessionId, turn_id: TurnId, workspace: Workspace, path: str) -> FileSaveResult:
         """Save a file as it is, unless this turn has done so already; when it returns, the write may go ahead.
 
         Raises:
@@ -79,20 +79,20 @@ class CheckpointStore:
         name = remembered_name(workspace, path)
         with self._session(
             session_id, f"{name!r} could not be saved before the change, so it must not be changed"
-        ) as kept:
-            known = kept.turns.get(turn_id)
+        ) as folder:
+            known = folder.turns.get(turn_id)
             if known is not None and name in known.before:
-                return Saved(path=name, state=known.before[name][0], first=False)
-            with self._watch(session_id, kept, workspace) as watch:
+                return FileSaveResult(path=name, state=known.before[name][0], first=False)
+            with self._watch(session_id, folder, workspace) as watch:
                 watch.hand_over(turn_id)
-                state, data = look(workspace, name, limit=self._limits.file_bytes)
+                state, data = read_file_state(workspace, name, limit=self._limits.file_bytes)
                 before = watch.state_before(turn_id, name, state)
-            record = kept.turn(turn_id, at=self._now())
-            if before is not None and kept.room_for_files(turn_id, 1):
-                kept.add_before(record, [(name, before)], "command")
-                return Saved(path=name, state=before, first=True)
-            saved, dropped = kept.save(record, name, state, data)
-            return Saved(path=name, state=saved, first=True, dropped=dropped)
+            record = folder.begin_turn(turn_id, saved_at=self._now())
+            if before is not None and folder.room_for_files(turn_id, 1):
+                folder.add_before(record, [(name, before)], "command")
+                return FileSaveResult(path=name, state=before, first=True)
+            saved, dropped = folder.save(record, name, state, data)
+            return FileSaveResult(path=name, state=saved, first=True, dropped=dropped)
 
     def snapshot_tree(
         self,
@@ -113,8 +113,8 @@ class CheckpointStore:
         """
         _check_id(turn_id, "turn_id")
         with (
-            self._session(session_id, "the folder could not be saved before the command") as kept,
-            self._watch(session_id, kept, workspace, ignore) as watch,
+            self._session(session_id, "the folder could not be saved before the command") as folder,
+            self._watch(session_id, folder, workspace, ignore) as watch,
         ):
             return watch.begin(turn_id, command)
 
@@ -144,26 +144,26 @@ class CheckpointStore:
             CheckpointFailed: It could not be noted.
         """
         _check_id(turn_id, "turn_id")
-        with self._session(session_id, "how the turn left its files could not be noted") as kept:
-            with self._watch(session_id, kept, workspace, ignore) as watch:
+        with self._session(session_id, "how the turn left its files could not be noted") as folder:
+            with self._watch(session_id, folder, workspace, ignore) as watch:
                 try:
-                    watch.see(turn_id, certain=certain)
+                    watch.record_changes(turn_id, certain=certain)
                     if not watch.running.commands - (set() if runs_on else {command}):
                         watch.settle()
                 finally:
                     if not runs_on:
                         watch.running.commands.discard(command)
-            if (record := kept.turns.get(turn_id)) is not None:
+            if (record := folder.turns.get(turn_id)) is not None:
                 named = record.before if paths is None else {remembered_name(workspace, path) for path in paths}
-                kept.add_after(
+                folder.add_after(
                     record,
                     [(path, present_state(workspace, path, self._limits)) for path in record.before if path in named],
                 )
 
     def turns(self, session_id: SessionId) -> list[TurnCheckpoint]:
         """All turns of a session that saved something, the oldest first."""
-        with self._session(session_id, "the checkpoints cannot be read") as kept:
-            return [_checkpoint(record) for record in kept.turns.values()]
+        with self._session(session_id, "the checkpoints cannot be read") as folder:
+            return [_checkpoint(record) for record in folder.turns.values()]
 
     def plan_restore(self, session_id: SessionId, turn_ids: Sequence[TurnId], workspace: Workspace) -> RestorePlan:
         """Say what undoing these turns would do with each file; nothing of the user's is changed.
@@ -173,19 +173,19 @@ class CheckpointStore:
         """
         for turn_id in turn_ids:
             _check_id(turn_id, "turn_ids")
-        with self._session(session_id, "the checkpoints cannot be read") as kept:
-            with self._watch(session_id, kept, workspace) as watch:
-                watch.see(None, certain=False)
+        with self._session(session_id, "the checkpoints cannot be read") as folder:
+            with self._watch(session_id, folder, workspace) as watch:
+                watch.record_changes(None, certain=False)
                 runs_on = bool(watch.running.commands)
                 if not runs_on:
                     watch.settle()
-            plan = restore.plan(kept, session_id, turn_ids, workspace, self._limits)
+            plan = restore.build_plan(folder, session_id, turn_ids, workspace, self._limits)
             remark = "a command still runs in the background, and may change files again"
             return attrs.evolve(plan, remarks=(*plan.remarks, remark)) if runs_on else plan
 
     def restore(
-        self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: Undoing | None = None
-    ) -> RestoreReport:
+        self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: UndoDescription | None = None
+    ) -> UndoReport:
         """Carry out a plan; what is there is saved first, as a turn of its own.
 
         Files that changed since the plan was made, and conflicts, are left alone unless `force` is given. With
@@ -195,24 +195,24 @@ class CheckpointStore:
             CheckpointFailed: The present contents could not be saved. All files are as they were, but those it names
                 as `left`: the same undo again goes on with them.
         """
-        with self._session(plan.session_id, "the present files could not be saved, so the undo stopped") as kept:
-            undo = restore.Undo(
-                kept=kept,
+        with self._session(plan.session_id, "the present files could not be saved, so the undo stopped") as folder:
+            undo = restore.UndoRun(
+                session_folder=folder,
                 plan=plan,
                 workspace=workspace,
                 limits=self._limits,
-                at=self._now(),
+                started_at=self._now(),
                 force=force,
                 undoing=undoing,
             )
             try:
                 report = undo.run()
-                with self._watch(plan.session_id, kept, workspace) as watch:
+                with self._watch(plan.session_id, folder, workspace) as watch:
                     watch.rebase([*report.restored, *report.recreated, *report.deleted])
             except OSError as error:
-                if left := undo.put_back():
+                if unrestored := undo.roll_back():
                     msg = f"the present files could not be saved, so the undo stopped: {error.strerror or error}"
-                    raise CheckpointFailed(msg, left=left) from error
+                    raise CheckpointFailed(msg, unrestored=unrestored) from error
                 raise
             return report
 
@@ -223,30 +223,30 @@ class CheckpointStore:
             CheckpointFailed: The checkpoints cannot be read.
         """
         _check_id(undo_turn_id, "undo_turn_id")
-        with self._session(plan.session_id, "the undo could not be put back") as kept:
-            undo = restore.Undo(
-                kept=kept,
+        with self._session(plan.session_id, "the undo could not be put back") as folder:
+            undo = restore.UndoRun(
+                session_folder=folder,
                 plan=plan,
                 workspace=workspace,
                 limits=self._limits,
-                at=self._now(),
+                started_at=self._now(),
                 force=False,
                 undoing=None,
-                begun=kept.turns.get(undo_turn_id),
+                interrupted_record=folder.turns.get(undo_turn_id),
             )
-            left = undo.put_back()
-            with self._watch(plan.session_id, kept, workspace) as watch, suppress(OSError):
+            unrestored = undo.roll_back()
+            with self._watch(plan.session_id, folder, workspace) as watch, suppress(OSError):
                 watch.rebase([each.path for each in plan.files])
-            return left
+            return unrestored
 
-    def note_undo(self, session_id: SessionId, undoing: Undoing) -> TurnId:
+    def note_undo(self, session_id: SessionId, undoing: UndoDescription) -> TurnId:
         """Note an undo that brings no files back, so that it can be taken back all the same.
 
         Raises:
             CheckpointFailed: It could not be noted.
         """
-        with self._session(session_id, "the undo could not be noted") as kept:
-            return kept.turn(TurnId(new_id("undo")), at=self._now(), undo=True, undoes=undoing).turn_id
+        with self._session(session_id, "the undo could not be noted") as folder:
+            return folder.begin_turn(TurnId(new_id("undo")), saved_at=self._now(), undo=True, undoes=undoing).turn_id
 
     def finish_undo(self, session_id: SessionId, undo_turn_id: TurnId) -> None:
         """Note that an undo is complete, the conversation included, so that it is not gone on with.
@@ -255,9 +255,9 @@ class CheckpointStore:
             CheckpointFailed: It could not be noted.
         """
         _check_id(undo_turn_id, "undo_turn_id")
-        with self._session(session_id, "the end of the undo could not be noted") as kept:
-            if (record := kept.turns.get(undo_turn_id)) is not None and record.undo:
-                kept.finish(record)
+        with self._session(session_id, "the end of the undo could not be noted") as folder:
+            if (record := folder.turns.get(undo_turn_id)) is not None and record.undo:
+                folder.finish(record)
 
     def forget(self, session_id: SessionId) -> None:
         """Delete all that is kept of a session.
@@ -286,14 +286,14 @@ class CheckpointStore:
 
     @contextmanager
     def _watch(
-        self, session_id: SessionId, kept: SessionFolder, workspace: Workspace, ignore: IgnoreRules | None = None
-    ) -> Generator[Watch]:
+        self, session_id: SessionId, folder: SessionFolder, workspace: Workspace, ignore: IgnoreRules | None = None
+    ) -> Generator[CommandWatch]:
         key = (session_id, workspace.root)
         with self._remembering:
-            running = self._running.setdefault(key, Running())
+            running = self._running.setdefault(key, RunningCommands())
         try:
-            yield Watch(
-                kept=kept,
+            yield CommandWatch(
+                session_folder=folder,
                 workspace=workspace,
                 limits=self._limits,
                 clock=self._clock,
@@ -312,31 +312,31 @@ class CheckpointStore:
         with self._lock(session_id):
             try:
                 self._prepare()
-                yield self._remember(session_id)
+                yield self._load_folder(session_id)
             except (OSError, StoreUnusable) as error:
-                self._mistrust(session_id)
+                self._discard_cached_folder(session_id)
                 why = error.message if isinstance(error, StoreUnusable) else error.strerror or str(error)
                 raise CheckpointFailed(f"{failure}: {why}") from error
             except BaseException:
-                self._mistrust(session_id)
+                self._discard_cached_folder(session_id)
                 raise
 
     def _lock(self, session_id: SessionId) -> threading.RLock:
         return self._locks[hash(session_id) % _LOCKS]
 
-    def _remember(self, session_id: SessionId) -> SessionFolder:
+    def _load_folder(self, session_id: SessionId) -> SessionFolder:
         with self._remembering:
-            kept = self._remembered.get(session_id)
-        if kept is None:
-            kept = SessionFolder(self._folder / session_id, self._limits)
+            folder = self._remembered.get(session_id)
+        if folder is None:
+            folder = SessionFolder(self._folder / session_id, self._limits)
         with self._remembering:
-            self._remembered[session_id] = kept
+            self._remembered[session_id] = folder
             self._remembered.move_to_end(session_id)
             while len(self._remembered) > _REMEMBERED_SESSIONS:
                 self._remembered.popitem(last=False)
-        return kept
+        return folder
 
-    def _mistrust(self, session_id: SessionId) -> None:
+    def _discard_cached_folder(self, session_id: SessionId) -> None:
         """After a failure the disk knows better than we do: read it again next time."""
         with self._remembering:
             self._remembered.pop(session_id, None)

@@ -21,9 +21,9 @@ class CheckpointFailed(SessionCoreError):
 
     code = "checkpoint_failed"
 
-    def __init__(self, message: str, *, field: str | None = None, left: "tuple[SkippedFile, ...]" = ()) -> None:
+    def __init__(self, message: str, *, field: str | None = None, unrestored: "tuple[SkippedFile, ...]" = ()) -> None:
         super().__init__(message, field=field)
-        self.left = left
+        self.unrestored = unrestored
 
 
 @attrs.frozen(kw_only=True)
@@ -83,7 +83,7 @@ MISSING: Final = FileState(kind="missing")
 
 
 @attrs.frozen(kw_only=True)
-class Saved:
+class FileSaveResult:
     """What was done before a write.
 
     Attributes:
@@ -110,7 +110,7 @@ class SavedFile:
 
 
 @attrs.frozen(kw_only=True)
-class Undoing:
+class UndoDescription:
     """What an undo takes back, kept with it so that it can be taken back itself.
 
     Attributes:
@@ -145,7 +145,7 @@ class TurnCheckpoint:
     saved_at: int
     files: tuple[SavedFile, ...]
     undo: bool = False
-    undoes: Undoing | None = None
+    undoes: UndoDescription | None = None
     finished: bool = False
     dropped: bool = False
     damaged: int = 0
@@ -206,7 +206,7 @@ class SkippedFile:
 
 
 @attrs.frozen(kw_only=True)
-class RestoreReport:
+class UndoReport:
     """What an undo did; to take it back, restore the turn `undo_turn_id`, which is none if nothing was kept of it.
 
     `restored` files were there and have their old content again, `recreated` ones had been gone.

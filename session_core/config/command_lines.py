@@ -12,8 +12,8 @@ from typing import Final
 
 import attrs
 
-from session_core.config.shell_words import Simple, Word, read_script
-from session_core.config.starters import ASSIGNMENT, TAKES_MORE, joined, scripts_given, started
+from session_core.config.shell_words import SimpleCommand, Word, read_script
+from session_core.config.starters import ASSIGNMENT, TAKES_MORE, find_scripts, find_started_commands, join_words
 
 MAX_BEHIND: Final = 32
 """Programs that start each other, in one command; more are not looked through."""
@@ -38,7 +38,7 @@ _FISH_SCRIPT: Final = re.compile(r"(?:-[a-z]*[cC]|--command=|--init-command=)([\
 
 
 @attrs.frozen
-class Command:
+class ShellCommand:
     """One command, as rules see it.
 
     Attributes:
@@ -64,30 +64,34 @@ class CommandLine:
         behind: Whether a program of the line starts another one.
     """
 
-    commands: tuple[Command, ...]
+    commands: tuple[ShellCommand, ...]
     programs: tuple[str, ...]
     whole: bool
     unseen: bool
-    behind: bool
+    has_nested_commands: bool
 
 
 @lru_cache(maxsize=8)  # for the rules that look at one and the same line
-def read_line(text: str) -> CommandLine:
+def parse_command_line(text: str) -> CommandLine:
     """Find the commands of a line; never raises."""
-    looking = _Looking()
+    looking = _CommandFinder()
     looking.script(text, 0)
     return CommandLine(
-        tuple(dict.fromkeys(looking.commands)), tuple(looking.programs), looking.whole, looking.unseen, looking.behind
+        tuple(dict.fromkeys(looking.commands)),
+        tuple(looking.programs),
+        looking.whole,
+        looking.unseen,
+        looking.has_nested_commands,
     )
 
 
-class _Looking:
+class _CommandFinder:
     def __init__(self) -> None:
-        self.commands: list[Command] = []
+        self.commands: list[ShellCommand] = []
         self.programs: list[str] = []
         self.whole = True
         self.unseen = False
-        self.behind = False
+        self.has_nested_commands = False
         self._looks = 0
         self._chars = 0
 
@@ -101,8 +105,10 @@ class _Looking:
             if each.words:
                 self._command(each.words, each, depth, behind=0)
 
-    def _command(self, words: Sequence[Word], simple: Simple, depth: int, *, behind: int, more: bool = False) -> None:
-        start = self._before_program(words, more=more)
+    def _command(
+        self, words: Sequence[Word], simple: SimpleCommand, depth: int, *, behind: int, more: bool = False
+    ) -> None:
+        start = self._find_program(words, more=more)
         if start >= len(words):
             return
         program = words[start]
@@ -113,12 +119,12 @@ class _Looking:
             self._shell(name, rest, simple, depth)
         if (name == "alias" and rest) or (name == "hash" and any(each.text.startswith("-") for each in rest)):
             self.unseen = True  # a program under another name
-        for script in scripts_given(name, rest):
+        for script in find_scripts(name, rest):
             if not self._may_look(behind):
                 return
             self._run(script, depth)
-        for inner in started(name, rest):
-            self.behind = True
+        for inner in find_started_commands(name, rest):
+            self.has_nested_commands = True
             if not self._may_look(behind):
                 return
             self._command(inner, simple, depth, behind=behind + 1, more=more or name in TAKES_MORE)
@@ -130,72 +136,78 @@ class _Looking:
             return False
         return True
 
-    def _before_program(self, words: Sequence[Word], *, more: bool) -> int:
+    def _find_program(self, words: Sequence[Word], *, more: bool) -> int:
         """Note the command, also without words that only stand before a program; returns where that one is."""
-        at, assignments = 0, [0]
-        while at < len(words):
-            word = words[at]
+        position, assignments = 0, [0]
+        while position < len(words):
+            word = words[position]
             keyword = not word.quoted and word.text in _KEYWORDS
             if not keyword:
-                assignments.append(at)
-                if not (ASSIGNMENT.match(word.text) and (word.sure is None or word.sure > 0)):
+                assignments.append(position)
+                if not (ASSIGNMENT.match(word.text) and (word.certain_chars is None or word.certain_chars > 0)):
                     break
-            at += 2 if not word.quoted and word.text == "function" else 1
+            position += 2 if not word.quoted and word.text == "function" else 1
         few = len(assignments) <= _MAX_ASSIGNMENTS
         for place in dict.fromkeys(assignments if few else (0, assignments[-1])):
             self._note(words[place:], more=more)
-        return at
+        return position
 
     def _note(self, words: Sequence[Word], *, more: bool) -> None:
         if self._chars > _MAX_CHARS:
             self.unseen = True
             return
-        text = joined([each.text for each in words])
+        text = join_words([each.text for each in words])
         self._chars += len(text) + len(words)
         known, only_names = (f"{text} ", False) if more else (None, False)
         for place, each in enumerate(words):
-            if each.sure is not None:
-                before = joined([word.text for word in words[:place]])
-                known = f"{before} {each.text[: each.sure]}".lstrip()
-                only_names = place > 0 and all(word.only_names for word in words if word.sure is not None)
+            if each.certain_chars is not None:
+                before = join_words([word.text for word in words[:place]])
+                known = f"{before} {each.text[: each.certain_chars]}".lstrip()
+                only_names = place > 0 and all(word.only_names for word in words if word.certain_chars is not None)
                 break
-        self.commands.append(Command(text, known, only_names))
+        self.commands.append(ShellCommand(text, known, only_names))
         head, blank, tail = text.partition(" ")
         if (base := posixpath.basename(head)) != head:
             shorter = None if known is None else known[len(head) - len(base) :] if len(known) > len(head) else ""
-            self.commands.append(Command(base + blank + tail, shorter, only_names))
+            self.commands.append(ShellCommand(base + blank + tail, shorter, only_names))
 
-    def _shell(self, name: str, words: Sequence[Word], simple: Simple, depth: int) -> None:
+    def _shell(self, name: str, words: Sequence[Word], simple: SimpleCommand, depth: int) -> None:
         """Look into what a shell is given: by `-c`, or to read."""
         given = reads = False
-        at = 0
-        while at < len(words) and words[at].text[:1] in {"-", "+"} and len(words[at].text) > 1:
-            option = words[at].text
+        position = 0
+        while position < len(words) and words[position].text[:1] in {"-", "+"} and len(words[position].text) > 1:
+            option = words[position].text
             if option == "--":
-                at += 1
+                position += 1
                 break
             short = option[:1] == "+" or option[:2] != "--"
             given = given or (short and "c" in option) or option == "--command"
             reads = reads or (short and "s" in option)
             if name == "fish" and (attached := _FISH_SCRIPT.fullmatch(option)):
-                self._run(Word(text=attached[1], sure=None if words[at].sure is None else 0), depth)
+                self._run(
+                    Word(text=attached[1], certain_chars=None if words[position].certain_chars is None else 0), depth
+                )
             # Each `o` in a row of letters takes a word, as in `-euo pipefail`.
-            at += 1 + (option.count("o") + option.count("O") if short else option in _SHELL_VALUED)
-        if any(each.sure is not None for each in words[: at + 1]):
+            position += 1 + (option.count("o") + option.count("O") if short else option in _SHELL_VALUED)
+        if any(each.certain_chars is not None for each in words[: position + 1]):
             self.unseen = True
-        if given and at < len(words):
-            self._run(words[at], depth)
-        elif reads or at >= len(words) or words[at].text in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
+        if given and position < len(words):
+            self._run(words[position], depth)
+        elif (
+            reads
+            or position >= len(words)
+            or words[position].text in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
+        ):
             self.unseen = self.unseen or not simple.inputs
             for text in simple.inputs:
                 self._run(text, depth)
         else:
-            self.behind = True
-            self._note(words[at:], more=False)  # a file with a script, which is looked for like a program
+            self.has_nested_commands = True
+            self._note(words[position:], more=False)  # a file with a script, which is looked for like a program
 
     def _run(self, script: Word, depth: int) -> None:
-        self.unseen = self.unseen or script.sure is not None or self._chars > _MAX_CHARS
-        self.behind = True
+        self.unseen = self.unseen or script.certain_chars is not None or self._chars > _MAX_CHARS
+        self.has_nested_commands = True
         if self._chars <= _MAX_CHARS:
             self._chars += len(script.text)
             self.script(script.text, depth + 1)

@@ -12,7 +12,7 @@ _TOKENS: Final = re.compile(r"\*\*/|\*\*|\*|\?|[\s\S]")
 _STARS: Final = re.compile(r"\*+")
 
 
-def gaps_of(pattern: str, text: str) -> list[str] | None:
+def match_gaps(pattern: str, text: str) -> list[str] | None:
     """Return what the stars of a pattern stand for in a text, or None if it does not fit; a star fits anything."""
     first, *rest = _STARS.split(pattern)
     if not rest:
@@ -20,16 +20,16 @@ def gaps_of(pattern: str, text: str) -> list[str] | None:
     *middle, last = rest
     if not text.startswith(first):
         return None
-    at, gaps = len(first), []
+    position, gaps = len(first), []
     for piece in middle:
-        found = text.find(piece, at)
+        found = text.find(piece, position)
         if found < 0:
             return None
-        gaps.append(text[at:found])
-        at = found + len(piece)
-    if len(text) - len(last) < at or not text.endswith(last):
+        gaps.append(text[position:found])
+        position = found + len(piece)
+    if len(text) - len(last) < position or not text.endswith(last):
         return None
-    gaps.append(text[at : len(text) - len(last)])
+    gaps.append(text[position : len(text) - len(last)])
     return gaps
 
 
@@ -39,11 +39,11 @@ def fits_path(pattern: str, path: str, *, or_beneath: bool) -> bool:
     With `or_beneath`, it is enough that it fits a folder on the way to it.
     """
     tokens = _tokens(pattern)
-    states = _closed({0}, tokens)
+    states = _expand_states({0}, tokens)
     for number, character in enumerate(path):
         if or_beneath and character == "/" and number and len(tokens) in states:
             return True
-        states = _closed({state for each in states for state in _after(each, character, tokens)}, tokens)
+        states = _expand_states({state for each in states for state in _next_states(each, character, tokens)}, tokens)
         if not states:
             return False
     return len(tokens) in states
@@ -54,7 +54,7 @@ def _tokens(pattern: str) -> Sequence[str]:
     return tuple(_TOKENS.findall(pattern))
 
 
-def _after(state: int, character: str, tokens: Sequence[str]) -> Iterator[int]:
+def _next_states(state: int, character: str, tokens: Sequence[str]) -> Iterator[int]:
     """Where a character leads to; a negative state is inside of the token `**/` before it."""
     if state < 0:
         yield state
@@ -80,12 +80,12 @@ def _after(state: int, character: str, tokens: Sequence[str]) -> Iterator[int]:
         yield state + 1
 
 
-def _closed(states: set[int], tokens: Sequence[str]) -> set[int]:
+def _expand_states(states: set[int], tokens: Sequence[str]) -> set[int]:
     """Add what is reached without a character: stars may stand for nothing."""
     reached = set(states)
     for state in states:
-        at = state
-        while 0 <= at < len(tokens) and tokens[at] in {"*", "**", "**/"}:
-            at += 1
-            reached.add(at)
+        reachable = state
+        while 0 <= reachable < len(tokens) and tokens[reachable] in {"*", "**", "**/"}:
+            reachable += 1
+            reached.add(reachable)
     return reached

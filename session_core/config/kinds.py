@@ -10,7 +10,7 @@ import attrs
 
 from session_core.errors import InvalidInput
 from session_core.limits import MAX_INTEGER, MAX_PATH_CHARS
-from session_core.providers.catalogue import nearest
+from session_core.providers.catalogue import find_nearest_name
 from session_core.providers.secrets import Secret, redact
 
 MAX_TEXTS: Final = 256
@@ -20,11 +20,11 @@ _NO: Final = frozenset({"false", "no", "off", "0"})
 _LONGEST_SECRET: Final = 4_096
 
 
-class Wrong(Exception):
+class InvalidValue(Exception):
     """A value cannot be used; the message says why."""
 
 
-class Kind(Protocol):
+class SettingKind(Protocol):
     """A type of setting; `expected` names it in a sentence."""
 
     @property
@@ -33,7 +33,7 @@ class Kind(Protocol):
         ...
 
     def read(self, value: object) -> Any:
-        """Return the value as the program uses it, or raise `Wrong`."""
+        """Return the value as the program uses it, or raise `InvalidValue`."""
         ...
 
     def read_text(self, text: str) -> Any:
@@ -41,7 +41,7 @@ class Kind(Protocol):
         ...
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a wrong value as a sentence may repeat it: short, and with nothing in it that looks like a key."""
     match value:
         case bool():
@@ -59,12 +59,12 @@ def shown(value: object) -> str:
             return str(value)[:40]
 
 
-def _wrong(kind: Kind, value: object) -> Wrong:
-    return Wrong(f"expected {kind.expected}, not {shown(value)}")
+def _wrong(kind: SettingKind, value: object) -> InvalidValue:
+    return InvalidValue(f"expected {kind.expected}, not {format_value(value)}")
 
 
 @attrs.frozen
-class Choice:
+class ChoiceKind:
     """One of a few words."""
 
     options: tuple[str, ...]
@@ -76,15 +76,15 @@ class Choice:
     def read(self, value: object) -> str:
         if isinstance(value, str) and value in self.options:
             return value
-        probably = nearest(value, self.options) if isinstance(value, str) else None
-        raise Wrong(f"{_wrong(self, value)}{'' if probably is None else f'; did you mean {probably}?'}")
+        probably = find_nearest_name(value, self.options) if isinstance(value, str) else None
+        raise InvalidValue(f"{_wrong(self, value)}{'' if probably is None else f'; did you mean {probably}?'}")
 
     def read_text(self, text: str) -> str:
         return self.read(text)
 
 
 @attrs.frozen
-class Whole:
+class IntegerKind:
     """A whole number within bounds."""
 
     low: int
@@ -107,7 +107,7 @@ class Whole:
 
 
 @attrs.frozen
-class Amount:
+class NumberKind:
     """A number with or without a fraction; `low` itself counts only if `including`."""
 
     low: Decimal
@@ -133,7 +133,7 @@ class Amount:
 
 
 @attrs.frozen
-class YesNo:
+class BooleanKind:
     """True or false."""
 
     expected: str = "true or false"
@@ -151,7 +151,7 @@ class YesNo:
 
 
 @attrs.frozen
-class Text:
+class TextKind:
     """A short text in one line; `pattern` must fit all of it."""
 
     expected: str = "a text in one line"
@@ -162,7 +162,7 @@ class Text:
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             raise _wrong(self, value)
         if len(value) > self.longest:
-            raise Wrong(f"expected {self.expected} of at most {self.longest} characters, not {len(value)}")
+            raise InvalidValue(f"expected {self.expected} of at most {self.longest} characters, not {len(value)}")
         if self.pattern is not None and not self.pattern.fullmatch(value):
             raise _wrong(self, value)
         return value
@@ -172,26 +172,26 @@ class Text:
 
 
 @attrs.frozen
-class PathText:
+class PathKind:
     """A path that means the same wherever it is read: from / or from ~."""
 
     expected: str = "a path that begins with / or ~/"
 
     def read(self, value: object) -> str:
-        text = Text(expected=self.expected, longest=MAX_PATH_CHARS).read(value)
+        text = TextKind(expected=self.expected, longest=MAX_PATH_CHARS).read(value)
         if not text.startswith(("/", "~/")):
             raise _wrong(self, value)
         try:
             return str(Path(text).expanduser())
         except RuntimeError:
-            raise Wrong("you have no home directory, so ~ means nothing; write the path from /") from None
+            raise InvalidValue("you have no home directory, so ~ means nothing; write the path from /") from None
 
     def read_text(self, text: str) -> str:
         return self.read(text)
 
 
 @attrs.frozen
-class Day:
+class DateKind:
     """A date."""
 
     expected: str = "a date such as 2027-01-31"
@@ -209,10 +209,10 @@ class Day:
 
 
 @attrs.frozen
-class Texts:
+class ListKind:
     """A list of values of one kind, each once; in a variable they are separated by commas."""
 
-    item: Kind
+    item: SettingKind
 
     @property
     def expected(self) -> str:
@@ -222,7 +222,7 @@ class Texts:
         if not isinstance(value, list):
             raise _wrong(self, value)
         if len(value) > MAX_TEXTS:
-            raise Wrong(f"expected at most {MAX_TEXTS} entries, not {len(value)}")
+            raise InvalidValue(f"expected at most {MAX_TEXTS} entries, not {len(value)}")
         return tuple(dict.fromkeys(self.item.read(each) for each in value))
 
     def read_text(self, text: str) -> tuple[str, ...]:
@@ -232,27 +232,27 @@ class Texts:
 # --- addresses and keys: their values are never repeated --------------------------------------------------------------
 
 
-def base_url(value: object) -> str:
+def parse_base_url(value: object) -> str:
     """Return the address of a provider, in the one form that calls accept."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_SECRET:
-        raise Wrong("expected an address such as https://models.example.com/v1")
+        raise InvalidValue("expected an address such as https://models.example.com/v1")
     _check_endpoint(base_url=value)
     return value.rstrip("/")
 
 
-def key(value: object) -> Secret:
+def parse_key(value: object) -> Secret:
     """Return a key that can be sent."""
     if not isinstance(value, str) or len(value) > _LONGEST_SECRET:
-        raise Wrong(f"expected a key: a text of at most {_LONGEST_SECRET} characters")
+        raise InvalidValue(f"expected a key: a text of at most {_LONGEST_SECRET} characters")
     secret = Secret(value)
     _check_endpoint(key=secret)
     return secret
 
 
-def header(name: str, value: object) -> Secret:
+def parse_header(name: str, value: object) -> Secret:
     """Return the value of a header that can be sent."""
     if not isinstance(value, str) or len(value) > _LONGEST_SECRET:
-        raise Wrong(f"expected the value of a header: a text of at most {_LONGEST_SECRET} characters")
+        raise InvalidValue(f"expected the value of a header: a text of at most {_LONGEST_SECRET} characters")
     secret = Secret(value)
     _check_endpoint(headers={name: secret})
     return secret
@@ -264,4 +264,4 @@ def _check_endpoint(**parts: Any) -> None:
     try:
         Endpoint(**{"base_url": "https://localhost", **parts})
     except InvalidInput as refused:
-        raise Wrong(f"{refused.message[:1].lower()}{refused.message[1:].rstrip('.')}") from None
+        raise InvalidValue(f"{refused.message[:1].lower()}{refused.message[1:].rstrip('.')}") from None

@@ -8,8 +8,8 @@ from typing import Any, Final
 import attrs
 
 from session_core.config import tables
-from session_core.config.kinds import Wrong
-from session_core.config.positions import line_of
+from session_core.config.kinds import InvalidValue
+from session_core.config.positions import find_line
 from session_core.config.problems import ConfigProblem
 from session_core.config.settings import (
     BY_KEY,
@@ -25,8 +25,8 @@ from session_core.config.settings import (
 )
 from session_core.config.tables import GivenModel, GivenProvider, GivenRule
 from session_core.config.toml_files import TomlFile
-from session_core.config.values import LayerName, Source
-from session_core.providers.catalogue import nearest
+from session_core.config.values import LayerName, SettingSource
+from session_core.providers.catalogue import find_nearest_name
 from session_core.providers.secrets import redact
 
 VARIABLE_PREFIX: Final = "SESSION_CORE_"
@@ -41,7 +41,7 @@ class Layer:
 
     name: LayerName
     values: dict[str, Any] = attrs.field(factory=dict)
-    sources: dict[str, Source] = attrs.field(factory=dict)
+    sources: dict[str, SettingSource] = attrs.field(factory=dict)
     rules: list[GivenRule] = attrs.field(factory=list)
     providers: dict[str, GivenProvider] = attrs.field(factory=dict)
     models: list[GivenModel] = attrs.field(factory=list)
@@ -80,19 +80,19 @@ class FileReader:
             elif key in BY_KEY:
                 self._single(BY_KEY[key], (key,), value)
             else:
-                self.unknown((key,), TOP_LEVEL)
+                self.report_unknown((key,), TOP_LEVEL)
         return self.layer
 
     def _table(self, name: str, value: object) -> None:
         if not isinstance(value, dict):
-            self.wrong((name,), f"expected a table, [{name}]")
+            self.report_wrong((name,), f"expected a table, [{name}]")
             return
         for key, each in value.items():
             setting = BY_KEY.get(f"{name}.{key}") if key in keys_in(name) else None
             if setting is None:
-                self.unknown((name, key), [f"{name}.{known}" for known in keys_in(name)])
-            elif self.layer.name == "project" and setting.stricter is None:
-                self.not_for_projects((name, key))
+                self.report_unknown((name, key), [f"{name}.{known}" for known in keys_in(name)])
+            elif self.layer.name == "project" and setting.is_stricter is None:
+                self.report_not_for_projects((name, key))
             else:
                 self._single(setting, (name, key), each)
 
@@ -105,12 +105,12 @@ class FileReader:
     def _open_to_projects(self, key: str) -> bool:
         """Tell whether a project may say anything about this at all; else say that it may not."""
         settings = [each for each in BY_KEY.values() if each.key == key or each.key.startswith(f"{key}.")]
-        if key == RULES or any(each.stricter is not None for each in settings):
+        if key == RULES or any(each.is_stricter is not None for each in settings):
             return True
         if settings or key in {PROVIDERS, MODELS} or key in _BEYOND_A_PROJECT:
-            self.not_for_projects((key,))
+            self.report_not_for_projects((key,))
         else:
-            self.unknown((key,), TOP_LEVEL)
+            self.report_unknown((key,), TOP_LEVEL)
         return False
 
     # --- for the parts of the file that are read elsewhere ------------------------------------------------------------
@@ -119,33 +119,33 @@ class FileReader:
         """Return whether a value could be read, and the value; if not, why is one of the problems."""
         try:
             return True, read()
-        except Wrong as wrong:
-            self.wrong(path, str(wrong))
+        except InvalidValue as wrong:
+            self.report_wrong(path, str(wrong))
             return False, None
 
-    def wrong(self, path: Sequence[str | int], what: str) -> None:
+    def report_wrong(self, path: Sequence[str | int], what: str) -> None:
         """Say that something is wrong."""
         self._problems.append(self._problem(path, what))
 
     def _problem(self, path: Sequence[str | int], what: str) -> ConfigProblem:
         return ConfigProblem(
-            place=str(self.file.path), line=line_of(self.file.lines, path), key=dotted(path), what=what
+            place=str(self.file.path), line=find_line(self.file.lines, path), key=format_key_path(path), what=what
         )
 
-    def unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:
+    def report_unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:
         """Say that there is no such setting, and which one was probably meant."""
-        self.wrong(path, f"there is no such setting{meant(dotted(path), known)}")
+        self.report_wrong(path, f"there is no such setting{format_suggestion(format_key_path(path), known)}")
 
-    def not_for_projects(self, path: Sequence[str | int]) -> None:
+    def report_not_for_projects(self, path: Sequence[str | int]) -> None:
         """Say that this is for the user's own file, and passed over here."""
         self._ignored.append(self._problem(path, NOT_FOR_PROJECTS))
 
-    def source(self, path: Sequence[str | int]) -> Source:
+    def source(self, path: Sequence[str | int]) -> SettingSource:
         """Return the place of a value."""
-        return Source(layer=self.layer.name, place=str(self.file.path), line=line_of(self.file.lines, path))
+        return SettingSource(layer=self.layer.name, place=str(self.file.path), line=find_line(self.file.lines, path))
 
 
-def dotted(path: Sequence[str | int]) -> str:
+def format_key_path(path: Sequence[str | int]) -> str:
     """Return a key as people write it, with nothing in it that looks like a secret or steers a terminal."""
     text = ""
     for part in path:
@@ -158,9 +158,9 @@ def _written(part: str) -> str:
     return part if re.fullmatch(r"[\w-]+", part) else f'"{part}"'
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def format_suggestion(name: str, known: Iterable[str]) -> str:
     """Return the end of a sentence that asks whether another name was meant."""
-    probably = nearest(name, known)
+    probably = find_nearest_name(name, known)
     return f"; did you mean {probably}?" if probably is not None else ""
 
 
@@ -172,7 +172,9 @@ def read_environment(environ: Mapping[str, str], problems: list[ConfigProblem]) 
         if setting is not None and text.strip():  # set but empty counts as not set
             _take_text(layer, setting, variable, text.strip(), problems)
         elif setting is None and variable.startswith(VARIABLE_PREFIX) and variable not in OTHER_VARIABLES:
-            remarks.append(f"{dotted((variable,))} is set, and means nothing{meant(variable, BY_VARIABLE)}")
+            remarks.append(
+                f"{format_key_path((variable,))} is set, and means nothing{format_suggestion(variable, BY_VARIABLE)}"
+            )
     return layer, remarks
 
 
@@ -185,8 +187,8 @@ def read_flags(flags: Mapping[str, object], problems: list[ConfigProblem]) -> La
         setting = BY_KEY.get(key)
         place = flag_name(key)
         if setting is None:
-            what = f"there is no such setting{meant(key, BY_KEY)}"
-            problems.append(ConfigProblem(place=place, key=dotted(key.split(".")), what=what))
+            what = f"there is no such setting{format_suggestion(key, BY_KEY)}"
+            problems.append(ConfigProblem(place=place, key=format_key_path(key.split(".")), what=what))
         elif isinstance(value, str):
             _take_text(layer, setting, place, value, problems)
         else:
@@ -197,7 +199,7 @@ def read_flags(flags: Mapping[str, object], problems: list[ConfigProblem]) -> La
 
 def flag_name(key: str) -> str:
     """Return the name of the flag for a setting, as the command line has it."""
-    return "--permissions" if key == "permission_tier" else f"--{key.replace('.', '-').replace('_', '-')}"
+    return "--permissions" if key == "permission_mode" else f"--{key.replace('.', '-').replace('_', '-')}"
 
 
 def _take_text(layer: Layer, setting: Setting, place: str, text: str, problems: list[ConfigProblem]) -> None:
@@ -207,6 +209,6 @@ def _take_text(layer: Layer, setting: Setting, place: str, text: str, problems: 
 def _take(layer: Layer, setting: Setting, place: str, read: Callable[[], Any], problems: list[ConfigProblem]) -> None:
     try:
         layer.values[setting.key] = read()
-        layer.sources[setting.key] = Source(layer=layer.name, place=place)
-    except Wrong as wrong:
+        layer.sources[setting.key] = SettingSource(layer=layer.name, place=place)
+    except InvalidValue as wrong:
         problems.append(ConfigProblem(place=place, key=setting.key, what=str(wrong)))

@@ -8,8 +8,15 @@ from typing import Any, Final
 
 import attrs
 
-from session_core.config.kinds import shown
-from session_core.config.layers import FileReader, Layer, dotted, meant, read_environment, read_flags
+from session_core.config.kinds import format_value
+from session_core.config.layers import (
+    FileReader,
+    Layer,
+    format_key_path,
+    format_suggestion,
+    read_environment,
+    read_flags,
+)
 from session_core.config.problems import MAX_PROBLEMS, ConfigInvalid, ConfigProblem
 from session_core.config.settings import BY_KEY, MODELS, PROVIDERS, RULES, SETTINGS
 from session_core.config.tables import GivenProvider, GivenRule
@@ -20,20 +27,20 @@ from session_core.config.toml_files import (
     read_project_file,
     read_user_file,
 )
-from session_core.config.values import Config, Source
+from session_core.config.values import Config, SettingSource
 from session_core.providers.catalogue import (
     BUILT_IN_PROVIDERS,
     ModelInfo,
     ProviderSettings,
     built_in_models,
     find_model,
+    list_model_names,
+    merge_models,
     micros,
-    names_of,
-    with_own,
 )
 from session_core.providers.choose import DEMO
 from session_core.providers.timeouts import ProviderTimeouts
-from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, TrustStore, fingerprint
+from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, TrustStore, take_fingerprint
 from session_core.sandbox.workspace import OutsideWorkspace, Workspace
 from session_core.storage.settings import Retention
 from session_core.vocabulary.sessions import SandboxPolicy, TurnLimits
@@ -58,12 +65,12 @@ def load_config(
         environ: The variables; left out, those of this process.
         flags: What was said on the command line, by keys such as `limits.steps`; None stands for nothing said.
         trust: Whether the project's file may be used, since a person has trusted what is in it; a fingerprint means
-            exactly what it stands for (see `trusted_project`).
+            exactly what it stands for (see `find_trusted_fingerprint`).
 
     Raises:
         ConfigInvalid: Something is wrong; it holds everything that is.
     """
-    return _Loading(home, workspace, os.environ if environ is None else environ, flags or {}, trust=trust).run()
+    return _ConfigLoader(home, workspace, os.environ if environ is None else environ, flags or {}, trust=trust).run()
 
 
 def read_settings(home: Path) -> Config:
@@ -75,16 +82,16 @@ def read_settings(home: Path) -> Config:
     return load_config(home, environ={})
 
 
-def trusted_project(home: Path, workspace: Path) -> Fingerprint | None:
+def find_trusted_fingerprint(home: Path, workspace: Path) -> Fingerprint | None:
     """Return what stands for the files of a project, if a person has trusted them as they are now."""
     try:
-        now = fingerprint(Workspace(str(workspace)))
+        now = take_fingerprint(Workspace(str(workspace)))
     except (TooMuchToTrust, OutsideWorkspace, OSError, ValueError):
         return None
     return now if TrustStore(home).is_trusted(str(workspace), now) else None
 
 
-def project_file_of(home: Path, workspace: Path) -> Path | None:
+def find_project_file(home: Path, workspace: Path) -> Path | None:
     """Return where the project's file is, if there is one."""
     path = workspace / PROJECT_FOLDER / CONFIG_FILE
     try:
@@ -96,7 +103,7 @@ def project_file_of(home: Path, workspace: Path) -> Path | None:
     return path
 
 
-class _Loading:
+class _ConfigLoader:
     """One run of loading: everything is collected here, and problems do not stop it until its end."""
 
     def __init__(
@@ -117,7 +124,7 @@ class _Loading:
         self._ignored: list[ConfigProblem] = []
         self._remarks: list[str] = []
         self._values: dict[str, Any] = {each.key: each.default for each in SETTINGS}
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, SettingSource] = {}
         self._rules: list[GivenRule] = []
 
     def run(self) -> Config:
@@ -126,7 +133,7 @@ class _Loading:
         self._rules += user.rules
         project = self._project_layer()
         if project is not None:
-            self._narrow(project)
+            self._apply_project_layer(project)
         environment, remarks = read_environment(self._environ, self._problems)
         self._remarks += remarks
         self._take(environment)
@@ -153,7 +160,7 @@ class _Loading:
         return layer
 
     def _project_layer(self) -> Layer | None:
-        path = project_file_of(self._home, self._workspace) if self._workspace is not None else None
+        path = find_project_file(self._home, self._workspace) if self._workspace is not None else None
         if path is None or self._workspace is None:
             return None
         if not self._trust:
@@ -172,17 +179,17 @@ class _Loading:
         self._values.update(layer.values)
         self._sources.update(layer.sources)
 
-    def _narrow(self, project: Layer) -> None:
+    def _apply_project_layer(self, project: Layer) -> None:
         """Take over what makes things stricter, and pass over the rest: a stranger's file must not stop the program."""
         for key, wanted in project.values.items():
             setting, so_far = BY_KEY[key], self._values[key]
             source = project.sources[key]
-            if setting.stricter is None or not setting.stricter(so_far, wanted):
-                compared = f"{_in_words(wanted)} is not stricter than {_in_words(so_far)}"
+            if setting.is_stricter is None or not setting.is_stricter(so_far, wanted):
+                compared = f"{_format_setting(wanted)} is not stricter than {_format_setting(so_far)}"
                 what = f"this is ignored: a project's file can only make it stricter, and {compared}"
                 self._ignored.append(ConfigProblem(place=source.place, line=source.line, key=key, what=what))
                 continue
-            joined = wanted if setting.joined is None else setting.joined(so_far, wanted)
+            joined = wanted if setting.merge is None else setting.merge(so_far, wanted)
             if joined != so_far:
                 self._values[key] = joined
                 self._sources[key] = source
@@ -191,7 +198,10 @@ class _Loading:
                 what = "this is ignored: a project's file can only add rules that ask or deny, not one that allows"
                 self._ignored.append(
                     ConfigProblem(
-                        place=given.source.place, line=given.source.line, key=dotted((RULES, number)), what=what
+                        place=given.source.place,
+                        line=given.source.line,
+                        key=format_key_path((RULES, number)),
+                        what=what,
                     )
                 )
             else:
@@ -225,12 +235,13 @@ class _Loading:
     def _models(self, user: Layer, providers: tuple[ProviderSettings, ...]) -> tuple[ModelInfo, ...]:
         known = {each.name for each in providers} | set(user.providers)
         for number, given in enumerate(user.models):
-            key = dotted((MODELS, number))
+            key = format_key_path((MODELS, number))
             if given.info.provider not in known:
-                what = f"there is no provider called {shown(given.info.provider)}{meant(given.info.provider, known)}"
+                name = given.info.provider
+                what = f"there is no provider called {format_value(name)}{format_suggestion(name, known)}"
                 self._problem(given.source, f"{key}.name", what)
             self._sources[f"{MODELS}.{given.info.name}"] = given.source
-        return with_own([each.info for each in user.models], built_in_models())
+        return merge_models([each.info for each in user.models], built_in_models())
 
     def _check_model(self, models: tuple[ModelInfo, ...], providers: tuple[ProviderSettings, ...]) -> None:
         name, known = self._values["model"], [each.name for each in providers]
@@ -238,10 +249,10 @@ class _Loading:
             return
         if self._values["extensions.use"] and "/" in name and name.partition("/")[0] not in known:
             return  # an extension may bring it: whoever starts them finds out
-        told = meant(name, (DEMO, *names_of(models))) or "; see: session-core models --all"
-        self._problem(self._sources["model"], "model", f"there is no model called {shown(name)}{told}")
+        suggestion = format_suggestion(name, (DEMO, *list_model_names(models))) or "; see: session-core models --all"
+        self._problem(self._sources["model"], "model", f"there is no model called {format_value(name)}{suggestion}")
 
-    def _problem(self, source: Source, key: str, what: str) -> None:
+    def _problem(self, source: SettingSource, key: str, what: str) -> None:
         self._problems.append(ConfigProblem(place=source.place, line=source.line, key=key, what=what))
 
     # --- the result ---------------------------------------------------------------------------------------------------
@@ -249,12 +260,14 @@ class _Loading:
     def _config(self, providers: tuple[ProviderSettings, ...], models: tuple[ModelInfo, ...]) -> Config:
         values = self._values
         cost, seconds = values["limits.cost"], values["limits.seconds"]
-        self._sources.update({dotted((RULES, number)): given.source for number, given in enumerate(self._rules)})
+        self._sources.update(
+            {format_key_path((RULES, number)): given.source for number, given in enumerate(self._rules)}
+        )
         return Config(
             model=values["model"],
             thinking=values["thinking"],
             protocol=values["protocol"],
-            permission_tier=values["permission_tier"],
+            permission_mode=values["permission_mode"],
             permissions=tuple(given.rule for given in self._rules),
             sandbox=SandboxPolicy(
                 mode=values["sandbox.mode"],
@@ -286,7 +299,7 @@ class _Loading:
         )
 
 
-def _in_words(value: object) -> str:
+def _format_setting(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value))[:80] or "none"
-    return shown(value).strip("'")
+    return format_value(value).strip("'")

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from session_core.config.settings import SETTINGS
-from session_core.config.values import Config, Source
+from session_core.config.values import Config, SettingSource
 from session_core.providers.catalogue import PER_MILLION, ProviderSettings
 from session_core.providers.secrets import MASK
 
@@ -20,10 +20,10 @@ class ShownSetting:
 
     key: str
     value: JsonLike
-    source: Source
+    source: SettingSource
 
 
-def shown_settings(config: Config, environ: Mapping[str, str]) -> tuple[ShownSetting, ...]:
+def describe_settings(config: Config, environ: Mapping[str, str]) -> tuple[ShownSetting, ...]:
     """Return everything that is set, by default or by somebody; of models only those that somebody added."""
     return (
         *(ShownSetting(key=key, value=value, source=config.source(key)) for key, value in _singles(config).items()),
@@ -39,7 +39,7 @@ def _singles(config: Config) -> dict[str, JsonLike]:
         "model": config.model,
         "thinking": config.thinking,
         "protocol": config.protocol,
-        "permission_tier": config.permission_tier,
+        "permission_mode": config.permission_mode,
         "sandbox.mode": config.sandbox.mode,
         "sandbox.network": config.sandbox.network,
         "sandbox.writable_roots": list(config.sandbox.writable_roots),
@@ -86,16 +86,16 @@ def _provider(provider: ProviderSettings, config: Config, environ: Mapping[str, 
         values["headers"] = {name: MASK for name, _ in provider.headers}
     if f"{base}.timeouts" in config.sources:
         values["timeouts"] = {key.removesuffix("_s"): each for key, each in attrs.asdict(provider.timeouts).items()}
-    shown = [
+    entries = [
         ShownSetting(key=f"{base}.{key}", value=value, source=config.source(f"{base}.{key}"))
         for key, value in values.items()
     ]
     if provider.key is not None:
-        shown.append(ShownSetting(key=f"{base}.key", value=MASK, source=config.source(f"{base}.key")))
+        entries.append(ShownSetting(key=f"{base}.key", value=MASK, source=config.source(f"{base}.key")))
     elif provider.key_env is not None and environ.get(provider.key_env, "").strip():
-        source = Source(layer="environment", place=provider.key_env)
-        shown.append(ShownSetting(key=f"{base}.key", value=MASK, source=source))
-    return shown
+        source = SettingSource(layer="environment", place=provider.key_env)
+        entries.append(ShownSetting(key=f"{base}.key", value=MASK, source=source))
+    return entries
 
 
 def _models(config: Config) -> list[ShownSetting]:

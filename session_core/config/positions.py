@@ -11,12 +11,12 @@ KeyPath = tuple[str | int, ...]
 Lines = Mapping[KeyPath, int]
 
 
-def lines_of(text: str) -> dict[KeyPath, int]:
+def find_key_lines(text: str) -> dict[KeyPath, int]:
     """Return the line, counted from 1, of every table header and every key outside of other values."""
-    return _Walk(text.replace("\r\n", "\n")).run()
+    return _TomlScanner(text.replace("\r\n", "\n")).run()
 
 
-def line_of(lines: Lines, path: Sequence[str | int]) -> int | None:
+def find_line(lines: Lines, path: Sequence[str | int]) -> int | None:
     """Return the line of a key, or of the innermost known thing around it."""
     for end in range(len(path), 0, -1):
         if (line := lines.get(tuple(path[:end]))) is not None:
@@ -24,10 +24,10 @@ def line_of(lines: Lines, path: Sequence[str | int]) -> int | None:
     return None
 
 
-class _Walk:
+class _TomlScanner:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.position = 0
         self.lines: dict[KeyPath, int] = {}
         self.prefix: KeyPath = ()
         self.counts: dict[KeyPath, int] = {}  # how many [[x]] there have been of each
@@ -36,7 +36,7 @@ class _Walk:
 
     def run(self) -> dict[KeyPath, int]:
         while self._skip_blank():
-            if self.text[self.at] == "[":
+            if self.text[self.position] == "[":
                 self._header()
             else:
                 line = self._line_here()
@@ -54,10 +54,10 @@ class _Walk:
 
     def _header(self) -> None:
         line = self._line_here()
-        double = self.text.startswith("[[", self.at)
-        self.at += 2 if double else 1
+        double = self.text.startswith("[[", self.position)
+        self.position += 2 if double else 1
         parts = self._key("]")
-        self.at += 1 if double else 0  # `_key` has taken the first bracket
+        self.position += 1 if double else 0  # `_key` has taken the first bracket
         path: KeyPath = ()
         for number, part in enumerate(parts):
             path = (*path, part)
@@ -73,29 +73,29 @@ class _Walk:
     def _key(self, end: str) -> list[str]:
         """Read the parts of a dotted key, and the character behind it."""
         parts: list[str] = []
-        while self.at < len(self.text):
-            character = self.text[self.at]
+        while self.position < len(self.text):
+            character = self.text[self.position]
             if character == end:
-                self.at += 1
+                self.position += 1
                 break
             if character in " \t.":
-                self.at += 1
+                self.position += 1
             elif character in "\"'":
-                start = self.at
+                start = self.position
                 self._string()
-                parts.append(_unquoted(self.text[start : self.at]))
+                parts.append(_unquoted(self.text[start : self.position]))
             else:
-                start = self.at
-                while self.at < len(self.text) and self.text[self.at] not in f" \t.{end}":
-                    self.at += 1
-                parts.append(self.text[start : self.at])
+                start = self.position
+                while self.position < len(self.text) and self.text[self.position] not in f" \t.{end}":
+                    self.position += 1
+                parts.append(self.text[start : self.position])
         return parts
 
     def _value(self) -> None:
         """Pass over a value: up to the end of its line, unless a bracket or a string goes on."""
         depth = 0
-        while self.at < len(self.text):
-            character = self.text[self.at]
+        while self.position < len(self.text):
+            character = self.text[self.position]
             if character == "\n" and depth == 0:
                 return
             if character in "\"'":
@@ -105,36 +105,38 @@ class _Walk:
                 self._comment()
                 continue
             depth += (character in "[{") - (character in "]}")
-            self.at += 1
+            self.position += 1
 
     def _string(self) -> None:
-        quote = self.text[self.at]
-        long = self.text.startswith(quote * 3, self.at)
+        quote = self.text[self.position]
+        long = self.text.startswith(quote * 3, self.position)
         end = quote * 3 if long else quote
-        self.at += len(end)
-        while self.at < len(self.text) and not self.text.startswith(end, self.at):
-            self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
-        self.at += len(end)
-        while long and self.text.startswith(quote, self.at):  # up to two quotes may stand before the closing three
-            self.at += 1
+        self.position += len(end)
+        while self.position < len(self.text) and not self.text.startswith(end, self.position):
+            self.position += 2 if quote == '"' and self.text[self.position] == "\\" else 1
+        self.position += len(end)
+        while long and self.text.startswith(
+            quote, self.position
+        ):  # up to two quotes may stand before the closing three
+            self.position += 1
 
     def _comment(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] != "\n":
-            self.at += 1
+        while self.position < len(self.text) and self.text[self.position] != "\n":
+            self.position += 1
 
     def _skip_blank(self) -> bool:
-        while self.at < len(self.text):
-            if self.text[self.at] == "#":
+        while self.position < len(self.text):
+            if self.text[self.position] == "#":
                 self._comment()
-            elif self.text[self.at] in " \t\n":
-                self.at += 1
+            elif self.text[self.position] in " \t\n":
+                self.position += 1
             else:
                 return True
         return False
 
     def _line_here(self) -> int:
-        self.line += self.text.count("\n", self.counted_to, self.at)
-        self.counted_to = self.at
+        self.line += self.text.count("\n", self.counted_to, self.position)
+        self.counted_to = self.position
         return self.line
 
 

@@ -41,10 +41,10 @@ class ConfigInvalid(InvalidInput):
         first, *rest = problems
         said = first.sentence if not rest else f"there are {len(problems)} problems in the configuration"
         super().__init__(said, field=first.key or None)
-        kept = tuple(problems[:MAX_PROBLEMS])
-        if left_out := len(problems) - len(kept):
-            kept += (ConfigProblem(place=problems[-1].place, what=f"{left_out} more problems are not listed here"),)
-        self.problems = kept
+        listed = tuple(problems[:MAX_PROBLEMS])
+        if left_out := len(problems) - len(listed):
+            listed += (ConfigProblem(place=problems[-1].place, what=f"{left_out} more problems are not listed here"),)
+        self.problems = listed
 
     @property
     def details(self) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ from typing import Final, Literal, overload
 
 import attrs
 
-from session_core.config.command_lines import CommandLine, read_line
-from session_core.config.globs import fits_path, gaps_of
+from session_core.config.command_lines import CommandLine, parse_command_line
+from session_core.config.globs import fits_path, match_gaps
 
 RuleDecision = Literal["allow", "ask", "deny"]
 STRICT_FIRST: Final[tuple[RuleDecision, ...]] = ("deny", "ask", "allow")
@@ -87,14 +87,14 @@ def decide(
     """
     fitting: set[RuleDecision] = set()
     for rule in rules:
-        if fits(rule, tool=tool, paths=paths, command=command):
+        if matches_call(rule, tool=tool, paths=paths, command=command):
             fitting.add(rule.decision)
         elif rule.decision != "allow" and _may_fit(rule, tool, paths, command):
             fitting.add("ask")
     return next((decision for decision in STRICT_FIRST if decision in fitting), None)
 
 
-def fits(rule: PermissionRule, *, tool: str, paths: Sequence[str] = (), command: str | None = None) -> bool:
+def matches_call(rule: PermissionRule, *, tool: str, paths: Sequence[str] = (), command: str | None = None) -> bool:
     """Tell whether a rule is about this call."""
     if not _fits_beside_command(rule, tool, paths):
         return False
@@ -104,7 +104,7 @@ def fits(rule: PermissionRule, *, tool: str, paths: Sequence[str] = (), command:
 
 
 def _fits_beside_command(rule: PermissionRule, tool: str, paths: Sequence[str]) -> bool:
-    if rule.tool is not None and gaps_of(rule.tool, tool) is None:
+    if rule.tool is not None and match_gaps(rule.tool, tool) is None:
         return False
     return rule.path is None or _fits_paths(rule.path, paths, careful=rule.decision != "allow")
 
@@ -113,7 +113,7 @@ def _may_fit(rule: PermissionRule, tool: str, paths: Sequence[str], command: str
     """Tell whether a rule could be about this call, for all that its text says."""
     if rule.command is None or command is None or not _fits_beside_command(rule, tool, paths):
         return False
-    line = read_line(command)
+    line = parse_command_line(command)
     if line.unseen or not line.whole:
         return True
     certain = " ".join(rule.command.split()).partition("*")[0]
@@ -149,23 +149,23 @@ def _fits_plainly(wanted: str, path: str) -> bool:
 
 def _fits_command(pattern: str, command: str, *, careful: bool) -> bool:
     if not careful:
-        gaps = gaps_of(pattern.strip(), command.strip())
+        gaps = match_gaps(pattern.strip(), command.strip())
         if gaps is None or _RISKY & set("".join(gaps)):
             return False
-        line = read_line(command)
+        line = parse_command_line(command)
         return line.whole and _programs_are_spelled_out(pattern.strip(), line)
     wanted = " ".join(pattern.split())
     # `rm *` is about a bare `rm` too.
     forms = (wanted, wanted.removesuffix(" *"))
-    return any(gaps_of(form, part) is not None for part in _parts(command) for form in forms)
+    return any(match_gaps(form, part) is not None for part in _parts(command) for form in forms)
 
 
 def _programs_are_spelled_out(pattern: str, line: CommandLine) -> bool:
     """Tell whether what is started stands in the pattern itself, and not where it has a star."""
     certain, star, _ = pattern.partition("*")
-    if not star or (not certain and not line.behind):
+    if not star or (not certain and not line.has_nested_commands):
         return True
-    spelled = read_line(certain).programs
+    spelled = parse_command_line(certain).programs
     if len(spelled) != len(line.programs):
         return False
     *first, last = line.programs or ("",)
@@ -175,7 +175,7 @@ def _programs_are_spelled_out(pattern: str, line: CommandLine) -> bool:
 @lru_cache(maxsize=64)
 def _parts(command: str) -> tuple[str, ...]:
     """The command line, each command in it, and each piece between signs of the shell, even if they were quoted."""
-    found = dict.fromkeys((" ".join(command.split()), *(each.text for each in read_line(command).commands)))
+    found = dict.fromkeys((" ".join(command.split()), *(each.text for each in parse_command_line(command).commands)))
     for piece in dict.fromkeys(_SEPARATORS.split(command)):
         plain = " ".join(piece.split())
         bare = _BEFORE_COMMANDS.sub("", plain, count=1) if _BEFORE_COMMANDS.match(plain) else plain

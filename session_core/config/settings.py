@@ -6,16 +6,25 @@ from typing import Any, Final, get_args
 
 import attrs
 
-from session_core.config.kinds import Amount, Choice, Kind, PathText, Text, Texts, Whole, YesNo
+from session_core.config.kinds import (
+    BooleanKind,
+    ChoiceKind,
+    IntegerKind,
+    ListKind,
+    NumberKind,
+    PathKind,
+    SettingKind,
+    TextKind,
+)
 from session_core.limits import MAX_STEPS_PER_TURN
 from session_core.vocabulary.protocols import STANDARD
-from session_core.vocabulary.sessions import PermissionTier, Thinking
+from session_core.vocabulary.sessions import PermissionMode, Thinking
 
 MAX_STEPS: Final = 10_000
 """A turn of more model calls than this has lost its way, whoever allowed it."""
 
-TIERS: Final[tuple[PermissionTier, ...]] = get_args(PermissionTier)
-_STRICTNESS: Final[Mapping[PermissionTier, tuple[int, int, int]]] = {
+MODES: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
+_STRICTNESS: Final[Mapping[PermissionMode, tuple[int, int, int]]] = {
     "read_only": (0, 2, 2),
     "ask_all": (1, 1, 1),
     "ask_writes": (0, 1, 1),
@@ -34,7 +43,7 @@ def _by_order(order: Sequence[str]) -> Stricter:
     return lambda old, new: order.index(new) <= order.index(old)
 
 
-def _tier(old: PermissionTier, new: PermissionTier) -> bool:
+def _mode(old: PermissionMode, new: PermissionMode) -> bool:
     return all(after >= before for before, after in zip(_STRICTNESS[old], _STRICTNESS[new], strict=True))
 
 
@@ -46,7 +55,7 @@ def _not_more(old: Any, new: Any) -> bool:
     return old is None or new <= old
 
 
-def _part_of(old: Sequence[str], new: Sequence[str]) -> bool:
+def _is_subset(old: Sequence[str], new: Sequence[str]) -> bool:
     return set(new) <= set(old)
 
 
@@ -71,154 +80,156 @@ class Setting:
     """
 
     key: str
-    kind: Kind
+    kind: SettingKind
     default: Any
     about: str
     variable: str | None = None
-    stricter: Stricter | None = None
-    joined: Callable[[Any, Any], Any] | None = None
+    is_stricter: Stricter | None = None
+    merge: Callable[[Any, Any], Any] | None = None
     live: bool = True
 
 
-_TOOL: Final = Text(expected="the name of a tool", longest=64)
+_TOOL: Final = TextKind(expected="the name of a tool", longest=64)
 
 SETTINGS: Final = (
     Setting(
         key="model",
-        kind=Text(expected="the name of a model"),
+        kind=TextKind(expected="the name of a model"),
         default=None,
         about="the model of new sessions",
         variable="SESSION_CORE_MODEL",
     ),
     Setting(
         key="thinking",
-        kind=Choice(get_args(Thinking)),
+        kind=ChoiceKind(get_args(Thinking)),
         default="off",
         about="how much the model reasons beforehand",
         variable="SESSION_CORE_THINKING",
     ),
     Setting(
         key="protocol",
-        kind=Text(expected="the name of a protocol", longest=64),
+        kind=TextKind(expected="the name of a protocol", longest=64),
         default=STANDARD,
         about="how the model acts in a turn, in new sessions",
         variable="SESSION_CORE_PROTOCOL",
         live=False,
     ),
     Setting(
-        key="permission_tier",
-        kind=Choice(TIERS),
+        key="permission_mode",
+        kind=ChoiceKind(MODES),
         default="ask_writes",
         about="which tool calls need a yes",
         variable="SESSION_CORE_PERMISSIONS",
-        stricter=_tier,
+        is_stricter=_mode,
     ),
     Setting(
         key="sandbox.mode",
-        kind=Choice(SANDBOXES),
+        kind=ChoiceKind(SANDBOXES),
         default="workspace_write",
         about="where tools may write",
         variable="SESSION_CORE_SANDBOX",
-        stricter=_by_order(SANDBOXES),
+        is_stricter=_by_order(SANDBOXES),
     ),
     Setting(
         key="sandbox.network",
-        kind=YesNo(),
+        kind=BooleanKind(),
         default=False,
         about="whether commands may use the network",
         variable="SESSION_CORE_NETWORK",
-        stricter=_not_more,
+        is_stricter=_not_more,
     ),
     Setting(
         key="sandbox.writable_roots",
-        kind=Texts(PathText()),
+        kind=ListKind(PathKind()),
         default=(),
         about="folders besides the session's own that tools may write to",
-        stricter=_part_of,
+        is_stricter=_is_subset,
     ),
     Setting(
         key="limits.steps",
-        kind=Whole(1, MAX_STEPS),
+        kind=IntegerKind(1, MAX_STEPS),
         default=MAX_STEPS_PER_TURN,
         about="model calls in one turn",
         variable="SESSION_CORE_MAX_STEPS",
-        stricter=_not_more,
+        is_stricter=_not_more,
     ),
     Setting(
         key="limits.tokens",
-        kind=Whole(1),
+        kind=IntegerKind(1),
         default=None,
         about="tokens of one turn, read and written",
         variable="SESSION_CORE_MAX_TOKENS",
-        stricter=_not_more,
+        is_stricter=_not_more,
     ),
     Setting(
         key="limits.cost",
-        kind=Amount(Decimal(0), Decimal(100_000), including=False),
+        kind=NumberKind(Decimal(0), Decimal(100_000), including=False),
         default=None,
         about="dollars of one turn",
         variable="SESSION_CORE_MAX_COST",
-        stricter=_not_more,
+        is_stricter=_not_more,
     ),
     Setting(
         key="limits.seconds",
-        kind=Whole(1, 7 * 24 * 3_600),
+        kind=IntegerKind(1, 7 * 24 * 3_600),
         default=None,
         about="length of one turn",
         variable="SESSION_CORE_MAX_SECONDS",
-        stricter=_not_more,
+        is_stricter=_not_more,
     ),
     Setting(
         key="tools.disabled",
-        kind=Texts(_TOOL),
+        kind=ListKind(_TOOL),
         default=(),
         about="tools that are not on offer",
-        stricter=_any,
-        joined=_either,
+        is_stricter=_any,
+        merge=_either,
         live=False,  # a tool stays on offer, although calls of it are refused at once
     ),
     Setting(
         key="compaction.threshold",
-        kind=Amount(Decimal("0.1"), Decimal("0.95")),
+        kind=NumberKind(Decimal("0.1"), Decimal("0.95")),
         default=Decimal("0.8"),
         about="how full the model's context may be before the conversation is summed up",
         live=False,
     ),
-    Setting(key="mcp.file", kind=PathText(), default=None, about="where your MCP servers are listed", live=False),
-    Setting(key="skills.paths", kind=Texts(PathText()), default=(), about="folders with skills of yours", live=False),
+    Setting(key="mcp.file", kind=PathKind(), default=None, about="where your MCP servers are listed", live=False),
+    Setting(
+        key="skills.paths", kind=ListKind(PathKind()), default=(), about="folders with skills of yours", live=False
+    ),
     Setting(
         key="extensions.use",
-        kind=YesNo(),
+        kind=BooleanKind(),
         default=True,
         about="whether extensions are started",
         variable="SESSION_CORE_EXTENSIONS",
-        stricter=_not_more,
+        is_stricter=_not_more,
         live=False,
     ),
     Setting(
         key="extensions.flags",
-        kind=Texts(Text(expected="a flag, as name or name=value")),
+        kind=ListKind(TextKind(expected="a flag, as name or name=value")),
         default=(),
         about="flags that extensions are told, as name or name=value",
         live=False,
     ),
     Setting(
         key="extensions.watch",
-        kind=Texts(Text(expected="the name of an extension of yours")),
+        kind=ListKind(TextKind(expected="the name of an extension of yours")),
         default=(),
         about="extensions of yours that are reloaded when their files change, without asking again",
         live=False,
     ),
     Setting(
         key="retention.archive_after_days",
-        kind=Whole(1),
+        kind=IntegerKind(1),
         default=None,
         about="sessions untouched for this long are archived",
         live=False,
     ),
     Setting(
         key="retention.delete_archived_after_days",
-        kind=Whole(1),
+        kind=IntegerKind(1),
         default=None,
         about="archived sessions untouched for this long are deleted",
         live=False,

@@ -34,13 +34,13 @@ class Word:
     """
 
     text: str
-    sure: int | None = None
+    certain_chars: int | None = None
     only_names: bool = False
     quoted: bool = False
 
 
 @attrs.define
-class Simple:
+class SimpleCommand:
     """One command: its words, and the texts that it gets to read."""
 
     words: list[Word] = attrs.field(factory=list)
@@ -51,18 +51,18 @@ class Simple:
 class Script:
     """All commands of a line, those in substitutions included; `whole` says that all of it was understood."""
 
-    commands: tuple[Simple, ...]
+    commands: tuple[SimpleCommand, ...]
     whole: bool
 
 
 def read_script(text: str) -> Script:
     """Read a command line; never raises."""
-    reader = _Reader(text, [], 0)
+    reader = _ShellScanner(text, [], 0)
     reader.read(until_paren=False)
     return Script(tuple(each for each in reader.found if each.words or each.inputs), reader.whole)
 
 
-class _Building:
+class _WordBuilder:
     """A word being put together."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class _Building:
         self.text.append(text)
         self.length += len(text)
 
-    def doubt(self, *, names: bool = False) -> None:
+    def mark_uncertain(self, *, names: bool = False) -> None:
         if self.sure is None:
             self.sure, self.only_names = self.length, names
         elif not names:
@@ -85,67 +85,69 @@ class _Building:
     def word(self) -> Word:
         text = "".join(self.text)
         certain = self.sure is None or (self.only_names and text in {"[", "[["})
-        return Word(text=text, sure=None if certain else self.sure, only_names=self.only_names, quoted=self.quoted)
+        return Word(
+            text=text, certain_chars=None if certain else self.sure, only_names=self.only_names, quoted=self.quoted
+        )
 
 
-class _Reader:
-    def __init__(self, text: str, found: list[Simple], depth: int) -> None:
+class _ShellScanner:
+    def __init__(self, text: str, found: list[SimpleCommand], depth: int) -> None:
         self.text = text
         self.found = found
-        self.at = 0
+        self.position = 0
         self.whole = depth <= MAX_DEPTH
         self._depth = depth
-        self._here: list[tuple[Simple, Word, bool]] = []
+        self._here: list[tuple[SimpleCommand, Word, bool]] = []
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
     def read(self, *, until_paren: bool) -> None:
         """Read commands up to the end, or to the parenthesis that closes a substitution."""
-        now, nested = Simple(), 0
+        now, nested = SimpleCommand(), 0
         self.found.append(now)
-        while self.at < len(self.text):
-            character = self.text[self.at]
-            redirection = _REDIRECTION.match(self.text, self.at)
+        while self.position < len(self.text):
+            character = self.text[self.position]
+            redirection = _REDIRECTION.match(self.text, self.position)
             if character in " \t":
-                self.at += 1
-            elif self.text.startswith("\\\n", self.at):
-                self.at += 2
+                self.position += 1
+            elif self.text.startswith("\\\n", self.position):
+                self.position += 2
             elif character == "#":
-                end = self.text.find("\n", self.at)
-                self.at = len(self.text) if end < 0 else end
-            elif self.text.startswith(("<(", ">("), self.at) or not (redirection or character in _ENDS_WORD):
+                end = self.text.find("\n", self.position)
+                self.position = len(self.text) if end < 0 else end
+            elif self.text.startswith(("<(", ">("), self.position) or not (redirection or character in _ENDS_WORD):
                 self._take_word(now, inside=until_paren)
             elif redirection is not None:
                 self._redirect(now, redirection[0])
             else:
-                self.at += 1
+                self.position += 1
                 if character == ")" and until_paren and nested == 0:
                     return
-                if character == "(" and self.text.startswith("(", self.at):
+                if character == "(" and self.text.startswith("(", self.position):
                     self.whole = False  # perhaps a sum, whose signs mean other things
                 nested += (character == "(") - (character == ")" and nested > 0)
                 if character == "\n":
                     self._read_here()
-                now = Simple()
+                now = SimpleCommand()
                 self.found.append(now)
         self._read_here()
         self.whole = self.whole and not until_paren and nested == 0
 
-    def _take_word(self, now: Simple, *, inside: bool) -> None:
+    def _take_word(self, now: SimpleCommand, *, inside: bool) -> None:
         word = self._word()
-        follows = self.text[self.at : self.at + 1]
+        follows = self.text[self.position : self.position + 1]
         if follows and follows in "<>" and not word.quoted and _DESCRIPTOR.fullmatch(word.text):
             return  # the number of what is redirected
         if inside and word.text == "case" and not word.quoted:
             self.whole = False  # its patterns end with parentheses that close nothing
         now.words.append(word)
 
-    def _redirect(self, now: Simple, sign: str) -> None:
-        self.at += len(sign)
-        while self.text.startswith((" ", "\t", "\\\n"), self.at):
-            self.at += 2 if self.text[self.at] == "\\" else 1
-        if self.at >= len(self.text) or (
-            self.text[self.at] in _ENDS_WORD and not self.text.startswith(("<(", ">("), self.at)
+    def _redirect(self, now: SimpleCommand, sign: str) -> None:
+        self.position += len(sign)
+        while self.text.startswith((" ", "\t", "\\\n"), self.position):
+            self.position += 2 if self.text[self.position] == "\\" else 1
+        if self.position >= len(self.text) or (
+            self.text[self.position] in _ENDS_WORD and not self.text.startswith(("<(", ">("), self.position)
         ):
             self.whole = False
             return
@@ -160,47 +162,47 @@ class _Reader:
         for command, mark, strips in self._here:
             lines: list[str] = []
             ended = False
-            while not ended and self.at < len(self.text):
-                end = self.text.find("\n", self.at)
+            while not ended and self.position < len(self.text):
+                end = self.text.find("\n", self.position)
                 end = len(self.text) if end < 0 else end
-                line = self.text[self.at : end].lstrip("\t") if strips else self.text[self.at : end]
-                self.at = end + 1
+                line = self.text[self.position : end].lstrip("\t") if strips else self.text[self.position : end]
+                self.position = end + 1
                 ended = line == mark.text
                 lines += [] if ended else [line]
             body = "\n".join(lines)
             dynamic = not mark.quoted and any(each in body for each in "$`\\")
             if dynamic:
-                inner = _Reader(body, self.found, self._depth + 1)
+                inner = _ShellScanner(body, self.found, self._depth + 1)
                 inner.scan()
                 self.whole = self.whole and inner.whole
-            command.inputs.append(Word(text=body, sure=0 if dynamic else None))
+            command.inputs.append(Word(text=body, certain_chars=0 if dynamic else None))
         self._here.clear()
 
     def scan(self) -> None:
         """Look for substitutions in a text that is otherwise only text."""
-        self._quoted(_Building(), end="")
+        self._quoted(_WordBuilder(), end="")
 
     # --- words --------------------------------------------------------------------------------------------------------
 
     def _word(self) -> Word:
-        word = _Building()
-        while self.at < len(self.text):
-            character = self.text[self.at]
-            if self.text.startswith(("<(", ">("), self.at):
-                self.at += 2
-                self._substitution(word, self.at - 2)
+        word = _WordBuilder()
+        while self.position < len(self.text):
+            character = self.text[self.position]
+            if self.text.startswith(("<(", ">("), self.position):
+                self.position += 2
+                self._substitution(word, self.position - 2)
             elif character in _ENDS_WORD:
                 break
             elif character == "\\":
-                escaped = self.text[self.at + 1 : self.at + 2]
+                escaped = self.text[self.position + 1 : self.position + 2]
                 self.whole = self.whole and bool(escaped)
                 word.quoted = word.quoted or escaped != "\n"
                 word.add("" if escaped == "\n" else escaped)
-                self.at += 2
+                self.position += 2
             elif character == "'":
                 self._single(word)
             elif character == '"':
-                self.at += 1
+                self.position += 1
                 self._quoted(word, end='"')
             elif character in "$`":
                 self._expansion(word, quoted=False)
@@ -208,129 +210,129 @@ class _Reader:
                 self._plain(word, character)
         return word.word()
 
-    def _plain(self, word: _Building, character: str) -> None:
+    def _plain(self, word: _WordBuilder, character: str) -> None:
         if character in "*?[":
-            word.doubt(names=True)
-        elif character == "{" and self.text[self.at + 1 : self.at + 2] not in _AFTER_LONE_BRACE:
-            word.doubt()  # `{rm,-r}` becomes two words
+            word.mark_uncertain(names=True)
+        elif character == "{" and self.text[self.position + 1 : self.position + 2] not in _AFTER_LONE_BRACE:
+            word.mark_uncertain()  # `{rm,-r}` becomes two words
         word.add(character)
-        self.at += 1
+        self.position += 1
 
-    def _single(self, word: _Building) -> None:
-        end = self.text.find("'", self.at + 1)
+    def _single(self, word: _WordBuilder) -> None:
+        end = self.text.find("'", self.position + 1)
         self.whole = self.whole and end >= 0
         end = len(self.text) if end < 0 else end
         word.quoted = True
-        word.add(self.text[self.at + 1 : end])
-        self.at = end + 1
+        word.add(self.text[self.position + 1 : end])
+        self.position = end + 1
 
-    def _quoted(self, word: _Building, *, end: str) -> None:
+    def _quoted(self, word: _WordBuilder, *, end: str) -> None:
         """Read up to a closing double quote; without one, to the end of the text."""
         word.quoted = True
-        while self.at < len(self.text):
-            character = self.text[self.at]
+        while self.position < len(self.text):
+            character = self.text[self.position]
             if character == end:
-                self.at += 1
+                self.position += 1
                 return
-            if character == "\\" and self.text[self.at + 1 : self.at + 2] in set('$`"\\\n'):
-                escaped = self.text[self.at + 1]
+            if character == "\\" and self.text[self.position + 1 : self.position + 2] in set('$`"\\\n'):
+                escaped = self.text[self.position + 1]
                 word.add("" if escaped == "\n" else escaped)
-                self.at += 2
+                self.position += 2
             elif character in "$`":
                 self._expansion(word, quoted=True)
             else:
                 word.add(character)
-                self.at += 1
+                self.position += 1
         self.whole = self.whole and not end
 
-    def _expansion(self, word: _Building, *, quoted: bool) -> None:
-        start, rest = self.at, self.text[self.at + 1 : self.at + 2]
+    def _expansion(self, word: _WordBuilder, *, quoted: bool) -> None:
+        start, rest = self.position, self.text[self.position + 1 : self.position + 2]
         if self.text[start] == "`":
             self._backticks(word)
         elif rest == "(":
-            self.at += 2
+            self.position += 2
             self._substitution(word, start)
         elif rest == "{":
-            self.at += 2
+            self.position += 2
             self._parameter(word, start, quoted=quoted)
         elif rest == "'" and not quoted:
             self._ansi(word)
         elif rest == '"' and not quoted:
-            self.at += 2
+            self.position += 2
             self._quoted(word, end='"')
         elif rest and (rest in _SPECIAL or rest == "[" or _NAME.match(rest)):
             named = _NAME.match(self.text, start + 1)
-            self.at = named.end() if named else start + 2
+            self.position = named.end() if named else start + 2
             self.whole = self.whole and rest != "["  # a sum in the old way of writing
             self._uncertain(word, start)
         else:
             word.add("$")
-            self.at += 1
+            self.position += 1
 
-    def _uncertain(self, word: _Building, start: int) -> None:
-        word.doubt()
-        word.add(self.text[start : self.at])
+    def _uncertain(self, word: _WordBuilder, start: int) -> None:
+        word.mark_uncertain()
+        word.add(self.text[start : self.position])
 
-    def _substitution(self, word: _Building, start: int) -> None:
+    def _substitution(self, word: _WordBuilder, start: int) -> None:
         if self._depth >= MAX_DEPTH:
-            self.whole, self.at = False, len(self.text)
+            self.whole, self.position = False, len(self.text)
         else:
             self._depth += 1
             outer, self._here = self._here, []
             whole, self.whole = self.whole, True
             self.read(until_paren=True)
-            closed = self.text[self.at - 1 : self.at] == ")"
+            closed = self.text[self.position - 1 : self.position] == ")"
             self.whole = whole and closed and self.whole
             self._here = outer
             self._depth -= 1
         self._uncertain(word, start)
 
-    def _backticks(self, word: _Building) -> None:
-        start = self.at
+    def _backticks(self, word: _WordBuilder) -> None:
+        start = self.position
         found = re.compile(r"`((?:[^`\\]|\\[\s\S])*)`").match(self.text, start)
         inside = self.text[start + 1 :] if found is None else found[1]
-        inner = _Reader(re.sub(r"\\([`$\\])", r"\1", inside), self.found, self._depth + 1)
+        inner = _ShellScanner(re.sub(r"\\([`$\\])", r"\1", inside), self.found, self._depth + 1)
         if inner.whole:
             inner.read(until_paren=False)
         self.whole = self.whole and inner.whole and found is not None
-        self.at = len(self.text) if found is None else found.end()
+        self.position = len(self.text) if found is None else found.end()
         self._uncertain(word, start)
 
-    def _parameter(self, word: _Building, start: int, *, quoted: bool) -> None:
+    def _parameter(self, word: _WordBuilder, start: int, *, quoted: bool) -> None:
         """Pass over `${...}`; what it may run is looked into."""
-        inside = _Building()
+        inside = _WordBuilder()
         self._depth += 1
-        while self.at < len(self.text) and self.text[self.at] != "}":
-            character = self.text[self.at]
+        while self.position < len(self.text) and self.text[self.position] != "}":
+            character = self.text[self.position]
             if self._depth > MAX_DEPTH:
-                self.whole, self.at = False, len(self.text)
+                self.whole, self.position = False, len(self.text)
             elif character == "\\":
-                self.at += 2
+                self.position += 2
             elif character == "'":
                 self.whole = self.whole and not quoted  # within other quotes it is one for some signs, not for others
                 self._single(inside)
             elif character == '"':
-                self.at += 1
+                self.position += 1
                 self._quoted(inside, end='"')
             elif character in "$`":
                 self._expansion(inside, quoted=True)
             else:
-                self.at += 1
+                self.position += 1
         self._depth -= 1
-        self.whole = self.whole and self.at < len(self.text)
-        self.at += 1
+        self.whole = self.whole and self.position < len(self.text)
+        self.position += 1
         self._uncertain(word, start)
 
-    def _ansi(self, word: _Building) -> None:
-        found = re.compile(r"\$'((?:[^'\\]|\\[\s\S])*)'").match(self.text, self.at)
+    def _ansi(self, word: _WordBuilder) -> None:
+        found = re.compile(r"\$'((?:[^'\\]|\\[\s\S])*)'").match(self.text, self.position)
         word.quoted = True
         if found is None:
             self.whole = False
-            word.add(self.text[self.at :])
-            self.at = len(self.text)
+            word.add(self.text[self.position :])
+            self.position = len(self.text)
             return
         word.add(_ESCAPE.sub(_unescaped, found[1]))
-        self.at = found.end()
+        self.position = found.end()
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -146,99 +146,99 @@ _GNU: Final = frozenset({"gtimeout", "gnice", "gnohup", "genv", "gstdbuf", "gxar
 """The names under which they are where others have the plain ones."""
 
 
-def joined(texts: Iterator[str] | Sequence[str]) -> str:
+def join_words(texts: Iterator[str] | Sequence[str]) -> str:
     """Put words together with single blanks."""
     return " ".join(" ".join(texts).split())
 
 
-def started(name: str, words: Sequence[Word]) -> Iterator[Sequence[Word]]:
+def find_started_commands(name: str, words: Sequence[Word]) -> Iterator[Sequence[Word]]:
     """The commands that a program starts, given the words behind its name."""
     name = name[1:] if name in _GNU else name
     if name in {"find", "fd", "fdfind"}:
-        yield from _found(words, _FINDS if name == "find" else _FD_FINDS)
+        yield from _find_option_commands(words, _FINDS if name == "find" else _FD_FINDS)
         return
-    for starter, rest in _ways(name, words):
+    for starter, rest in _find_invocations(name, words):
         if name == "env" and (split := _split(rest)) is not None:
             yield split
-        for start in _starts(starter, rest):
+        for start in _program_positions(starter, rest):
             yield rest[start:]
 
 
-def scripts_given(name: str, words: Sequence[Word]) -> Iterator[Word]:
+def find_scripts(name: str, words: Sequence[Word]) -> Iterator[Word]:
     """The words that a program gives to a shell, each as a script."""
-    for starter, rest in _ways(name, words):
+    for starter, rest in _find_invocations(name, words):
         if starter.script:
-            doubtful = any(each.sure is not None for each in rest)
-            for start in _starts(starter, rest):
-                yield Word(text=joined([each.text for each in rest[start:]]), sure=0 if doubtful else None)
+            doubtful = any(each.certain_chars is not None for each in rest)
+            for start in _program_positions(starter, rest):
+                yield Word(text=join_words([each.text for each in rest[start:]]), certain_chars=0 if doubtful else None)
     if name in _WITH_COMMAND_OPTION:
-        yield from _behind_option(words)
+        yield from _find_option_scripts(words)
     elif name == "trap":
         yield from [each for each in words if each.text != "--"][:1]
     elif name == "ssh":
         for each in words:
             if found := _SSH_COMMAND.fullmatch(each.text):
-                yield Word(text=found[1], sure=None if each.sure is None else 0)
+                yield Word(text=found[1], certain_chars=None if each.certain_chars is None else 0)
 
 
-def _ways(name: str, words: Sequence[Word]) -> Iterator[tuple[_Starter, Sequence[Word]]]:
+def _find_invocations(name: str, words: Sequence[Word]) -> Iterator[tuple[_Starter, Sequence[Word]]]:
     if (starter := _STARTERS.get(name)) is not None:
         yield starter, words
     for said, starter in _SUBCOMMANDS.get(name, {}).items():
-        rest = _behind_subcommand(said, words)
+        rest = _skip_subcommand(said, words)
         if rest is not None:
             yield starter, rest
 
 
-def _behind_subcommand(said: Sequence[str], words: Sequence[Word]) -> Sequence[Word] | None:
-    at = 0
+def _skip_subcommand(said: Sequence[str], words: Sequence[Word]) -> Sequence[Word] | None:
+    position = 0
     for each in said:
-        options = at < len(words) and words[at].text.startswith("-")
-        while options and at < len(words) and words[at].text != each:
-            at += 1  # options, and values that they may have
-        if at >= len(words) or words[at].text != each:
+        options = position < len(words) and words[position].text.startswith("-")
+        while options and position < len(words) and words[position].text != each:
+            position += 1  # options, and values that they may have
+        if position >= len(words) or words[position].text != each:
             return None
-        at += 1
-    return words[at:]
+        position += 1
+    return words[position:]
 
 
-def _starts(starter: _Starter, words: Sequence[Word]) -> Sequence[int]:
+def _program_positions(starter: _Starter, words: Sequence[Word]) -> Sequence[int]:
     """Where the program that is started may stand."""
-    at = 0
-    while at < len(words):
-        text = words[at].text
+    position = 0
+    while position < len(words):
+        text = words[position].text
         if text in starter.idle:
             return ()
         if text == "--":
-            at += 1
+            position += 1
             break
         if not text.startswith("-"):
             break
-        taken = _taken(starter, text)
+        taken = _option_length(starter, text)
         if taken is None:
-            return _any_of(words, at + 1)
-        at += taken
-    while starter.assigns and at < len(words) and ASSIGNMENT.match(words[at].text):
-        at += 1
-    at += starter.words
-    if at < len(words) and words[at].text == "--":
-        at += 1
-    if at < len(words) and words[at].text.startswith("-"):
-        return _any_of(words, at + 1)
-    return (at,) if at < len(words) else ()
+            return _possible_positions(words, position + 1)
+        position += taken
+    while starter.assigns and position < len(words) and ASSIGNMENT.match(words[position].text):
+        position += 1
+    position += starter.words
+    if position < len(words) and words[position].text == "--":
+        position += 1
+    if position < len(words) and words[position].text.startswith("-"):
+        return _possible_positions(words, position + 1)
+    return (position,) if position < len(words) else ()
 
 
-def _any_of(words: Sequence[Word], first: int) -> Sequence[int]:
+def _possible_positions(words: Sequence[Word], first: int) -> Sequence[int]:
     possible: list[int] = []
-    for at in range(first, len(words)):
-        if not words[at].text.startswith("-") and not ASSIGNMENT.match(words[at].text):
-            possible.append(at)
+    for position in range(first, len(words)):
+        if not words[position].text.startswith("-") and not ASSIGNMENT.match(words[position].text):
+            possible.append(position)
             if len(possible) > MAX_STARTS:
                 break
     return possible
 
 
-def _taken(starter: _Starter, option: str) -> int | None:
+def _option_length(starter: _Starter, option: str) -> int | None:
     """How many words an option is, with its value; None when that is not certain."""
     if option in starter.valued:
         return 2
@@ -254,20 +254,20 @@ def _taken(starter: _Starter, option: str) -> int | None:
     return 1
 
 
-def _found(words: Sequence[Word], option: re.Pattern[str]) -> Iterator[Sequence[Word]]:
+def _find_option_commands(words: Sequence[Word], option: re.Pattern[str]) -> Iterator[Sequence[Word]]:
     for place, each in enumerate(words):
         name, _, attached = each.text.partition("=")
         if option.fullmatch(name):
-            first = [Word(text=attached, sure=None if each.sure is None else 0)] if attached else []
+            first = [Word(text=attached, certain_chars=None if each.certain_chars is None else 0)] if attached else []
             yield [*first, *(word for word in words[place + 1 :] if word.text not in {";", "+"})]
 
 
-def _behind_option(words: Sequence[Word]) -> Iterator[Word]:
+def _find_option_scripts(words: Sequence[Word]) -> Iterator[Word]:
     """The values of `-c` in its ways of being written, and texts that look like a script."""
     for place, each in enumerate(words):
         found = _COMMAND_OPTION.fullmatch(each.text)
         if found is not None and found[1]:
-            yield Word(text=found[1], sure=None if each.sure is None else 0)
+            yield Word(text=found[1], certain_chars=None if each.certain_chars is None else 0)
         if found is not None and place + 1 < len(words):
             yield words[place + 1]
         elif each.quoted and re.search(r"\s", each.text):
@@ -284,8 +284,8 @@ def _split(words: Sequence[Word]) -> Sequence[Word] | None:
             continue
         rest = list(words[place + 1 :])
         text = found[1] or (rest.pop(0).text if rest else "")
-        doubtful = "$" in text or any(word.sure is not None for word in words[place : place + 2])
-        pieces = (Word(text=piece, sure=0 if doubtful else None) for piece in _pieces(text))
+        doubtful = "$" in text or any(word.certain_chars is not None for word in words[place : place + 2])
+        pieces = (Word(text=piece, certain_chars=0 if doubtful else None) for piece in _pieces(text))
         return [Word(text="env"), *pieces, *rest]
     return None
 

@@ -9,11 +9,20 @@ from typing import Any, Final, Protocol, get_args
 import attrs
 
 from session_core.config import kinds
-from session_core.config.kinds import Amount, Choice, Day, Kind, Text, Texts, Whole, YesNo
+from session_core.config.kinds import (
+    BooleanKind,
+    ChoiceKind,
+    DateKind,
+    IntegerKind,
+    ListKind,
+    NumberKind,
+    SettingKind,
+    TextKind,
+)
 from session_core.config.positions import KeyPath
 from session_core.config.rules import PermissionRule, RuleDecision
 from session_core.config.settings import MODELS, PROVIDERS, RULES
-from session_core.config.values import Source
+from session_core.config.values import SettingSource
 from session_core.providers.catalogue import ModelInfo, ProviderKind, ThinkingAbility, model_from
 from session_core.providers.secrets import Secret
 
@@ -23,40 +32,42 @@ MAX_MODELS: Final = 500
 MAX_HEADERS: Final = 32
 
 _PROVIDER: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_PATTERN: Final = Text(expected="a pattern", longest=1_000)
-_RULE: Final[Mapping[str, Kind]] = {
-    "decision": Choice(get_args(RuleDecision)),
+_PATTERN: Final = TextKind(expected="a pattern", longest=1_000)
+_RULE: Final[Mapping[str, SettingKind]] = {
+    "decision": ChoiceKind(get_args(RuleDecision)),
     "tool": _PATTERN,
     "path": _PATTERN,
     "command": _PATTERN,
 }
 _PROVIDER_KEYS: Final = ("kind", "base_url", "key_env", "key", "headers", "timeouts")
-_TIMEOUTS: Final[Mapping[str, Kind]] = {
-    "connect": Amount(Decimal(1), Decimal(300)),
-    "read": Amount(Decimal(1), Decimal(3_600)),
-    "progress": Amount(Decimal(1), Decimal(6 * 3_600)),
-    "total": Amount(Decimal(1), Decimal(24 * 3_600)),
+_TIMEOUTS: Final[Mapping[str, SettingKind]] = {
+    "connect": NumberKind(Decimal(1), Decimal(300)),
+    "read": NumberKind(Decimal(1), Decimal(3_600)),
+    "progress": NumberKind(Decimal(1), Decimal(6 * 3_600)),
+    "total": NumberKind(Decimal(1), Decimal(24 * 3_600)),
 }
 """In seconds. Less than one would take a slow moment for the end; the longest is what `ProviderTimeouts` takes."""
-_KIND: Final = Choice(get_args(ProviderKind))
-_VARIABLE: Final = Text(expected="the name of an environment variable", pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_]*"))
-_PRICE: Final = Amount(Decimal(0), Decimal(1_000_000))
-_PRICES: Final[Mapping[str, Kind]] = dict.fromkeys(("input", "output", "cache_read", "cache_write"), _PRICE)
-_NAME: Final = Text(
+_KIND: Final = ChoiceKind(get_args(ProviderKind))
+_VARIABLE: Final = TextKind(
+    expected="the name of an environment variable", pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+)
+_PRICE: Final = NumberKind(Decimal(0), Decimal(1_000_000))
+_PRICES: Final[Mapping[str, SettingKind]] = dict.fromkeys(("input", "output", "cache_read", "cache_write"), _PRICE)
+_NAME: Final = TextKind(
     expected='a provider, a slash and the model\'s name there, such as "ollama/qwen3"',
     pattern=re.compile(r"[a-z0-9][a-z0-9_-]{0,63}/\S+"),
 )
-_MODEL: Final[Mapping[str, Kind]] = {
+_MODEL: Final[Mapping[str, SettingKind]] = {
     "name": _NAME,
-    "id": Text(expected="what the provider calls the model"),
-    "aliases": Texts(Text(expected="a short name without a slash or blanks", pattern=re.compile(r"[^\s/]+"))),
-    "context_tokens": Whole(1_000, 100_000_000),
-    "max_output_tokens": Whole(1, 100_000_000),
-    "images": YesNo(),
-    "thinking": Choice(get_args(ThinkingAbility)),
-    "tools": YesNo(),
-    "structured_output": YesNo(),
-    "retires": Day(),
+    "id": TextKind(expected="what the provider calls the model"),
+    "aliases": ListKind(TextKind(expected="a short name without a slash or blanks", pattern=re.compile(r"[^\s/]+"))),
+    "context_tokens": IntegerKind(1_000, 100_000_000),
+    "max_output_tokens": IntegerKind(1, 100_000_000),
+    "images": BooleanKind(),
+    "thinking": ChoiceKind(get_args(ThinkingAbility)),
+    "tools": BooleanKind(),
+    "structured_output": BooleanKind(),
+    "retires": DateKind(),
 }
 _NESTED: Final = ("prices", "long_prompt")
 
@@ -66,7 +77,7 @@ class GivenRule:
     """A rule and where it stands."""
 
     rule: PermissionRule
-    source: Source
+    source: SettingSource
 
 
 @attrs.frozen(kw_only=True)
@@ -74,8 +85,8 @@ class GivenProvider:
     """What a file says about a provider; `values` holds only what it says."""
 
     values: Mapping[str, Any]
-    source: Source
-    sources: Mapping[str, Source]
+    source: SettingSource
+    sources: Mapping[str, SettingSource]
 
 
 @attrs.frozen(kw_only=True)
@@ -83,61 +94,61 @@ class GivenModel:
     """A model and where it stands."""
 
     info: ModelInfo
-    source: Source
+    source: SettingSource
 
 
-class Reader(Protocol):
+class TableReader(Protocol):
     """What these functions need of the reader of a file."""
 
     def attempt(self, path: KeyPath, read: Callable[[], Any]) -> tuple[bool, Any]: ...
-    def wrong(self, path: KeyPath, what: str) -> None: ...
-    def unknown(self, path: KeyPath, known: tuple[str, ...]) -> None: ...
-    def source(self, path: KeyPath) -> Source: ...
+    def report_wrong(self, path: KeyPath, what: str) -> None: ...
+    def report_unknown(self, path: KeyPath, known: tuple[str, ...]) -> None: ...
+    def source(self, path: KeyPath) -> SettingSource: ...
 
 
-def read_rules(value: object, reader: Reader) -> list[GivenRule]:
+def read_rules(value: object, reader: TableReader) -> list[GivenRule]:
     """Read `[[permissions]]`."""
     rules: list[GivenRule] = []
     if isinstance(value, str):
-        reader.wrong((RULES,), "expected rules, each under [[permissions]]; did you mean permission_tier?")
+        reader.report_wrong((RULES,), "expected rules, each under [[permissions]]; did you mean permission_mode?")
         return rules
     for path, table in _tables(value, RULES, MAX_RULES, reader):
         fields = _fields(table, _RULE, path, reader)
         if fields is None:
             continue
         if "decision" not in fields:
-            reader.wrong(path, "a rule needs a decision: allow, ask or deny")
+            reader.report_wrong(path, "a rule needs a decision: allow, ask or deny")
         elif not fields.keys() & {"tool", "path", "command"}:
-            reader.wrong(path, "a rule needs at least one of tool, path and command")
+            reader.report_wrong(path, "a rule needs at least one of tool, path and command")
         else:
             rules.append(GivenRule(rule=PermissionRule(**fields), source=reader.source(path)))
     return rules
 
 
-def read_providers(value: object, reader: Reader) -> dict[str, GivenProvider]:
+def read_providers(value: object, reader: TableReader) -> dict[str, GivenProvider]:
     """Read `[providers.<name>]`."""
     if not isinstance(value, dict):
-        reader.wrong((PROVIDERS,), "expected tables, one for each provider, such as [providers.anthropic]")
+        reader.report_wrong((PROVIDERS,), "expected tables, one for each provider, such as [providers.anthropic]")
         return {}
     if len(value) > MAX_PROVIDERS:
-        reader.wrong((PROVIDERS,), f"expected at most {MAX_PROVIDERS} providers")
+        reader.report_wrong((PROVIDERS,), f"expected at most {MAX_PROVIDERS} providers")
         return {}
     return {name: read for name, table in value.items() if (read := _provider(name, table, reader)) is not None}
 
 
-def _provider(name: str, table: object, reader: Reader) -> GivenProvider | None:
+def _provider(name: str, table: object, reader: TableReader) -> GivenProvider | None:
     path: KeyPath = (PROVIDERS, name)
     if not _PROVIDER.fullmatch(name):
-        reader.wrong(path, "expected a provider's name of small letters, digits, - and _")
+        reader.report_wrong(path, "expected a provider's name of small letters, digits, - and _")
         return None
     if not isinstance(table, dict):
-        reader.wrong(path, "expected a table for this provider (what is there is not repeated here)")
+        reader.report_wrong(path, "expected a table for this provider (what is there is not repeated here)")
         return None
     readers: dict[str, Callable[[object], Any]] = {
         "kind": _KIND.read,
-        "base_url": kinds.base_url,
+        "base_url": kinds.parse_base_url,
         "key_env": _variable,
-        "key": kinds.key,
+        "key": kinds.parse_key,
     }
     values: dict[str, Any] = {}
     for key, each in table.items():
@@ -146,21 +157,21 @@ def _provider(name: str, table: object, reader: Reader) -> GivenProvider | None:
         elif key == "timeouts":
             values[key] = _timeouts((*path, key), each, reader)
         elif key not in readers:
-            reader.unknown((*path, key), tuple(f"{PROVIDERS}.{name}.{known}" for known in _PROVIDER_KEYS))
+            reader.report_unknown((*path, key), tuple(f"{PROVIDERS}.{name}.{known}" for known in _PROVIDER_KEYS))
         else:
             known, read = reader.attempt((*path, key), partial(readers[key], each))
             if known:
                 values[key] = read
     if "key" in values and "key_env" in values:
-        reader.wrong((*path, "key"), "set either key or key_env, not both")
+        reader.report_wrong((*path, "key"), "set either key or key_env, not both")
     return GivenProvider(
         values=values, source=reader.source(path), sources={key: reader.source((*path, key)) for key in values}
     )
 
 
-def _timeouts(path: KeyPath, value: object, reader: Reader) -> dict[str, float]:
+def _timeouts(path: KeyPath, value: object, reader: TableReader) -> dict[str, float]:
     if not isinstance(value, dict):
-        reader.wrong(path, f"expected a table with seconds: {', '.join(_TIMEOUTS)}")
+        reader.report_wrong(path, f"expected a table with seconds: {', '.join(_TIMEOUTS)}")
         return {}
     fields = _fields(value, _TIMEOUTS, path, reader) or {}
     return {f"{key}_s": float(seconds) for key, seconds in fields.items()}
@@ -168,7 +179,9 @@ def _timeouts(path: KeyPath, value: object, reader: Reader) -> dict[str, float]:
 
 def _variable(value: object) -> str:
     if isinstance(value, str) and not _is_variable(value):
-        raise kinds.Wrong("expected the name of an environment variable, not a key itself (it is not repeated here)")
+        raise kinds.InvalidValue(
+            "expected the name of an environment variable, not a key itself (it is not repeated here)"
+        )
     name: str = _VARIABLE.read(value)
     return name
 
@@ -177,13 +190,13 @@ def _is_variable(value: str) -> bool:
     return len(value) <= 100 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None
 
 
-def _headers(path: KeyPath, value: object, reader: Reader) -> tuple[tuple[str, Secret], ...]:
+def _headers(path: KeyPath, value: object, reader: TableReader) -> tuple[tuple[str, Secret], ...]:
     if not isinstance(value, dict) or len(value) > MAX_HEADERS:
-        reader.wrong(path, f"expected a table of at most {MAX_HEADERS} headers")
+        reader.report_wrong(path, f"expected a table of at most {MAX_HEADERS} headers")
         return ()
     headers: list[tuple[str, Secret]] = []
     for name, each in value.items():
-        known, read = reader.attempt((*path, name), partial(kinds.header, name, each))
+        known, read = reader.attempt((*path, name), partial(kinds.parse_header, name, each))
         if known:
             headers.append((name, read))
     return tuple(headers)
@@ -196,7 +209,7 @@ def holds_keys(value: object) -> bool:
     return any(isinstance(table, dict) and ("key" in table or "headers" in table) for table in value.values())
 
 
-def read_models(value: object, reader: Reader) -> list[GivenModel]:
+def read_models(value: object, reader: TableReader) -> list[GivenModel]:
     """Read `[[models]]`; what is there has the keys of the built-in catalogue."""
     models: list[GivenModel] = []
     taken: set[str] = set()
@@ -207,62 +220,66 @@ def read_models(value: object, reader: Reader) -> list[GivenModel]:
         if fields is None or prices is None:
             continue
         if "name" not in fields:
-            reader.wrong(path, f"a model needs a name: {_NAME.expected}")
+            reader.report_wrong(path, f"a model needs a name: {_NAME.expected}")
             continue
         names = {fields["name"], *fields.get("aliases", ())}
         if twice := sorted(names & taken):
-            reader.wrong(path, f"two models are called {kinds.shown(twice[0])}")
+            reader.report_wrong(path, f"two models are called {kinds.format_value(twice[0])}")
             continue
         taken |= names
         models.append(GivenModel(info=model_from({**fields, **prices}), source=reader.source(path)))
     return models
 
 
-def _model_prices(nested: Mapping[str, object], path: KeyPath, reader: Reader) -> dict[str, Any] | None:
+def _model_prices(nested: Mapping[str, object], path: KeyPath, reader: TableReader) -> dict[str, Any] | None:
     read: dict[str, Any] = {}
     for key, table in nested.items():
-        known = _PRICES if key == "prices" else {"above": Whole(1), **_PRICES}
+        known = _PRICES if key == "prices" else {"above": IntegerKind(1), **_PRICES}
         if not isinstance(table, dict):
-            reader.wrong((*path, key), "expected a table with input and output, in dollars per million tokens")
+            reader.report_wrong((*path, key), "expected a table with input and output, in dollars per million tokens")
             return None
         fields = _fields(table, known, (*path, key), reader)
         if fields is None:
             return None
         if missing := [each for each in known if not each.startswith("cache") and each not in fields]:
-            reader.wrong((*path, key), f"{' and '.join(missing)} must be there too")
+            reader.report_wrong((*path, key), f"{' and '.join(missing)} must be there too")
             return None
         read[key] = fields
     if "long_prompt" in read and "prices" not in read:
-        reader.wrong((*path, "long_prompt"), "prices of long prompts make sense only beside prices")
+        reader.report_wrong((*path, "long_prompt"), "prices of long prompts make sense only beside prices")
         return None
     return read
 
 
-def _tables(value: object, name: str, most: int, reader: Reader) -> list[tuple[KeyPath, dict[str, Any]]]:
+def _tables(value: object, name: str, most: int, reader: TableReader) -> list[tuple[KeyPath, dict[str, Any]]]:
     if not isinstance(value, list):
-        reader.wrong((name,), f"expected a list of tables, each headed [[{name}]]")
+        reader.report_wrong((name,), f"expected a list of tables, each headed [[{name}]]")
         return []
     if len(value) > most:
-        reader.wrong((name,), f"expected at most {most} of them, not {len(value)}")
+        reader.report_wrong((name,), f"expected at most {most} of them, not {len(value)}")
         return []
     found: list[tuple[KeyPath, dict[str, Any]]] = []
     for number, table in enumerate(value):
         if isinstance(table, dict):
             found.append(((name, number), table))
         else:
-            reader.wrong((name, number), f"expected a table, headed [[{name}]]")
+            reader.report_wrong((name, number), f"expected a table, headed [[{name}]]")
     return found
 
 
 def _fields(
-    table: Mapping[str, object], known: Mapping[str, Kind], path: KeyPath, reader: Reader, others: tuple[str, ...] = ()
+    table: Mapping[str, object],
+    known: Mapping[str, SettingKind],
+    path: KeyPath,
+    reader: TableReader,
+    others: tuple[str, ...] = (),
 ) -> dict[str, Any] | None:
     """Read the keys of a table; None when one of them is wrong. `others` may be meant too, and are read elsewhere."""
     fields: dict[str, Any] = {}
     sound = True
     for key, value in table.items():
         if key not in known:
-            reader.unknown((*path, key), tuple(f"{_shown(path)}.{each}" for each in (*known, *others)))
+            reader.report_unknown((*path, key), tuple(f"{_format_path(path)}.{each}" for each in (*known, *others)))
             sound = False
             continue
         fine, read = reader.attempt((*path, key), partial(known[key].read, value))
@@ -271,6 +288,6 @@ def _fields(
     return fields if sound else None
 
 
-def _shown(path: KeyPath) -> str:
+def _format_path(path: KeyPath) -> str:
     head, *rest = path
     return str(head) + "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in rest)

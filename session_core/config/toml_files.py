@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from session_core.config.positions import Lines, lines_of
+from session_core.config.positions import Lines, find_key_lines
 from session_core.config.problems import ConfigProblem
 
 CONFIG_FILE: Final = "config.toml"
@@ -76,10 +76,10 @@ def _read(path: Path, folder: int | None) -> TomlFile | ConfigProblem | None:
         os.close(descriptor)  # by ourselves: `open` leaves it open when it refuses, as with a directory
     if len(content) > MAX_CONFIG_BYTES:
         return _about(path, f"it is longer than {MAX_CONFIG_BYTES} bytes; expected a short file with settings")
-    return _parsed(path, content, others_may_read=bool(status.st_mode & 0o077))
+    return _parse_content(path, content, others_may_read=bool(status.st_mode & 0o077))
 
 
-def _parsed(path: Path, content: bytes, *, others_may_read: bool) -> TomlFile | ConfigProblem:
+def _parse_content(path: Path, content: bytes, *, others_may_read: bool) -> TomlFile | ConfigProblem:
     try:
         text = content.decode("utf-8-sig")
         for number, line in enumerate(text.split("\n"), start=1):
@@ -95,7 +95,9 @@ def _parsed(path: Path, content: bytes, *, others_may_read: bool) -> TomlFile | 
         return _not_toml(path, str(error))
     except ValueError:  # the digits of a number that Python refuses to convert
         return _about(path, "this is not TOML: a number in it is too long")
-    return TomlFile(path=path, content=content, tables=tables, lines=lines_of(text), others_may_read=others_may_read)
+    return TomlFile(
+        path=path, content=content, tables=tables, lines=find_key_lines(text), others_may_read=others_may_read
+    )
 
 
 def _exactly(digits: str) -> Decimal:

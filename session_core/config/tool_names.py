@@ -7,12 +7,12 @@ look like theirs, such as `mcp__server__tool` and `extension.tool`, are left alo
 from collections.abc import Iterable
 from typing import Final
 
-from session_core.config.globs import gaps_of
-from session_core.config.kinds import shown
+from session_core.config.globs import match_gaps
+from session_core.config.kinds import format_value
 from session_core.config.problems import ConfigProblem
 from session_core.config.settings import RULES
-from session_core.config.values import Config, Source
-from session_core.providers.catalogue import nearest
+from session_core.config.values import Config, SettingSource
+from session_core.providers.catalogue import find_nearest_name
 
 _OF_SERVERS: Final = "mcp__"
 _OF_EXTENSIONS: Final = "."
@@ -25,14 +25,14 @@ def built_in_tool_names() -> tuple[str, ...]:
     """Return the names of all tools that come with this program, whether they are on offer now or not."""
     from session_core.tools.files import coding_file_tools, file_tools
     from session_core.tools.job_tools import ListJobs, ReadJob, StopJob
-    from session_core.tools.plan import Plan
-    from session_core.tools.shell import Shell
+    from session_core.tools.plan import PlanTool
+    from session_core.tools.shell import ShellTool
     from session_core.tools.skills import SkillTool
-    from session_core.tools.task import Task
+    from session_core.tools.task import TaskTool
     from session_core.tools.web_fetch import WebFetch
 
     made = tuple(tool.spec.name for tool in (*coding_file_tools(), *file_tools()))
-    classes = (Shell, ReadJob, StopJob, ListJobs, WebFetch, Plan, Task, SkillTool)
+    classes = (ShellTool, ReadJob, StopJob, ListJobs, WebFetch, PlanTool, TaskTool, SkillTool)
     return (*made, *(each.spec.name for each in classes), *_WITHOUT_CLASS)
 
 
@@ -45,7 +45,7 @@ def unknown_tool_names(config: Config, known: Iterable[str] | None = None) -> tu
     """
     names = tuple(built_in_tool_names() if known is None else known)
     disabled = config.source("tools.disabled")
-    given: list[tuple[str, str, Source]] = [("tools.disabled", name, disabled) for name in config.disabled_tools]
+    given: list[tuple[str, str, SettingSource]] = [("tools.disabled", name, disabled) for name in config.disabled_tools]
     for number, rule in enumerate(config.permissions, start=1):
         if rule.tool is not None:
             key = f"{RULES}[{number}]"
@@ -59,15 +59,15 @@ def unknown_tool_names(config: Config, known: Iterable[str] | None = None) -> tu
 
 def is_disabled(config: Config, tool: str) -> bool:
     """Tell whether a tool is switched off, by its name or by a pattern such as `mcp__github__*`."""
-    return any(gaps_of(pattern, tool) is not None for pattern in config.disabled_tools)
+    return any(match_gaps(pattern, tool) is not None for pattern in config.disabled_tools)
 
 
 def _is_known(name: str, known: tuple[str, ...]) -> bool:
     comes_and_goes = name.startswith(_OF_SERVERS) or _OF_EXTENSIONS in name
-    return comes_and_goes or any(gaps_of(name, each) is not None for each in known)
+    return comes_and_goes or any(match_gaps(name, each) is not None for each in known)
 
 
 def _about(name: str, known: tuple[str, ...]) -> str:
-    probably = nearest(name, known)
+    probably = find_nearest_name(name, known)
     meant = f"; did you mean {probably}?" if probably is not None else ""
-    return f"there is no tool called {shown(name)}, so this has no effect{meant}"
+    return f"there is no tool called {format_value(name)}, so this has no effect{meant}"

@@ -10,13 +10,13 @@ from session_core.config.problems import ConfigProblem
 from session_core.config.rules import PermissionRule
 from session_core.providers.catalogue import ModelInfo, ProviderSettings
 from session_core.storage.settings import Retention
-from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Thinking, TurnLimits
+from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy, Thinking, TurnLimits
 
 LayerName = Literal["default", "user", "project", "environment", "flag"]
 
 
 @attrs.frozen(kw_only=True)
-class Source:
+class SettingSource:
     """Where a value came from: a file with its line, a variable, or a flag."""
 
     layer: LayerName
@@ -29,10 +29,10 @@ class Source:
         return self.place if self.line is None else f"{self.place}:{self.line}"
 
 
-DEFAULT = Source(layer="default")
+DEFAULT = SettingSource(layer="default")
 
 
-def _frozen(sources: Mapping[str, Source]) -> Mapping[str, Source]:
+def _frozen(sources: Mapping[str, SettingSource]) -> Mapping[str, SettingSource]:
     return MappingProxyType(dict(sources))
 
 
@@ -44,7 +44,7 @@ class Config:
         model: The model of new sessions, as it was chosen; None means that one is found (`default_model`).
         thinking: How much models reason beforehand, those that can.
         protocol: How models act in a turn, in new sessions.
-        permission_tier: Which tool calls of new sessions need a yes.
+        permission_mode: Which tool calls of new sessions need a yes.
         permissions: Rules about single tools, paths and commands; the strictest that fits decides.
         sandbox: Where tools of new sessions may write, and whether they may use the network.
         limits: What one turn may use.
@@ -66,7 +66,7 @@ class Config:
     model: str | None
     thinking: Thinking
     protocol: str
-    permission_tier: PermissionTier
+    permission_mode: PermissionMode
     permissions: tuple[PermissionRule, ...]
     sandbox: SandboxPolicy
     limits: TurnLimits
@@ -82,8 +82,8 @@ class Config:
     retention: Retention
     remarks: tuple[str, ...] = ()
     ignored: tuple[ConfigProblem, ...] = ()
-    sources: Mapping[str, Source] = attrs.field(factory=dict, converter=_frozen, eq=False, repr=False)
+    sources: Mapping[str, SettingSource] = attrs.field(factory=dict, converter=_frozen, eq=False, repr=False)
 
-    def source(self, key: str) -> Source:
+    def source(self, key: str) -> SettingSource:
         """Tell where a setting came from."""
         return self.sources.get(key, DEFAULT)

@@ -11,7 +11,7 @@ from typing import Final, Self
 import attrs
 import trio
 
-from session_core.config.origins import shown_settings
+from session_core.config.origins import describe_settings
 from session_core.config.problems import ConfigInvalid, ConfigProblem
 from session_core.config.settings import MODELS, PROVIDERS, RULES, SETTINGS
 from session_core.config.values import Config
@@ -97,7 +97,9 @@ class ConfigWatcher:
         if not changed and not recovered and not warned:
             return None
         self.current = config
-        return ConfigChange(config=config, warnings=warned, changed=changed, needs_restart=needing_restart(changed))
+        return ConfigChange(
+            config=config, warnings=warned, changed=changed, needs_restart=settings_needing_restart(changed)
+        )
 
     def _refused(self, problems: tuple[ConfigProblem, ...]) -> ConfigChange | None:
         if problems == self._problems:
@@ -108,7 +110,7 @@ class ConfigWatcher:
 
 def changed_settings(before: Config, after: Config) -> tuple[str, ...]:
     """Return the settings that differ, by their keys; rules, providers and models count as one each."""
-    old, new = ({each.key: each.value for each in shown_settings(config, {})} for config in (before, after))
+    old, new = ({each.key: each.value for each in describe_settings(config, {})} for config in (before, after))
     single = [each.key for each in SETTINGS if old[each.key] != new[each.key]]
     parts = {
         RULES: before.permissions != after.permissions,
@@ -118,7 +120,7 @@ def changed_settings(before: Config, after: Config) -> tuple[str, ...]:
     return (*single, *(name for name, differs in parts.items() if differs))
 
 
-def needing_restart(changed: Sequence[str]) -> tuple[str, ...]:
+def settings_needing_restart(changed: Sequence[str]) -> tuple[str, ...]:
     """Return which of these settings a running program cannot take over."""
     settled = {PROVIDERS, MODELS, *(each.key for each in SETTINGS if not each.live)}
     return tuple(key for key in changed if key in settled)

@@ -8,7 +8,6 @@
 - `no_servers`: the same where no server is named, without loading any of it
 - `connection`: one server: connecting, listing, requests, losing it, connecting again
 - `stdio`, `remote`: how messages get there, over the pipes of a child process or over streamable HTTP
-- `http_bodies`: the bodies of HTTP answers, bounded
 - `diagnostics`: the end of what a server wrote beside its messages
 - `sdk_calls`: the greeting and whole listings
 - `transport`: what every transport gives, and `McpFailed`

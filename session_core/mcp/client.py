@@ -9,7 +9,7 @@ import trio
 from session_core.errors import InvalidInput, NotFound
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.mcp.config import ServerConfig
-from session_core.mcp.connection import Connection, Pace
+from session_core.mcp.connection import Connection, ConnectionTiming
 from session_core.mcp.content import (
     MAX_DESCRIPTION_CHARS,
     McpPrompt,
@@ -21,11 +21,11 @@ from session_core.mcp.content import (
     ServerState,
     ServerStatus,
 )
-from session_core.mcp.results import cut, shown_content, shown_resource
-from session_core.mcp.sdk_calls import all_pages
-from session_core.mcp.tools import ListResources, McpTool, ReadResource, tools_of
+from session_core.mcp.results import cut, render_content, render_resource
+from session_core.mcp.sdk_calls import fetch_all_pages
+from session_core.mcp.tools import ListResources, McpTool, ReadResource, build_tools
 from session_core.mcp.transport import McpFailed
-from session_core.own_errors import OwnError
+from session_core.own_errors import ErrorCapture
 from session_core.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ T = TypeVar("T")
 async def open_mcp_servers(
     configs: Iterable[ServerConfig],
     *,
-    pace: Pace | None = None,
+    pace: ConnectionTiming | None = None,
     on_change: Callable[[ServerStatus], None] | None = None,
 ) -> AsyncGenerator["McpServers"]:
     """Connect to all servers in the background; does not wait for any of them.
@@ -58,14 +58,14 @@ async def open_mcp_servers(
     for config in configs:
         if config.name in connections:
             raise InvalidInput(f"there are two MCP servers called {config.name!r}", field="configs")
-        connections[config.name] = Connection(config, pace or Pace(), on_change or _ignore)
-    own = OwnError()
-    with own.unwrapped():
+        connections[config.name] = Connection(config, pace or ConnectionTiming(), on_change or _ignore)
+    own = ErrorCapture()
+    with own.reraise():
         async with trio.open_nursery() as nursery:
             for connection in connections.values():
                 nursery.start_soon(connection.run)  # noqa: ASYNC113  the caller is not to wait for them
             try:
-                with own.noted():
+                with own.capture():
                     yield McpServers(connections)
             finally:
                 nursery.cancel_scope.cancel(reason="the MCP servers are being closed")
@@ -105,14 +105,14 @@ class McpServers:
         """Try a failed server again at once, even one that was given up; raises `NotFound`."""
         self._connection(server).connect_now()
 
-    async def until(self, server: str, *states: ServerState) -> ServerStatus:
+    async def wait_for_state(self, server: str, *states: ServerState) -> ServerStatus:
         """Wait until a server is in one of these states; raises `NotFound`."""
-        return await self._connection(server).until(lambda status: status.state in states)
+        return await self._connection(server).wait_for_status(lambda status: status.state in states)
 
-    async def until_settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until no server is being connected, for those who need all tools from the start."""
         for connection in self._connections.values():
-            await connection.until(lambda status: status.state != "connecting")
+            await connection.wait_for_status(lambda status: status.state != "connecting")
 
     async def list_resources(self, server: str | None = None) -> tuple[McpResource, ...]:
         """Return what can be read from one server, or from all that are ready.
@@ -121,7 +121,7 @@ class McpServers:
             NotFound: There is no such server.
             McpFailed: The named server could not be asked; of all servers, those that cannot are passed over.
         """
-        return await self._gather(server, _resources_of, lambda offers: offers.resources is not None)
+        return await self._gather(server, _list_server_resources, lambda offers: offers.resources is not None)
 
     async def read_resource(self, server: str, uri: str) -> ResourceText:
         """Read a resource; raises `NotFound` or `McpFailed`."""
@@ -129,11 +129,11 @@ class McpServers:
         async def ask(session: "ClientSession") -> "types.ReadResourceResult":
             return await session.read_resource(uri)
 
-        return shown_resource((await self._connection(server).request(ask)).contents)
+        return render_resource((await self._connection(server).request(ask)).contents)
 
     async def list_prompts(self, server: str | None = None) -> tuple[McpPrompt, ...]:
         """Return the prompts of one server, or of all that are ready; raises as `list_resources` does."""
-        return await self._gather(server, _prompts_of, lambda offers: offers.prompts is not None)
+        return await self._gather(server, _list_server_prompts, lambda offers: offers.prompts is not None)
 
     async def get_prompt(
         self, server: str, name: str, arguments: Mapping[str, str] | None = None
@@ -146,11 +146,11 @@ class McpServers:
         result = await self._connection(server).request(ask)
         found, room = [], 2 * MAX_TOOL_OUTPUT_CHARS
         for message in result.messages:
-            shown = shown_content([message.content])
-            room -= len(shown.text) + 1
+            rendered = render_content([message.content])
+            room -= len(rendered.text) + 1
             if room < 0:
                 raise McpFailed(f"the prompt {name[:100]!r} of the MCP server {server!r} is too long")
-            found.append(PromptMessage(role=message.role, text=shown.text, images=shown.images))
+            found.append(PromptMessage(role=message.role, text=rendered.text, images=rendered.images))
         return tuple(found)
 
     def _connection(self, server: str) -> Connection:
@@ -164,7 +164,7 @@ class McpServers:
         name = connection.config.name
         made_for, made = self._made.get(name, ((), ()))
         if made_for is not connection.tools:
-            made = tools_of(connection)
+            made = build_tools(connection)
             self._made[name] = (connection.tools, made)
         return made
 
@@ -175,13 +175,13 @@ class McpServers:
         offered: Callable[["types.ServerCapabilities"], bool],
     ) -> tuple[T, ...]:
         if server is not None:
-            return await _asked(self._connection(server), ask, offered)
+            return await _request_if_offered(self._connection(server), ask, offered)
         ready = [each for each in self._connections.values() if each.status.state == "ready"]
         answers: dict[str, tuple[T, ...]] = {}
 
         async def collect(connection: Connection) -> None:
             try:
-                answers[connection.config.name] = await _asked(connection, ask, offered)
+                answers[connection.config.name] = await _request_if_offered(connection, ask, offered)
             except McpFailed as error:
                 connection.diagnostics.note(error.message)
 
@@ -191,7 +191,7 @@ class McpServers:
         return tuple(item for connection in ready for item in answers.get(connection.config.name, ()))
 
 
-async def _asked(
+async def _request_if_offered(
     connection: Connection,
     ask: Callable[[str, "ClientSession"], Awaitable[tuple[T, ...]]],
     offered: Callable[["types.ServerCapabilities"], bool],
@@ -205,8 +205,10 @@ async def _asked(
     return await connection.request(ask_if_offered)
 
 
-async def _resources_of(server: str, session: "ClientSession") -> tuple[McpResource, ...]:
-    listed = await all_pages(lambda at: session.list_resources(params=at), lambda page: page.resources)
+async def _list_server_resources(server: str, session: "ClientSession") -> tuple[McpResource, ...]:
+    listed = await fetch_all_pages(
+        lambda page_params: session.list_resources(params=page_params), lambda page: page.resources
+    )
     return tuple(
         McpResource(
             server=server,
@@ -219,8 +221,10 @@ async def _resources_of(server: str, session: "ClientSession") -> tuple[McpResou
     )
 
 
-async def _prompts_of(server: str, session: "ClientSession") -> tuple[McpPrompt, ...]:
-    listed = await all_pages(lambda at: session.list_prompts(params=at), lambda page: page.prompts)
+async def _list_server_prompts(server: str, session: "ClientSession") -> tuple[McpPrompt, ...]:
+    listed = await fetch_all_pages(
+        lambda page_params: session.list_prompts(params=page_params), lambda page: page.prompts
+    )
     return tuple(
         McpPrompt(
             server=server,

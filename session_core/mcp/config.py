@@ -13,12 +13,12 @@ from typing import Any, Final, Literal
 import attrs
 
 from session_core.mcp.json_fields import (
-    Fields,
-    WrongField,
+    McpConfigFieldError,
+    McpConfigFields,
     checked_headers,
     checked_url,
-    close_to,
     closest_words,
+    suggestion_suffix,
 )
 from session_core.mcp.names import MAX_SERVER_NAME, is_server_name
 from session_core.mcp.variables import VARIABLE_NAME
@@ -75,7 +75,7 @@ ServerConfig = StdioServer | HttpServer
 
 
 @attrs.frozen(kw_only=True)
-class ConfigProblem:
+class McpConfigProblem:
     """What is wrong with a file: where in it, and a sentence for people."""
 
     file: str
@@ -91,7 +91,7 @@ class McpConfig:
     """The servers that can be used, and what was wrong with the rest."""
 
     servers: tuple[ServerConfig, ...] = ()
-    problems: tuple[ConfigProblem, ...] = ()
+    problems: tuple[McpConfigProblem, ...] = ()
 
 
 def load_mcp_config(
@@ -113,7 +113,7 @@ def load_mcp_config(
         user_file: The user's own file. A server named here cannot be replaced by the project's file.
         project_file: The file that came with the folder; a link out of its folder is not followed.
     """
-    reading = _Reading(folder, environment, start_in="." if trusted else environment.get("HOME", "/"))
+    reading = _McpConfigReader(folder, environment, start_in="." if trusted else environment.get("HOME", "/"))
     if user_file is not None:
         reading.read(user_file, "user")
     if project_file is not None:
@@ -124,17 +124,17 @@ def load_mcp_config(
     return McpConfig(servers=tuple(reading.servers.values()), problems=tuple(reading.problems))
 
 
-class _Reading:
+class _McpConfigReader:
     def __init__(self, folder: str, environment: Mapping[str, str], *, start_in: str) -> None:
         self.servers: dict[str, ServerConfig] = {}
-        self.problems: list[ConfigProblem] = []
+        self.problems: list[McpConfigProblem] = []
         self._folder = folder
         self._environment = environment
         self._start_in = start_in
         self._released: tuple[str, ...] = ()
 
     def problem(self, file: Path, field: str, message: str) -> None:
-        self.problems.append(ConfigProblem(file=str(file), field=field, message=message))
+        self.problems.append(McpConfigProblem(file=str(file), field=field, message=message))
 
     def read(self, file: Path, origin: Origin, trusted: Fingerprint | None = None) -> None:
         try:
@@ -142,20 +142,20 @@ class _Reading:
             if data is None:
                 return
             document = _parse(data)
-            top = Fields(document, "", self._environment, ())
+            top = McpConfigFields(document, "", self._environment, ())
             known = ("mcpServers", "expand") if origin == "user" else ("mcpServers",)
             for key in document:
                 if key == "expand" and origin == "project":
                     self.problem(file, key, "only your own mcp.json can release variables; this is ignored")
                 elif key not in known:
-                    self.problem(file, key, f"there is no such setting{close_to(key, known)}")
+                    self.problem(file, key, f"there is no such setting{suggestion_suffix(key, known)}")
             if origin == "user":
                 self._released = top.texts("expand")
                 for name in self._released:
                     if not VARIABLE_NAME.fullmatch(name):
-                        raise WrongField("expand", f"{name!r} is not the name of a variable")
+                        raise McpConfigFieldError("expand", f"{name!r} is not the name of a variable")
             entries = top.object("mcpServers")
-        except WrongField as error:
+        except McpConfigFieldError as error:
             self.problem(file, error.field, error.message)
             return
         for name, entry in entries.items():
@@ -165,24 +165,28 @@ class _Reading:
         field = f"mcpServers.{name[: 2 * MAX_SERVER_NAME]}"
         try:
             if not is_server_name(name):
-                raise WrongField(
+                raise McpConfigFieldError(
                     field,
                     f"a server's name is made of letters, digits, '-' and single '_', {MAX_SERVER_NAME} at the most",
                 )
             if name in self.servers:
-                raise WrongField(field, "your own mcp.json has a server of this name, which is used instead")
+                raise McpConfigFieldError(field, "your own mcp.json has a server of this name, which is used instead")
             if len(self.servers) >= MAX_SERVERS:
-                raise WrongField(field, f"there are more than {MAX_SERVERS} servers; this one is left out")
+                raise McpConfigFieldError(field, f"there are more than {MAX_SERVERS} servers; this one is left out")
             if not isinstance(entry, dict):
-                raise WrongField(field, 'must be an object with a "command" or a "url"')
+                raise McpConfigFieldError(field, 'must be an object with a "command" or a "url"')
             self.servers[name] = _server(
-                Fields(entry, field, self._environment, self._released), name, origin, self._folder, self._start_in
+                McpConfigFields(entry, field, self._environment, self._released),
+                name,
+                origin,
+                self._folder,
+                self._start_in,
             )
-        except WrongField as error:
+        except McpConfigFieldError as error:
             self.problem(file, error.field, error.message)
 
 
-def _server(fields: Fields, name: str, origin: Origin, folder: str, start_in: str) -> ServerConfig:
+def _server(fields: McpConfigFields, name: str, origin: Origin, folder: str, start_in: str) -> ServerConfig:
     kind = _kind(fields)
     fields.refuse_unknown((*_COMMON, *(_STDIO if kind == "stdio" else _HTTP)), elsewhere=(*_STDIO, *_HTTP))
     rules: dict[str, Any] = {
@@ -206,29 +210,35 @@ def _server(fields: Fields, name: str, origin: Origin, folder: str, start_in: st
     return HttpServer(**rules, url=checked_url(fields, secrets=bool(headers)), headers=headers)
 
 
-def _kind(fields: Fields) -> Literal["stdio", "http"]:
+def _kind(fields: McpConfigFields) -> Literal["stdio", "http"]:
     if "command" in fields and "url" in fields:
-        raise WrongField(fields.field, 'has both a "command" and a "url"; a server is either started or reached')
+        raise McpConfigFieldError(
+            fields.field, 'has both a "command" and a "url"; a server is either started or reached'
+        )
     if "command" not in fields and "url" not in fields:
-        raise WrongField(fields.field, 'needs a "command" to start or a "url" to reach')
+        raise McpConfigFieldError(fields.field, 'needs a "command" to start or a "url" to reach')
     kind: Literal["stdio", "http"] = "stdio" if "command" in fields else "http"
     stated = fields.text("type", default=kind)
     if stated == "sse":
-        raise WrongField(fields.at("type"), 'the old SSE transport is not supported; use the server\'s "http" address')
+        raise McpConfigFieldError(
+            fields.full_name("type"), 'the old SSE transport is not supported; use the server\'s "http" address'
+        )
     if stated not in ("stdio", *_HTTP_TYPES):
-        raise WrongField(fields.at("type"), f'must be "stdio" or "http"{closest_words(stated, ("stdio", "http"))}')
+        raise McpConfigFieldError(
+            fields.full_name("type"), f'must be "stdio" or "http"{closest_words(stated, ("stdio", "http"))}'
+        )
     if (stated == "stdio") != (kind == "stdio"):
-        raise WrongField(
-            fields.at("type"), f'is {stated!r}, but the server has a "{"command" if kind == "stdio" else "url"}"'
+        raise McpConfigFieldError(
+            fields.full_name("type"), f'is {stated!r}, but the server has a "{"command" if kind == "stdio" else "url"}"'
         )
     return kind
 
 
-def _checked_env(fields: Fields) -> Mapping[str, str]:
-    env = fields.expanded("env")
+def _checked_env(fields: McpConfigFields) -> Mapping[str, str]:
+    env = fields.read_expanded("env")
     for name in env:
         if not VARIABLE_NAME.fullmatch(name):
-            raise WrongField(fields.at("env"), f"{name!r} is not the name of a variable")
+            raise McpConfigFieldError(fields.full_name("env"), f"{name!r} is not the name of a variable")
     return env
 
 
@@ -236,12 +246,12 @@ def _read(file: Path) -> bytes | None:
     try:
         if not file.is_file():
             if file.exists():
-                raise WrongField("", "is not a file")
+                raise McpConfigFieldError("", "is not a file")
             return None
         with file.open("rb") as opened:
             return opened.read(MAX_CONFIG_BYTES + 1)
     except OSError as error:
-        raise WrongField("", f"cannot be read: {error.strerror}") from error
+        raise McpConfigFieldError("", f"cannot be read: {error.strerror}") from error
 
 
 def _read_beneath(file: Path, trusted: Fingerprint | None) -> bytes | None:
@@ -251,30 +261,30 @@ def _read_beneath(file: Path, trusted: Fingerprint | None) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except WorkspaceRefused as refused:
-        raise WrongField("", f"is not used: {refused}") from refused
+        raise McpConfigFieldError("", f"is not used: {refused}") from refused
     except OSError as error:
-        raise WrongField("", f"cannot be read: {error.strerror}") from error
+        raise McpConfigFieldError("", f"cannot be read: {error.strerror}") from error
     if trusted is not None and not trusted.covers(file.name, content.data):
-        raise WrongField("", "is not used, as it has changed since this folder was trusted")
+        raise McpConfigFieldError("", "is not used, as it has changed since this folder was trusted")
     return content.data
 
 
 def _parse(data: bytes) -> dict[str, Any]:
     if len(data) > MAX_CONFIG_BYTES:
-        raise WrongField("", f"is larger than {MAX_CONFIG_BYTES:,} bytes")
+        raise McpConfigFieldError("", f"is larger than {MAX_CONFIG_BYTES:,} bytes")
     try:
-        document = json.loads(data, object_pairs_hook=_without_doubles)
+        document = json.loads(data, object_pairs_hook=_reject_duplicate_keys)
     except (ValueError, RecursionError) as error:
-        raise WrongField("", f"is not JSON: {error}") from error
+        raise McpConfigFieldError("", f"is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise WrongField("", 'must be a JSON object with "mcpServers"')
+        raise McpConfigFieldError("", 'must be a JSON object with "mcpServers"')
     return document
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
         double = next(key for key in keys if keys.count(key) > 1)
-        raise WrongField(double[:100], "stands twice in the same object")
+        raise McpConfigFieldError(double[:100], "stands twice in the same object")
     return found

@@ -23,9 +23,9 @@ from session_core.mcp.diagnostics import Diagnostics
 from session_core.mcp.remote import open_remote
 from session_core.mcp.results import cut, remote_tools
 from session_core.mcp.sdk import load_sdk
-from session_core.mcp.sdk_calls import all_pages, greet, has_resources, told_by
+from session_core.mcp.sdk_calls import describe_exception, fetch_all_pages, greet, has_resources
 from session_core.mcp.stdio import open_stdio
-from session_core.mcp.transport import Link, McpFailed
+from session_core.mcp.transport import McpFailed, TransportStreams
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
-class Pace:
+class ConnectionTiming:
     """How patient we are with servers, in seconds.
 
     Attributes:
@@ -64,7 +64,7 @@ WITHOUT_SDK = "the package for MCP is missing; install it with: pip install 'ses
 class Connection:
     """The connection to one server."""
 
-    def __init__(self, config: ServerConfig, pace: Pace, on_change: Callable[[ServerStatus], None]) -> None:
+    def __init__(self, config: ServerConfig, pace: ConnectionTiming, on_change: Callable[[ServerStatus], None]) -> None:
         self.config = config
         self.diagnostics = Diagnostics()
         self.tools: tuple[RemoteTool, ...] = ()
@@ -75,10 +75,10 @@ class Connection:
         self._pace = pace
         self._on_change = on_change
         self._session: ClientSession | None = None
-        self._ended: str | None = None
+        self._end_reason: str | None = None
         self._wake = trio.Event()
         self._changed = trio.Event()
-        self._asked_for = trio.Event()
+        self._reconnect_requested = trio.Event()
 
     async def run(self) -> None:
         """Keep the server connected until cancelled; raises nothing else."""
@@ -107,9 +107,9 @@ class Connection:
 
     def connect_now(self) -> None:
         """Try a failed server again without waiting any longer."""
-        self._asked_for.set()
+        self._reconnect_requested.set()
 
-    async def until(self, wanted: Callable[[ServerStatus], bool]) -> ServerStatus:
+    async def wait_for_status(self, wanted: Callable[[ServerStatus], bool]) -> ServerStatus:
         """Wait until the status is as wanted."""
         while not wanted(self.status):
             await self._changed.wait()
@@ -137,16 +137,16 @@ class Connection:
             message = cut(error.error.message, MAX_ERROR_CHARS)
             if error.code == CONNECTION_CLOSED:
                 self._end(session, message)
-                raise McpFailed(f"{who} was lost before it answered: {self._why_lost(message)}") from error
+                raise McpFailed(f"{who} was lost before it answered: {self._describe_loss(message)}") from error
             raise McpFailed(f"{who} refused: {message}") from error
         except McpFailed:
             raise
         except Exception as error:  # foreign code, and a turn must not end because of it
-            raise McpFailed(f"{who} sent an answer that cannot be used: {told_by(error)}") from error
+            raise McpFailed(f"{who} sent an answer that cannot be used: {describe_exception(error)}") from error
 
     async def _ready_session(self) -> "ClientSession":
         with trio.move_on_after(self._pace.patience):
-            await self.until(lambda status: status.state != "connecting")
+            await self.wait_for_status(lambda status: status.state != "connecting")
         if self._session is None:
             why = self.status.reason or "it has not been reached yet"
             raise McpFailed(f"the MCP server {self.config.name!r} is not available: {why}")
@@ -157,7 +157,7 @@ class Connection:
         from mcp import ClientSession
         from mcp_types import Implementation
 
-        self._ended, self._wake = None, trio.Event()
+        self._end_reason, self._wake = None, trio.Event()
         self.diagnostics.begin()
         was_ready, failure = False, ""
         try:
@@ -165,7 +165,7 @@ class Connection:
                 async with ClientSession(
                     link.read,
                     link.write,
-                    message_handler=self._hear,
+                    message_handler=self._on_message,
                     client_info=Implementation(name="session-core", version=__version__),
                 ) as session:
                     with trio.fail_after(self._pace.connecting):
@@ -174,40 +174,40 @@ class Connection:
                     was_ready = True
                     self._session = session
                     self._set(state="ready", reason="", attempts=0, pid=link.pid, instructions=_instructions(session))
-                    await self._until_lost(session)
+                    await self._serve_until_lost(session)
         except* trio.TooSlowError:
             failure = f"it did not become ready within {self._pace.connecting:g} seconds"
         except* Exception as group:  # noqa: BLE001  foreign code, and its faults are the reason we were asked for
-            failure = told_by(group)
+            failure = describe_exception(group)
         finally:
             self._session = None
-        return was_ready, self._why_lost(failure)
+        return was_ready, self._describe_loss(failure)
 
     @asynccontextmanager
-    async def _link(self) -> AsyncGenerator[Link]:
+    async def _link(self) -> AsyncGenerator[TransportStreams]:
         if isinstance(self.config, StdioServer):
-            async with open_stdio(self.config, self.diagnostics, self._lost) as link:
+            async with open_stdio(self.config, self.diagnostics, self._on_lost) as link:
                 yield link
         else:
-            async with open_remote(self.config, self.diagnostics, self._lost) as link:
+            async with open_remote(self.config, self.diagnostics, self._on_lost) as link:
                 yield link
 
-    async def _hear(self, message: "IncomingMessage") -> None:
+    async def _on_message(self, message: "IncomingMessage") -> None:
         from mcp_types import ResourceListChangedNotification, ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
             self._wake.set()
 
-    async def _until_lost(self, session: "ClientSession") -> None:
-        while self._ended is None:
+    async def _serve_until_lost(self, session: "ClientSession") -> None:
+        while self._end_reason is None:
             await self._wake.wait()
             self._wake = trio.Event()
-            if self._ended is None:
+            if self._end_reason is None:
                 try:
                     with trio.fail_after(self._pace.connecting):
                         await self._list(session)
                 except Exception as error:  # noqa: BLE001  foreign code; the tools stay as they were
-                    self.diagnostics.note(f"what it offers could not be listed again: {told_by(error)}")
+                    self.diagnostics.note(f"what it offers could not be listed again: {describe_exception(error)}")
                 self._set()
                 await trio.sleep(self._pace.listing)
 
@@ -215,35 +215,37 @@ class Connection:
         offers = session.server_capabilities
         listed: list[types.Tool] = []
         if offers is not None and offers.tools is not None:
-            listed = await all_pages(lambda at: session.list_tools(params=at), lambda page: page.tools)
+            listed = await fetch_all_pages(
+                lambda page_params: session.list_tools(params=page_params), lambda page: page.tools
+            )
         self.offers_resources = offers is not None and offers.resources is not None and await has_resources(session)
         found, notes = remote_tools(self.config, listed)
         self.tools = tuple(found)
         self.status = attrs.evolve(self.status, tools=len(found), notes=tuple(notes))
 
-    def _lost(self, reason: str) -> None:
-        if self._ended is None:
-            self._ended = reason
+    def _on_lost(self, reason: str) -> None:
+        if self._end_reason is None:
+            self._end_reason = reason
         if self._session is not None:
             # From now on calls wait for the next connection instead of failing on this one.
             self._session = None
-            self._set(state="connecting", reason=self._why_lost(reason))
+            self._set(state="connecting", reason=self._describe_loss(reason))
         self._wake.set()
 
     def _end(self, session: "ClientSession", reason: str) -> None:
         if self._session is session:
-            self._lost(reason)
+            self._on_lost(reason)
 
-    def _why_lost(self, failure: str) -> str:
-        reason, last = self._ended or failure or "the connection was closed", self.diagnostics.last()
+    def _describe_loss(self, failure: str) -> str:
+        reason, last = self._end_reason or failure or "the connection was closed", self.diagnostics.last()
         return cut(f"{reason}; it last wrote: {last}" if last else reason, MAX_ERROR_CHARS)
 
     async def _pause(self, failures: int, *, for_ever: bool) -> bool:
         """Wait before the next attempt; tell whether someone has asked for it."""
-        self._asked_for = trio.Event()
+        self._reconnect_requested = trio.Event()
         seconds = min(self._pace.longest_pause, self._pace.first_pause * 2.0 ** min(failures - 1, 32))
         with trio.move_on_after(math.inf if for_ever else seconds):
-            await self._asked_for.wait()
+            await self._reconnect_requested.wait()
             return True
         return False
 

@@ -32,7 +32,7 @@ _OUR_HEADERS: Final = frozenset(
 )
 
 
-class WrongField(Exception):
+class McpConfigFieldError(Exception):
     """A field of the file is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
@@ -41,7 +41,7 @@ class WrongField(Exception):
         self.message = message
 
 
-class Fields:
+class McpConfigFields:
     """One object of the file; every method names the field in its complaint."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Fields:
     def __contains__(self, key: str) -> bool:
         return key in self._entry
 
-    def at(self, key: str) -> str:
+    def full_name(self, key: str) -> str:
         """Return the full name of a field."""
         return f"{self.field}.{key}" if self.field else key
 
@@ -65,99 +65,101 @@ class Fields:
             if key in known:
                 continue
             if key in elsewhere:
-                raise WrongField(self.at(key), "does not belong to this kind of server")
-            raise WrongField(self.at(key[:100]), f"there is no such setting{close_to(key, known)}")
+                raise McpConfigFieldError(self.full_name(key), "does not belong to this kind of server")
+            raise McpConfigFieldError(
+                self.full_name(key[:100]), f"there is no such setting{suggestion_suffix(key, known)}"
+            )
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a text that is not empty."""
         value = self._entry.get(key, default)
         if not isinstance(value, str) or not value:
-            raise WrongField(self.at(key), "must be a text that is not empty")
+            raise McpConfigFieldError(self.full_name(key), "must be a text that is not empty")
         return self._clean(key, value, MAX_PATH_CHARS)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts; none when it is missing."""
         value = self._entry.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise WrongField(self.at(key), "must be a list of texts")
+            raise McpConfigFieldError(self.full_name(key), "must be a list of texts")
         if len(value) > MAX_LIST:
-            raise WrongField(self.at(key), f"has more than {MAX_LIST} items")
+            raise McpConfigFieldError(self.full_name(key), f"has more than {MAX_LIST} items")
         return tuple(self._clean(key, item, MAX_TEXT_CHARS) for item in value)
 
     def boolean(self, key: str) -> bool:
         """Return true or false; false when it is missing."""
         value = self._entry.get(key, False)
         if not isinstance(value, bool):
-            raise WrongField(self.at(key), "must be true or false")
+            raise McpConfigFieldError(self.full_name(key), "must be true or false")
         return value
 
     def number(self, key: str, *, default: int, least: int, most: int) -> int:
         """Return a whole number."""
         value = self._entry.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise WrongField(self.at(key), f"must be a whole number from {least} to {most:,}")
+            raise McpConfigFieldError(self.full_name(key), f"must be a whole number from {least} to {most:,}")
         return value
 
     def object(self, key: str) -> dict[str, Any]:
         """Return an object; an empty one when it is missing."""
         value = self._entry.get(key, {})
         if not isinstance(value, dict):
-            raise WrongField(self.at(key), "must be an object")
+            raise McpConfigFieldError(self.full_name(key), "must be an object")
         return value
 
-    def expanded(self, key: str) -> dict[str, str]:
+    def read_expanded(self, key: str) -> dict[str, str]:
         """Return an object of texts with all variables replaced."""
         found = {}
         for name, value in self.object(key).items():
-            where = f"{self.at(key)}.{name[:100]}"
+            where = f"{self.full_name(key)}.{name[:100]}"
             if not isinstance(value, str):
-                raise WrongField(where, "must be a text")
+                raise McpConfigFieldError(where, "must be a text")
             try:
                 found[name] = self._clean(key, expand(value, self._environment, self._released), MAX_TEXT_CHARS)
             except CannotExpand as error:
-                raise WrongField(where, str(error)) from error
+                raise McpConfigFieldError(where, str(error)) from error
         return found
 
     def _clean(self, key: str, value: str, most: int) -> str:
         if len(value) > most:
-            raise WrongField(self.at(key), f"is longer than {most:,} characters")
+            raise McpConfigFieldError(self.full_name(key), f"is longer than {most:,} characters")
         if "\0" in value:
-            raise WrongField(self.at(key), "holds a NUL character, which no program can be given")
+            raise McpConfigFieldError(self.full_name(key), "holds a NUL character, which no program can be given")
         return value
 
 
-def checked_headers(fields: Fields) -> dict[str, str]:
+def checked_headers(fields: McpConfigFields) -> dict[str, str]:
     """Return the headers of a server; those that the protocol sets itself are refused."""
-    headers = fields.expanded("headers")
+    headers = fields.read_expanded("headers")
     for name, value in headers.items():
-        where = f"{fields.at('headers')}.{name[:100]}"
+        where = f"{fields.full_name('headers')}.{name[:100]}"
         if not _HEADER_NAME.fullmatch(name):
-            raise WrongField(where, "is not the name of a header")
+            raise McpConfigFieldError(where, "is not the name of a header")
         if name.lower() in _OUR_HEADERS:
-            raise WrongField(where, "is set by the protocol itself and cannot be given")
+            raise McpConfigFieldError(where, "is set by the protocol itself and cannot be given")
         if not _HEADER_VALUE.fullmatch(value):
-            raise WrongField(where, "must be plain ASCII text without line breaks or blanks at the ends")
+            raise McpConfigFieldError(where, "must be plain ASCII text without line breaks or blanks at the ends")
     return headers
 
 
-def checked_url(fields: Fields, *, secrets: bool) -> str:
+def checked_url(fields: McpConfigFields, *, secrets: bool) -> str:
     """Return the address of a server; headers go over an encrypted connection or to this machine only."""
-    url, where = fields.text("url"), fields.at("url")
+    url, where = fields.text("url"), fields.full_name("url")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port  # a wrong port shows when it is read
     except ValueError as error:
-        raise WrongField(where, "is not an address") from error
+        raise McpConfigFieldError(where, "is not an address") from error
     if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
-        raise WrongField(where, "must be an address such as https://example.org/mcp")
+        raise McpConfigFieldError(where, "must be an address such as https://example.org/mcp")
     if "${" in url:
-        raise WrongField(where, "variables are replaced in env and headers only; put the secret into a header")
+        raise McpConfigFieldError(where, "variables are replaced in env and headers only; put the secret into a header")
     if parts.username is not None or parts.password is not None:
-        raise WrongField(where, 'must not hold a name or password; put them into "headers"')
+        raise McpConfigFieldError(where, 'must not hold a name or password; put them into "headers"')
     if parts.fragment:
-        raise WrongField(where, "must not have a part after '#'")
+        raise McpConfigFieldError(where, "must not have a part after '#'")
     if secrets and parts.scheme == "http" and not is_loopback(host):
-        raise WrongField(where, "must start with https, or its headers could be read on the way")
+        raise McpConfigFieldError(where, "must start with https, or its headers could be read on the way")
     return url
 
 
@@ -171,7 +173,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def close_to(word: str, known: Sequence[str]) -> str:
+def suggestion_suffix(word: str, known: Sequence[str]) -> str:
     """Return what may have been meant, as the end of a sentence."""
     return closest_words(word, known) or f"; the settings here are {', '.join(known)}"
 

@@ -31,10 +31,10 @@ def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
     """
     taken: dict[str, str] = {}
     # Names that fit come first, or a crooked one could take the place of a straight one.
-    for tool in sorted(set(tools), key=lambda tool: (_fitted(server, tool) != _plain(server, tool), tool)):
-        name = _fitted(server, tool)
+    for tool in sorted(set(tools), key=lambda tool: (_accepted_name(server, tool) != _plain(server, tool), tool)):
+        name = _accepted_name(server, tool)
         if name in taken:
-            name = _marked(server, tool)
+            name = _digest_name(server, tool)
         if name not in taken:
             taken[name] = tool
     return {tool: name for name, tool in taken.items()}
@@ -44,14 +44,14 @@ def _plain(server: str, tool: str) -> str:
     return f"mcp__{server}__{tool}"
 
 
-def _fitted(server: str, tool: str) -> str:
+def _accepted_name(server: str, tool: str) -> str:
     name = _plain(server, tool)
     if tool and len(name) <= MAX_TOOL_NAME and not _NOT_ACCEPTED.search(tool):
         return name
-    return _marked(server, tool)
+    return _digest_name(server, tool)
 
 
-def _marked(server: str, tool: str) -> str:
+def _digest_name(server: str, tool: str) -> str:
     digest = hashlib.sha256(tool.encode("utf-8", errors="replace")).hexdigest()[:_DIGEST]
     room = MAX_TOOL_NAME - len(_plain(server, "")) - 1 - _DIGEST
     return _plain(server, f"{_NOT_ACCEPTED.sub('_', tool)[:room]}_{digest}")

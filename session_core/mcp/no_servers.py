@@ -33,18 +33,18 @@ class NoServers:
         """Raise `NotFound`."""
         _not_found(server)
 
-    async def until(self, server: str, *states: ServerState) -> ServerStatus:
+    async def wait_for_state(self, server: str, *states: ServerState) -> ServerStatus:
         """Raise `NotFound`."""
         await trio.lowlevel.checkpoint()
         _not_found(server)
 
-    async def until_settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait for nobody."""
         await trio.lowlevel.checkpoint()
 
     async def list_resources(self, server: str | None = None) -> tuple[McpResource, ...]:
         """Return nothing; raises `NotFound` for a server by its name."""
-        return await _nothing_of(server)
+        return await _no_listing(server)
 
     async def read_resource(self, server: str, uri: str) -> ResourceText:
         """Raise `NotFound`."""
@@ -53,7 +53,7 @@ class NoServers:
 
     async def list_prompts(self, server: str | None = None) -> tuple[McpPrompt, ...]:
         """Return nothing; raises `NotFound` for a server by its name."""
-        return await _nothing_of(server)
+        return await _no_listing(server)
 
     async def get_prompt(
         self, server: str, name: str, arguments: Mapping[str, str] | None = None
@@ -63,7 +63,7 @@ class NoServers:
         _not_found(server)
 
 
-async def _nothing_of(server: str | None) -> tuple[()]:
+async def _no_listing(server: str | None) -> tuple[()]:
     await trio.lowlevel.checkpoint()
     if server is not None:
         _not_found(server)

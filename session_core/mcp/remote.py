@@ -18,9 +18,8 @@ import trio
 
 from session_core.mcp.config import HttpServer
 from session_core.mcp.diagnostics import Diagnostics
-from session_core.mcp.http_bodies import Reading, UnusableAnswer, as_json, parsed, whole_body
 from session_core.mcp.json_fields import is_loopback
-from session_core.mcp.transport import MAX_MESSAGE_BYTES, Ending, Link
+from session_core.mcp.transport import MAX_MESSAGE_BYTES, TransportEndCallback, TransportStreams
 from session_core.providers.sse import SseEventTooLarge, SseParser
 
 if TYPE_CHECKING:
@@ -28,6 +27,79 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCMessage, RequestId
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp_types import JSONRPCMessage
+
+
+# --- reading the bodies of HTTP answers: bounded, and without leaving a generator behind ------------------------------
+class UnusableHttpAnswer(Exception):
+    """An answer that cannot be read; the message says why."""
+
+
+class BodyReadScope:
+    """A scope for reading a body that may be given up in the middle.
+
+    Breaking out of the loop would leave the client's generators to the garbage collection, of which trio complains. A
+    cancelled read unwinds them all.
+    """
+
+    def __init__(self, response: "httpx2.Response") -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise UnusableHttpAnswer("it compresses its answers although it was asked not to")
+        self._scope = trio.CancelScope()
+        self._reason = ""
+
+    def give_up(self, reason: str) -> None:
+        """Let the next read be the end; the reason is raised when the scope is left."""
+        self._reason = reason
+        self._scope.cancel()
+
+    def __enter__(self) -> Self:
+        self._scope.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        swallowed = bool(self._scope.__exit__(kind, error, traceback))
+        if self._reason and (swallowed or error is None):
+            raise UnusableHttpAnswer(self._reason)
+        return swallowed
+
+
+async def read_body(response: "httpx2.Response") -> bytes:
+    """Return a body that is not too large; raises `UnusableAnswer`."""
+    body = bytearray()
+    with BodyReadScope(response) as reading:
+        async for chunk in response.aiter_raw():
+            if len(body) + len(chunk) > MAX_MESSAGE_BYTES:
+                reading.give_up(f"the answer has more than {MAX_MESSAGE_BYTES:,} bytes")
+            else:
+                body += chunk
+    return bytes(body)
+
+
+def parse_message(data: bytes) -> "JSONRPCMessage | None":
+    """Return a message, or None if it is anything else."""
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        return jsonrpc_message_adapter.validate_json(data, by_name=False)
+    except ValueError:
+        return None
+
+
+def as_json(message: "JSONRPCMessage") -> bytes:
+    """Return a message as it goes over the wire."""
+    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+# --- remote -----------------------------------------------------------------------------------------------------------
 
 _CONNECT_SECONDS: Final = 15.0
 _SLACK_SECONDS: Final = 30.0
@@ -41,7 +113,9 @@ _VERSION: Final = "mcp-protocol-version"
 
 
 @asynccontextmanager
-async def open_remote(config: HttpServer, diagnostics: Diagnostics, on_end: Ending) -> AsyncGenerator[Link]:
+async def open_remote(
+    config: HttpServer, diagnostics: Diagnostics, on_end: TransportEndCallback
+) -> AsyncGenerator[TransportStreams]:
     """Prepare the way to the server; the first message opens it.
 
     Cancellation: the server is told that we leave, which takes a second at the most.
@@ -61,25 +135,25 @@ async def open_remote(config: HttpServer, diagnostics: Diagnostics, on_end: Endi
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](_OUTGOING)
     with incoming, read, write, outgoing:
         async with client:
-            way = _Way(config.url, client, incoming, diagnostics, on_end)
+            way = _HttpTransport(config.url, client, incoming, diagnostics, on_end)
             try:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(way.send_all, outgoing, nursery)
-                    yield Link(read=read, write=write)
+                    yield TransportStreams(read=read, write=write)
                     nursery.cancel_scope.cancel()
             finally:
                 with trio.move_on_after(_GOODBYE_SECONDS, shield=True):
-                    await way.leave()
+                    await way.close_session()
 
 
-class _Way:
+class _HttpTransport:
     def __init__(
         self,
         url: str,
         client: "httpx2.AsyncClient",
         incoming: "MemoryObjectSendStream[SessionMessage | Exception]",
         diagnostics: Diagnostics,
-        on_end: Ending,
+        on_end: TransportEndCallback,
     ) -> None:
         self._url = url
         self._client = client
@@ -101,12 +175,12 @@ class _Way:
                 scope = self._open[message.id] = trio.CancelScope()
                 nursery.start_soon(self._request, message.id, message, headers, scope)
             elif isinstance(message, JSONRPCNotification) and message.method == "notifications/initialized":
-                await self._tell(message, headers)
+                await self._send_notification(message, headers)
                 nursery.start_soon(self._listen)
             else:
-                nursery.start_soon(self._tell, message, headers)
+                nursery.start_soon(self._send_notification, message, headers)
 
-    async def leave(self) -> None:
+    async def close_session(self) -> None:
         """Tell the server that we will not come back."""
         import httpx2
 
@@ -133,7 +207,7 @@ class _Way:
                         await self._take_answer(response, number)
                     else:
                         await self._take_refusal(response, number)
-        except UnusableAnswer as error:
+        except UnusableHttpAnswer as error:
             await self._fail(number, INTERNAL_ERROR, str(error))
         except httpx2.HTTPError as error:
             reason = f"it cannot be reached: {str(error) or type(error).__name__}"
@@ -147,32 +221,32 @@ class _Way:
 
         kind = response.headers.get("content-type", "").lower()
         if kind.startswith("application/json"):
-            await self._pass_on(await whole_body(response))
+            await self._pass_on(await read_body(response))
         elif kind.startswith("text/event-stream"):
             await self._pass_on_events(response)
             if number in self._open:
                 # Nobody waits for it any more if the answer was among the events.
                 await self._fail(number, CONNECTION_CLOSED, "it ended its answer too early")
         else:
-            raise UnusableAnswer(f"it answered with {kind[:100] or 'something of no kind'} instead of JSON")
+            raise UnusableHttpAnswer(f"it answered with {kind[:100] or 'something of no kind'} instead of JSON")
 
     async def _take_refusal(self, response: "httpx2.Response", number: "RequestId") -> None:
         from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, JSONRPCError
 
-        told = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+        status_text = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
         if response.has_redirect_location:
-            raise UnusableAnswer(f"{told}: it redirects to another address, which is not followed")
+            raise UnusableHttpAnswer(f"{status_text}: it redirects to another address, which is not followed")
         if response.status_code == 404 and self._session:
             self._on_end("it has forgotten our session")
             await self._fail(number, CONNECTION_CLOSED, "it has forgotten our session")
             return
-        refusal = parsed(await whole_body(response))
+        refusal = parse_message(await read_body(response))
         if isinstance(refusal, JSONRPCError):
             await self._fail(number, refusal.error.code, refusal.error.message, refusal.error.data)
         else:
-            await self._fail(number, INTERNAL_ERROR, told)
+            await self._fail(number, INTERNAL_ERROR, status_text)
 
-    async def _tell(self, message: "JSONRPCMessage", headers: dict[str, str]) -> None:
+    async def _send_notification(self, message: "JSONRPCMessage", headers: dict[str, str]) -> None:
         """Send what has no answer; if it is that a request is cancelled, hang up on that request afterwards."""
         import httpx2
         from mcp_types import JSONRPCNotification
@@ -205,14 +279,14 @@ class _Way:
                         return  # it has nothing to say
                     await self._pass_on_events(response)
                     pause = 1.0
-            except (UnusableAnswer, httpx2.HTTPError) as error:
+            except (UnusableHttpAnswer, httpx2.HTTPError) as error:
                 self._diagnostics.note(f"it cannot be listened to: {error}")
             await trio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _pass_on_events(self, response: "httpx2.Response") -> None:
         parser = SseParser(MAX_MESSAGE_BYTES)
-        with Reading(response) as reading:
+        with BodyReadScope(response) as reading:
             async for chunk in response.aiter_raw():
                 try:
                     events = parser.feed(chunk)
@@ -227,9 +301,9 @@ class _Way:
         from mcp.shared.message import SessionMessage
         from mcp_types import JSONRPCError, JSONRPCResponse
 
-        message = parsed(data)
+        message = parse_message(data)
         if message is None:
-            raise UnusableAnswer("it answered with something that is no message")
+            raise UnusableHttpAnswer("it answered with something that is no message")
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
             self._open.pop(message.id, None)
         await self._incoming.send(SessionMessage(message))

@@ -90,8 +90,8 @@ def tool_output(server: str, tool: str, result: "types.CallToolResult") -> ToolO
     Raises:
         ToolFailed: The server says that the tool failed.
     """
-    shown = shown_content(result.content)
-    text = shown.text
+    rendered = render_content(result.content)
+    text = rendered.text
     structured = result.structured_content
     if structured is not None and not text:
         text = cut(json.dumps(structured, ensure_ascii=False), MAX_TOOL_OUTPUT_CHARS)
@@ -100,14 +100,14 @@ def tool_output(server: str, tool: str, result: "types.CallToolResult") -> ToolO
     details: dict[str, Any] = {"server": server, "tool": tool}
     if structured is not None and _is_modest(structured, MAX_TOOL_OUTPUT_CHARS):
         details["structured"] = structured
-    return ToolOutput(text=text or "(no output)", images=shown.images, details=JsonObject(details))
+    return ToolOutput(text=text or "(no output)", images=rendered.images, details=JsonObject(details))
 
 
-def shown_content(content: Sequence["types.ContentBlock"]) -> ResourceText:
+def render_content(content: Sequence["types.ContentBlock"]) -> ResourceText:
     """Return the blocks as one text and the pictures among them."""
     import mcp_types as types
 
-    gathered = _Gathered()
+    gathered = _ContentBuilder()
     for block in content:
         match block:
             case types.TextContent():
@@ -115,24 +115,24 @@ def shown_content(content: Sequence["types.ContentBlock"]) -> ResourceText:
             case types.ImageContent():
                 gathered.add_image(block.mime_type, block.data)
             case types.AudioContent():
-                gathered.add_text(_left_out("sound", block.mime_type, block.data))
+                gathered.add_text(_omission_note("sound", block.mime_type, block.data))
             case types.ResourceLink():
                 about = f": {block.description}" if block.description else ""
                 gathered.add_text(f"[resource {block.uri} ({block.name}){about}]")
             case types.EmbeddedResource():
                 gathered.add_resource(block.resource)
-    return gathered.done()
+    return gathered.build()
 
 
-def shown_resource(contents: Sequence["types.TextResourceContents | types.BlobResourceContents"]) -> ResourceText:
+def render_resource(contents: Sequence["types.TextResourceContents | types.BlobResourceContents"]) -> ResourceText:
     """Return the parts of a resource as one text and the pictures among them."""
-    gathered = _Gathered()
+    gathered = _ContentBuilder()
     for part in contents:
         gathered.add_resource(part)
-    return gathered.done()
+    return gathered.build()
 
 
-class _Gathered:
+class _ContentBuilder:
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._images: list[ImagePart] = []
@@ -150,7 +150,7 @@ class _Gathered:
             or len(self._images) == MAX_IMAGES
             or not is_base64(data)
         ):
-            self._texts.append(_left_out("picture", media_type, data))
+            self._texts.append(_omission_note("picture", media_type, data))
             return
         self._images.append(ImagePart(media_type=cast(Any, media_type), data=data))
 
@@ -162,14 +162,14 @@ class _Gathered:
         elif part.mime_type in _PICTURES:
             self.add_image(part.mime_type, part.blob)
         else:
-            self._texts.append(_left_out(f"resource {part.uri}", part.mime_type or "unknown type", part.blob))
+            self._texts.append(_omission_note(f"resource {part.uri}", part.mime_type or "unknown type", part.blob))
 
-    def done(self) -> ResourceText:
+    def build(self) -> ResourceText:
         text = "\n".join(text for text in self._texts if text)
         return ResourceText(text=cut(text, MAX_TOOL_OUTPUT_CHARS), images=tuple(self._images))
 
 
-def _left_out(what: str, media_type: str, data: str) -> str:
+def _omission_note(what: str, media_type: str, data: str) -> str:
     return f"[{what[:1_000]} left out: {media_type[:100]}, about {len(data) * 3 // 4:,} bytes]"
 
 

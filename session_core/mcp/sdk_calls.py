@@ -52,7 +52,7 @@ async def has_resources(session: "ClientSession") -> bool:
         return False
 
 
-async def all_pages(
+async def fetch_all_pages(
     fetch: Callable[["types.PaginatedRequestParams | None"], Awaitable[PageT]], items: Callable[[PageT], Sequence[T]]
 ) -> list[T]:
     """Return a whole listing, up to a bound; a listing that goes round in a circle is left."""
@@ -70,14 +70,16 @@ async def all_pages(
         seen.add(cursor)
 
 
-def told_by(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """Return what an exception says; of a group, what the first of its exceptions says."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return cut(" ".join((_of_the_protocol(error) or str(error) or type(error).__name__).split()), MAX_ERROR_CHARS // 2)
+    return cut(
+        " ".join((_describe_protocol_error(error) or str(error) or type(error).__name__).split()), MAX_ERROR_CHARS // 2
+    )
 
 
-def _of_the_protocol(error: BaseException) -> str:
+def _describe_protocol_error(error: BaseException) -> str:
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):

@@ -22,10 +22,10 @@ import trio
 from session_core.limits import KILL_GRACE_MS
 from session_core.mcp.config import StdioServer
 from session_core.mcp.diagnostics import Diagnostics
-from session_core.mcp.transport import MAX_MESSAGE_BYTES, Ending, Link, McpFailed
+from session_core.mcp.transport import MAX_MESSAGE_BYTES, McpFailed, TransportEndCallback, TransportStreams
 from session_core.mcp.variables import plain_environment
 from session_core.sandbox.secrets import clean_environment
-from session_core.tools.process import why_not_started
+from session_core.tools.process import explain_start_failure
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -39,7 +39,9 @@ _ANSWER: Final = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(
 
 
 @asynccontextmanager
-async def open_stdio(config: StdioServer, diagnostics: Diagnostics, on_end: Ending) -> AsyncGenerator[Link]:
+async def open_stdio(
+    config: StdioServer, diagnostics: Diagnostics, on_end: TransportEndCallback
+) -> AsyncGenerator[TransportStreams]:
     """Start the server and connect to its pipes.
 
     Raises:
@@ -59,7 +61,7 @@ async def open_stdio(config: StdioServer, diagnostics: Diagnostics, on_end: Endi
                 nursery.start_soon(_read_stderr, process, diagnostics)
                 nursery.start_soon(_write_messages, process, outgoing)
                 nursery.start_soon(_read_until_the_end, process, incoming, diagnostics, on_end)
-                yield Link(read=read, write=write, pid=process.pid)
+                yield TransportStreams(read=read, write=write, pid=process.pid)
                 nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):
@@ -80,14 +82,14 @@ async def _start(config: StdioServer) -> trio.Process:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise McpFailed(await why_not_started(config.command, config.cwd, error, env=env)) from error
+        raise McpFailed(await explain_start_failure(config.command, config.cwd, error, env=env)) from error
 
 
 async def _read_until_the_end(
     process: trio.Process,
     incoming: "MemoryObjectSendStream[SessionMessage | Exception]",
     diagnostics: Diagnostics,
-    on_end: Ending,
+    on_end: TransportEndCallback,
 ) -> None:
     reason = ""
     async with incoming:  # closing it ends the requests under way
@@ -99,7 +101,7 @@ async def _read_until_the_end(
                 await process.wait()
             nursery.cancel_scope.cancel()
         if process.returncode is not None:
-            reason = _how_it_ended(process.returncode)
+            reason = _describe_exit(process.returncode)
         on_end(reason)
 
 
@@ -109,7 +111,7 @@ async def _cancel_after_exit(process: trio.Process, reading: trio.CancelScope) -
     reading.deadline = trio.current_time() + _GRACE
 
 
-def _how_it_ended(status: int) -> str:
+def _describe_exit(status: int) -> str:
     if status >= 0:
         return f"its process ended with exit status {status}"
     with suppress(ValueError):
@@ -127,7 +129,7 @@ async def _read_messages(
     try:
         while chunk := await process.stdout.receive_some(_CHUNK):
             for line in lines.feed(chunk):
-                message = _parsed(line, diagnostics)
+                message = _parse_line(line, diagnostics)
                 if message is not None:
                     await incoming.send(message)
             if lines.too_long:
@@ -179,7 +181,7 @@ class _Lines:
         return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(answer[1]), error=error))
 
 
-def _parsed(line: bytes, diagnostics: Diagnostics) -> "SessionMessage | None":
+def _parse_line(line: bytes, diagnostics: Diagnostics) -> "SessionMessage | None":
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 

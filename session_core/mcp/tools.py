@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_PROGRESS_CHARS: Final = 500
 
 
-def tools_of(connection: Connection) -> tuple["McpTool", ...]:
+def build_tools(connection: Connection) -> tuple["McpTool", ...]:
     """Return the tools of a server as they are listed now."""
     names = tool_names(connection.config.name, (tool.name for tool in connection.tools))
     return tuple(
@@ -109,7 +109,7 @@ class _Progress:
         self._report(f"{cut(message, MAX_PROGRESS_CHARS)} ({how_far})\n" if message else f"{how_far}\n")
 
 
-class Resources(Protocol):
+class ResourceReader(Protocol):
     """What the two tools for resources need."""
 
     async def list_resources(self, server: str | None = None) -> tuple[McpResource, ...]:
@@ -135,7 +135,7 @@ class ListResources:
     )
     effects = _READS
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: ResourceReader) -> None:
         self._resources = resources
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
@@ -170,7 +170,7 @@ class ReadResource:
     )
     effects = _READS
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: ResourceReader) -> None:
         self._resources = resources
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:

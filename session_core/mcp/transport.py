@@ -21,7 +21,7 @@ class McpFailed(SessionCoreError):
     code = "mcp_failed"
 
 
-class Ending(Protocol):
+class TransportEndCallback(Protocol):
     """Called once when a transport cannot go on, with the reason."""
 
     def __call__(self, reason: str) -> None:
@@ -30,7 +30,7 @@ class Ending(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class Link:
+class TransportStreams:
     """An open way to a server: messages in and out, for the SDK's session."""
 
     read: "ReadStream[SessionMessage | Exception]"

@@ -13,10 +13,10 @@ import trio
 
 from session_core.ids import MessageId, SessionId, TurnId
 from session_core.protocols.execution import Execution
-from session_core.protocols.faults import ContextExpired
+from session_core.protocols.faults import CallbackContextExpired
 from session_core.protocols.frames import is_label
 from session_core.providers.base import ModelRequest, ThinkingEffort
-from session_core.vocabulary.argument_checks import check_for
+from session_core.vocabulary.argument_checks import build_check
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolResultPart, Usage
 from session_core.vocabulary.protocols import Frame
@@ -36,9 +36,9 @@ class Lease:
     def check(self) -> None:
         """Refuse what comes too late."""
         if self.over:
-            raise ContextExpired("this context belonged to a callback that has ended")
+            raise CallbackContextExpired("this context belonged to a callback that has ended")
 
-    async def do(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def run_work(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something that takes a while, as long as the context may be used."""
         self.check()
         with trio.CancelScope() as scope:
@@ -58,7 +58,7 @@ class Lease:
 
 
 @contextmanager
-def leased() -> Generator[Lease]:
+def open_lease() -> Generator[Lease]:
     """Open a lease for the length of the block."""
     lease = Lease()
     try:
@@ -67,11 +67,11 @@ def leased() -> Generator[Lease]:
         lease.end()
 
 
-def leased_execution(execution: Execution, lease: Lease) -> Execution:
+def lease_execution(execution: Execution, lease: Lease) -> Execution:
     """Let an executor call tools only while its cell runs."""
 
     async def call_tool(name: str, arguments: JsonObject) -> ToolResultPart:
-        return await lease.do(lambda: execution.call_tool(name, arguments))
+        return await lease.run_work(lambda: execution.call_tool(name, arguments))
 
     return attrs.evolve(execution, call_tool=call_tool)
 
@@ -110,12 +110,12 @@ class DirectRequest:
     max_output_tokens: int | None = None
 
     @classmethod
-    def of(cls, text: str, *, system: str = "", model: str | None = None) -> "DirectRequest":
+    def from_text(cls, text: str, *, system: str = "", model: str | None = None) -> "DirectRequest":
         """Ask one thing, in the user's place; the same text is the same question."""
-        asked = Message(
+        message = Message(
             message_id=MessageId("msg_direct"), parent_id=None, role="user", parts=(TextPart(text=text),), created_at=0
         )
-        return cls(messages=(asked,), system=system, model=model)
+        return cls(messages=(message,), system=system, model=model)
 
 
 @attrs.frozen(kw_only=True)
@@ -205,7 +205,7 @@ class BeforeCallContext:
             Conflict: The key belongs to another request of this turn, or is being asked right now.
             DirectFailed: The model could not be asked; `TooManyQuestions`, as the turn has asked enough already.
         """
-        return await self._lease.do(lambda: self._complete(request, source, key))
+        return await self._lease.run_work(lambda: self._complete(request, source, key))
 
     @property
     def processes(self) -> Processes:
@@ -222,21 +222,21 @@ class _LeasedProcesses:
     _lease: Lease
 
     async def start(self, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
-        return await self._lease.do(lambda: self._processes.start(argv, cwd=cwd, env=env))
+        return await self._lease.run_work(lambda: self._processes.start(argv, cwd=cwd, env=env))
 
     def list(self) -> tuple[ProcessInfo, ...]:
         self._lease.check()
         return self._processes.list()
 
     async def wait(self, process_id: str) -> ProcessInfo:
-        return await self._lease.do(lambda: self._processes.wait(process_id))
+        return await self._lease.run_work(lambda: self._processes.wait(process_id))
 
     def signal(self, process_id: str, number: int) -> None:
         self._lease.check()
         self._processes.signal(process_id, number)
 
     async def cancel(self, process_id: str) -> ProcessInfo:
-        return await self._lease.do(lambda: self._processes.cancel(process_id))
+        return await self._lease.run_work(lambda: self._processes.cancel(process_id))
 
 
 class DirectFailed(Exception):
@@ -294,7 +294,7 @@ def is_before_call(decided: object) -> bool:
         case None:
             return True
         case ReplaceRequest(request=request):
-            return check_for(ModelRequest)(request) and _is_bound(request.max_output_tokens)
+            return build_check(ModelRequest)(request) and _is_bound(request.max_output_tokens)
         case SwitchTo():
             given: tuple[object, ...] = (decided.key, decided.task)
             return is_label(decided.reason) and all(isinstance(each, str) and bool(each.strip()) for each in given)

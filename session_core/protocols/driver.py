@@ -131,10 +131,10 @@ class Remember:
     memory: JsonValue
 
 
-LeadingOn = AskModel | RunTools | ExecuteCode | SwitchFrame | Checkpoint | Finish
-Action = LeadingOn | Tell | Remember
+LeadingAction = AskModel | RunTools | ExecuteCode | SwitchFrame | Checkpoint | Finish
+Action = LeadingAction | Tell | Remember
 Actions = tuple[Action, ...]
-Decided = tuple[tuple[Tell | Remember, ...], LeadingOn]
+CheckedActions = tuple[tuple[Tell | Remember, ...], LeadingAction]
 """Actions that keep rule 2: what is done at once, and what leads on."""
 
 
@@ -176,10 +176,10 @@ class DriverFault(Exception):
     """A driver broke its contract; the turn fails and says so."""
 
 
-def checked_actions(actions: object) -> Decided:
+def check_actions(actions: object) -> CheckedActions:
     """Split a driver's reply into what is done at once and what leads on; raises `DriverFault` if it is none."""
-    if not isinstance(actions, tuple) or not actions or not isinstance(actions[-1], LeadingOn):
-        raise DriverFault(f"the driver did not say how the turn goes on: it gave back {_given(actions)}")
+    if not isinstance(actions, tuple) or not actions or not isinstance(actions[-1], LeadingAction):
+        raise DriverFault(f"the driver did not say how the turn goes on: it gave back {_describe_reply(actions)}")
     if len(actions) > limits.MAX_DRIVER_ACTIONS:
         raise DriverFault(f"the driver asked for {len(actions)} things, and {limits.MAX_DRIVER_ACTIONS} are allowed")
     *first, last = actions
@@ -187,7 +187,7 @@ def checked_actions(actions: object) -> Decided:
         if not isinstance(action, Tell | Remember):
             raise DriverFault(
                 "the driver asked for two things at once: before the last action there can be Tell and Remember, not "
-                f"{_named(action)}"
+                f"{_describe_type(action)}"
             )
         if isinstance(action, Tell) and not _is_text(action.text):
             raise DriverFault("the driver wants the model told, and does not say what")
@@ -198,7 +198,7 @@ def checked_actions(actions: object) -> Decided:
     if isinstance(last, Checkpoint) and last.kind not in get_args(CheckpointKind):
         raise DriverFault(f"the driver named a checkpoint that there is not: {last.kind!r}")
     if isinstance(last, Finish):
-        last = _checked_finish(last)
+        last = _check_finish(last)
     if isinstance(last, ExecuteCode) and not (_is_text(last.code) and _is_text(last.language)):
         raise DriverFault("the driver wants code run, and gives none")
     if isinstance(last, SwitchFrame) and not (_is_text(last.key) and _is_text(last.task)):
@@ -208,22 +208,22 @@ def checked_actions(actions: object) -> Decided:
     return tuple(first), last
 
 
-def _given(actions: object) -> str:
+def _describe_reply(actions: object) -> str:
     """Describe what is no tuple of actions, and how it would be one."""
     if iscoroutine(actions):
         actions.close()  # nobody awaits it
         return "a coroutine; the callbacks of a driver are plain functions, without async"
     if isinstance(actions, tuple):
-        ends = f"a tuple that ends with {_named(actions[-1])}" if actions else "an empty tuple"
+        ends = f"a tuple that ends with {_describe_type(actions[-1])}" if actions else "an empty tuple"
         return f"{ends}; the last action says what comes next, such as AskModel() or Finish()"
     if isinstance(actions, Action):
-        return f"{_named(actions)} by itself; write it as a tuple: ({_named(actions)}(...),)"
+        return f"{_describe_type(actions)} by itself; write it as a tuple: ({_describe_type(actions)}(...),)"
     if isinstance(actions, list):
         return "a list; actions are a tuple"
-    return f"{_named(actions)}; it must be a tuple of actions, such as (AskModel(),)"
+    return f"{_describe_type(actions)}; it must be a tuple of actions, such as (AskModel(),)"
 
 
-def _named(given: object) -> str:
+def _describe_type(given: object) -> str:
     if given is None:
         return "None"
     return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
@@ -233,7 +233,7 @@ def _is_text(given: object) -> bool:
     return isinstance(given, str) and not given.isspace() and given != ""
 
 
-def _checked_finish(finish: Finish) -> Finish:
+def _check_finish(finish: Finish) -> Finish:
     """Return it with its result as it is recorded, which cannot change any more."""
     if finish.status not in get_args(FinishStatus):
         raise DriverFault(f"the driver named an end that there is not: {finish.status!r}")

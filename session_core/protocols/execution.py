@@ -146,7 +146,7 @@ class CodeExecutor(ABC):
         """Hear that the store does not have it: its leaves have to be offered again."""
 
     @abstractmethod
-    async def restore(self, kept: KeptState | None) -> None:
+    async def restore(self, saved: KeptState | None) -> None:
         """Become exactly what was kept, or empty; whatever was there before is gone.
 
         Raises:
@@ -158,12 +158,12 @@ class CodeExecutor(ABC):
         """End whatever runs."""
 
 
-def digest_of(data: bytes) -> str:
+def compute_digest(data: bytes) -> str:
     """Name a leaf by what it holds."""
     return hashlib.sha256(data).hexdigest()
 
 
-def split(
+def split_state(
     parts: Mapping[str, bytes], known: frozenset[str]
 ) -> tuple[dict[str, bytes], tuple[StateLeaf, ...], dict[str, bytes]]:
     """Divide a state: the parts that stand in the root, the leaves, and the bytes of those that are not `known` yet."""
@@ -172,7 +172,7 @@ def split(
     new: dict[str, bytes] = {}
     for name, data in sorted(parts.items()):
         if name not in small:
-            leaf = StateLeaf(name=name, digest=digest_of(data), size=len(data))
+            leaf = StateLeaf(name=name, digest=compute_digest(data), size=len(data))
             leaves.append(leaf)
             if leaf.digest not in known:
                 new[leaf.digest] = data

@@ -43,7 +43,7 @@ class ProtocolFault(Exception):
         self.reason = reason
 
 
-class ContextExpired(Exception):
+class CallbackContextExpired(Exception):
     """A plugin has used a context after the callback that it was given for."""
 
 

@@ -14,32 +14,32 @@ import attrs
 from session_core import limits
 from session_core.ids import SessionId
 from session_core.vocabulary.protocols import Frame
-from session_core.wire.strict_json import is_whole
+from session_core.wire.strict_json import is_encodable
 
 INITIAL: Final = "initial"
 """The key of the frame that every session begins with."""
 
 
 @attrs.frozen(kw_only=True)
-class Stay:
+class StayInFrame:
     """The frame is open already; whatever its executor has stays."""
 
 
 @attrs.frozen(kw_only=True)
-class GoBack:
+class ReturnToFrame:
     """An earlier frame is opened again, where it was left."""
 
     frame: Frame
 
 
 @attrs.frozen(kw_only=True)
-class Open:
+class OpenNewFrame:
     """A frame that there has not been yet."""
 
     frame: Frame
 
 
-Switch = Stay | GoBack | Open
+FrameSwitch = StayInFrame | ReturnToFrame | OpenNewFrame
 
 
 class FrameKeyInvalid(ValueError):
@@ -51,7 +51,7 @@ def frame_id(session_id: SessionId, key: str) -> str:
     return "frame_" + hashlib.sha256(f"{session_id}\n{key}".encode()).hexdigest()[:32]
 
 
-def derived_key(session_id: SessionId, *lineage: str) -> str:
+def derive_key(session_id: SessionId, *lineage: str) -> str:
     """Make a key of where a switch is asked for, such as the turn and the call: taken again, it is the same."""
     return hashlib.sha256("\n".join((session_id, *lineage)).encode()).hexdigest()[:32]
 
@@ -63,12 +63,14 @@ def first_frame(session_id: SessionId, now: int) -> Frame:
 
 def is_label(given: object) -> bool:
     """Tell whether this can be a key, or a reason: a short text that can be written down."""
-    return isinstance(given, str) and 0 < len(given.strip()) <= len(given) <= limits.MAX_NAME_CHARS and is_whole(given)
+    return (
+        isinstance(given, str) and 0 < len(given.strip()) <= len(given) <= limits.MAX_NAME_CHARS and is_encodable(given)
+    )
 
 
 def decide_switch(
     session_id: SessionId, frames: Sequence[Frame], current: str, key: str, *, reason: str, now: int
-) -> Switch:
+) -> FrameSwitch:
     """Say what a switch to a key means; `current` is the id of the frame that is open.
 
     Raises:
@@ -78,8 +80,8 @@ def decide_switch(
         raise FrameKeyInvalid(f"the key of a frame must have 1 to {limits.MAX_NAME_CHARS} characters")
     wanted = frame_id(session_id, key)
     if wanted == current:
-        return Stay()
+        return StayInFrame()
     known = next((each for each in frames if each.frame_id == wanted), None)
     if known is not None:
-        return GoBack(frame=known)
-    return Open(frame=Frame(frame_id=wanted, key=key, reason=reason, opened_at=now))
+        return ReturnToFrame(frame=known)
+    return OpenNewFrame(frame=Frame(frame_id=wanted, key=key, reason=reason, opened_at=now))

@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 import trio
 
 from session_core import limits
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import MessageId, SessionId
 from session_core.protocols.api import ProtocolBundle, ProtocolFactory, ProtocolSession, TurnAdditions
 from session_core.protocols.contexts import (
@@ -31,21 +31,20 @@ from session_core.protocols.contexts import (
     Lease,
     SessionContext,
     is_before_call,
-    leased,
-    leased_execution,
+    lease_execution,
+    open_lease,
 )
-from session_core.protocols.driver import Decided, DriverCallback, DriverFault, DriverView, checked_actions
+from session_core.protocols.driver import CheckedActions, DriverCallback, DriverFault, DriverView, check_actions
 from session_core.protocols.execution import Cell, CellResult, CodeExecutor, Execution, KeptState, StateCapture
 from session_core.protocols.faults import Callback, ExtensionRejected, ProtocolFault, StateNotKeepable, StateRejected
-from session_core.protocols.guarded_prose import GuardedProse
 from session_core.protocols.options import Materialization
-from session_core.protocols.prose import ProseProjector
+from session_core.protocols.prose import ProseProjector, ProseStream, Span
 from session_core.protocols.result_checks import (
+    find_bundle_problem,
+    find_capture_problem,
+    find_result_problem,
+    find_text_problem,
     is_large,
-    problem_of_bundle,
-    problem_of_capture,
-    problem_of_result,
-    problem_of_text,
 )
 from session_core.providers.base import ModelRequest
 from session_core.vocabulary.frozen import JsonObject
@@ -53,12 +52,69 @@ from session_core.vocabulary.messages import Message
 from session_core.vocabulary.protocols import ExecutorState, Frame, ProtocolRecord
 from session_core.vocabulary.tools import ToolSpec
 
+# A protocol's projector, called so that its faults are those of the protocol, and no text is lost or made up by it.
+T = TypeVar("T")
+
+
+class GuardedProse:
+    """Wraps the projector of a plugin."""
+
+    def __init__(self, prose: ProseProjector, plugin: str) -> None:
+        self._prose = prose
+        self._plugin = plugin
+
+    def open(self) -> ProseStream:
+        """Begin with an answer."""
+        return _GuardedStream(_call_guarded(self._plugin, self._prose.open), self._plugin)
+
+
+class _GuardedStream:
+    def __init__(self, stream: ProseStream, plugin: str) -> None:
+        self._stream = stream
+        self._plugin = plugin
+        self._held = ""
+        """What was fed and is not told yet."""
+
+    def feed(self, text: str) -> tuple[Span, ...]:
+        self._held += text
+        return self._check_spans(lambda: self._stream.feed(text))
+
+    def close(self) -> tuple[Span, ...]:
+        spans = self._check_spans(lambda: self._stream.close())  # noqa: PLW0108 - there may be no such method
+        if self._held:
+            raise ProtocolFault(self._plugin, "prose", "it has lost a part of an answer")
+        return spans
+
+    def _check_spans(self, call: Callable[[], tuple[Span, ...]]) -> tuple[Span, ...]:
+        spans: tuple[Span, ...] = _call_guarded(self._plugin, lambda: tuple(call()))
+        for span in spans:
+            if not _is_span(span):
+                raise ProtocolFault(self._plugin, "prose", "it divided an answer into something that is no text")
+            if not self._held.startswith(span[1]):
+                raise ProtocolFault(self._plugin, "prose", "it told something else than the answer said")
+            self._held = self._held[len(span[1]) :]
+        return spans
+
+
+def _is_span(span: object) -> bool:
+    return isinstance(span, tuple) and len(span) == 2 and span[0] in {"text", "code"} and isinstance(span[1], str)
+
+
+def _call_guarded(plugin: str, call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except FOREIGN_FAULTS as error:
+        if must_propagate(error):
+            raise
+        raise ProtocolFault(plugin, "prose", f"{type(error).__name__}: {error}") from error
+
+
+# --- lifecycle --------------------------------------------------------------------------------------------------------
+
 log = logging.getLogger(__name__)
 
 CALLBACK_SECONDS: Final = limits.PROTOCOL_CALLBACK_MS / 1000
 CAPTURE_SECONDS: Final = limits.PROTOCOL_CAPTURE_MS / 1000
-
-T = TypeVar("T")
 
 
 class _NotAsync(Exception):
@@ -78,10 +134,10 @@ class SessionProtocol:
         self._plugin = factory.id
         self._initialized = False
         self._restored = False
-        self._known: MessageId | None = None
+        self._known_head: MessageId | None = None
         """The end of the conversation as the plugin knows it."""
         self._frame_id: str | None = None
-        self._one_by_one = trio.Lock()
+        self._lock = trio.Lock()
         self.executor_current = False
         """Whether the executor has what belongs to this session and frame; if not, it is restored before it is used."""
         self.executor_base: ExecutorState | None = None
@@ -93,32 +149,32 @@ class SessionProtocol:
         try:
             bundle: object = factory.build(context)
         except FOREIGN_FAULTS as error:
-            if passes_through(error):
+            if must_propagate(error):
                 raise
-            raise self._fault("build", error) from error
+            raise self._log_fault("build", error) from error
         if not isinstance(bundle, ProtocolBundle):
-            told = f"it built no bundle with a driver, but {type(bundle).__name__}"
-            raise ProtocolFault(self._plugin, "build", told)
+            reason = f"it built no bundle with a driver, but {type(bundle).__name__}"
+            raise ProtocolFault(self._plugin, "build", reason)
         try:
-            problem = problem_of_bundle(bundle)
+            problem = find_bundle_problem(bundle)
         except FOREIGN_FAULTS as error:  # looking at a property is calling it
-            if passes_through(error):
+            if must_propagate(error):
                 raise
-            raise self._fault("build", error) from error
+            raise self._log_fault("build", error) from error
         if problem is not None:
             raise ProtocolFault(self._plugin, "build", problem)
         return bundle
 
     # --- the session --------------------------------------------------------------------------------------------------
 
-    async def ready(self, frame: Frame, messages: Callable[[], Awaitable[Sequence[Message]]]) -> None:
+    async def prepare(self, frame: Frame, messages: Callable[[], Awaitable[Sequence[Message]]]) -> None:
         """See to it that the plugin is what follows from the conversation; does nothing when it is already."""
         session = self.bundle.session
         if type(session) is ProtocolSession:  # nothing follows the session, so that the turn goes on at once
             self._enter(frame)
             self._initialized = self._restored = True
             return
-        async with self._one_by_one:
+        async with self._lock:
             self._enter(frame)
             if not self._initialized:
                 await self._call("initialize", lambda lease: session.initialize(self._context(frame, lease)))
@@ -126,15 +182,17 @@ class SessionProtocol:
             follows = type(session).restore is not ProtocolSession.restore
             if self._restored and not follows:
                 return
-            said = await messages()
-            goes_on = self._known is None or any(each.message_id == self._known for each in reversed(said))
+            conversation = await messages()
+            goes_on = self._known_head is None or any(
+                each.message_id == self._known_head for each in reversed(conversation)
+            )
             if self._restored and goes_on:
                 return
-            await self._call("restore", lambda lease: session.restore(self._context(frame, lease), said))
+            await self._call("restore", lambda lease: session.restore(self._context(frame, lease), conversation))
             self._restored = True
-            self._known = said[-1].message_id if said else None
+            self._known_head = conversation[-1].message_id if conversation else None
 
-    def begin_anew(self) -> None:
+    def invalidate_all(self) -> None:
         """Have everything restored before its next use: the conversation, or its frame, is another one."""
         self.executor_current = False
         self.invalidate()
@@ -150,27 +208,27 @@ class SessionProtocol:
         """Have the plugin restored before it is asked anything again."""
         self._restored = False
 
-    def turn_ended(self, head: MessageId | None) -> None:
+    def note_turn_end(self, head: MessageId | None) -> None:
         """Note how far the plugin knows the conversation: whatever goes on elsewhere, it is restored for."""
-        self._known = head
+        self._known_head = head
 
-    async def appended(self, frame: Frame, operation_id: str, messages: Sequence[Message]) -> None:
+    async def note_appended(self, frame: Frame, operation_id: str, messages: Sequence[Message]) -> None:
         """Tell of messages that were put into the conversation, and are durable.
 
         A plugin that is to be restored before its next use is not told: it will find them in the conversation.
         """
         session = self.bundle.session
-        async with self._one_by_one:
+        async with self._lock:
             if self._restored:
                 await self._call(
                     "appended", lambda lease: session.appended(self._context(frame, lease), operation_id, messages)
                 )
-                self._known = messages[-1].message_id if messages else self._known
+                self._known_head = messages[-1].message_id if messages else self._known_head
 
     async def apply_extension(self, frame: Frame, extension: JsonObject) -> None:
         """Hand something over that is not part of the conversation; raises `ExtensionRejected`."""
         session = self.bundle.session
-        async with self._one_by_one:
+        async with self._lock:
             await self._call(
                 "apply_extension",
                 lambda lease: session.apply_extension(self._context(frame, lease), extension),
@@ -180,44 +238,44 @@ class SessionProtocol:
     async def check_turn_extension(self, frame: Frame, extension: JsonObject) -> TurnAdditions:
         """Ask what something that came with a message adds to its turn; raises `ExtensionRejected`."""
         session = self.bundle.session
-        async with self._one_by_one:
+        async with self._lock:
             found: object = await self._call(
                 "check_turn_extension",
                 lambda lease: session.check_turn_extension(self._context(frame, lease), extension),
                 expected=ExtensionRejected,
             )
         if not isinstance(found, TurnAdditions):
-            raise self._broken("check_turn_extension", "it gave back no TurnAdditions")
-        if (problem := problem_of_text(found.instructions)) is not None:
-            raise self._broken("check_turn_extension", f"it gave back no TurnAdditions for a model: {problem}")
+            raise self._mark_broken("check_turn_extension", "it gave back no TurnAdditions")
+        if (problem := find_text_problem(found.instructions)) is not None:
+            raise self._mark_broken("check_turn_extension", f"it gave back no TurnAdditions for a model: {problem}")
         return found
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
-    def decide(self, callback: DriverCallback, view: DriverView, *given: object, **named: object) -> Decided:
+    def decide(self, callback: DriverCallback, view: DriverView, *given: object, **named: object) -> CheckedActions:
         """Let the driver decide."""
         try:
-            return checked_actions(getattr(self.bundle.driver, callback)(view, *given, **named))
+            return check_actions(getattr(self.bundle.driver, callback)(view, *given, **named))
         except DriverFault as fault:
             raise ProtocolFault(self._plugin, "driver", f"{fault} (in {callback})") from fault
         except FOREIGN_FAULTS as error:
-            if passes_through(error):
+            if must_propagate(error):
                 raise
-            raise self._fault("driver", error, where=f" (in {callback})") from error
+            raise self._log_fault("driver", error, where=f" (in {callback})") from error
 
     def instructions(self, tools: Sequence[ToolSpec]) -> str:
         """Return what models are told beside their prompt."""
         if self.bundle.instructions is None:
             return ""
         try:
-            told: object = self.bundle.instructions(tools)
+            text: object = self.bundle.instructions(tools)
         except FOREIGN_FAULTS as error:
-            if passes_through(error):
+            if must_propagate(error):
                 raise
-            raise self._fault("instructions", error) from error
-        if (problem := problem_of_text(told)) is not None:
-            raise self._broken("instructions", problem)
-        return str(told)
+            raise self._log_fault("instructions", error) from error
+        if (problem := find_text_problem(text)) is not None:
+            raise self._mark_broken("instructions", problem)
+        return str(text)
 
     @property
     def prose(self) -> ProseProjector | None:
@@ -229,14 +287,14 @@ class SessionProtocol:
     ) -> BeforeCall:
         """Ask whether, and what, a model is to be asked."""
         session = self.bundle.session
-        async with self._one_by_one:
+        async with self._lock:
             decided = await self._call(
                 "before_model_call",
                 lambda lease: session.before_model_call(make_context(lease), request),
                 seconds=limits.PROTOCOL_BEFORE_CALL_MS / 1000,
             )
         if not is_before_call(decided):
-            raise self._broken(
+            raise self._mark_broken(
                 "before_model_call",
                 f"it gave back {type(decided).__name__}, and not None, nor a ReplaceRequest, SwitchTo, FinishNow or "
                 "RefuseTurn with fields of the right types",
@@ -252,24 +310,26 @@ class SessionProtocol:
 
     async def why_unconfined(self, execution: Execution) -> str | None:
         """Say why cells cannot be confined here although they should be; None if there is no reason to ask a person."""
-        executor = self._executor("execute")
+        executor = self._require_executor("execute")
         reason = await self._call(
-            "execute", lambda lease: executor.why_unconfined(leased_execution(execution, lease)), seconds=None
+            "execute", lambda lease: executor.why_unconfined(lease_execution(execution, lease)), seconds=None
         )
         if reason is not None and not isinstance(reason, str):
-            raise self._broken("execute", f"its why_unconfined returned {type(reason).__name__} instead of a string")
+            raise self._mark_broken(
+                "execute", f"its why_unconfined returned {type(reason).__name__} instead of a string"
+            )
         return reason
 
     async def execute(self, cell: Cell, execution: Execution) -> CellResult:
         """Run a cell; how long it may take is the executor's own affair."""
-        executor = self._executor("execute")
+        executor = self._require_executor("execute")
         if cell.language != executor.language:
             raise ProtocolFault(self._plugin, "execute", f"its executor runs {executor.language}, not {cell.language}")
         result = await self._call(
-            "execute", lambda lease: executor.execute(cell, leased_execution(execution, lease)), seconds=None
+            "execute", lambda lease: executor.execute(cell, lease_execution(execution, lease)), seconds=None
         )
-        if (problem := problem_of_result(result)) is not None:
-            raise self._broken("execute", problem)
+        if (problem := find_result_problem(result)) is not None:
+            raise self._mark_broken("execute", problem)
         return result
 
     @property
@@ -280,7 +340,7 @@ class SessionProtocol:
         try:
             return bool(self.executor.dirty)
         except FOREIGN_FAULTS as error:
-            if passes_through(error):
+            if must_propagate(error):
                 raise
             log.exception("an executor cannot tell whether it has anything to keep")
             return True
@@ -299,7 +359,7 @@ class SessionProtocol:
             return str(reason)
         return None
 
-    async def capture(self, there: Collection[str] = ()) -> StateCapture | None:
+    async def capture(self, stored_digests: Collection[str] = ()) -> StateCapture | None:
         """Return what has to be kept of the executor; None if there is nothing new.
 
         `there` are the digests of the leaves that the store has.
@@ -313,31 +373,31 @@ class SessionProtocol:
         found = await self._call(
             "capture", lambda _lease: executor.capture(), seconds=CAPTURE_SECONDS, expected=StateNotKeepable
         )
-        look = partial(problem_of_capture, found, executor.engine, there)
+        look = partial(find_capture_problem, found, executor.engine, stored_digests)
         problem = await trio.to_thread.run_sync(look) if is_large(found) else look()
         if problem is not None:
-            raise self._broken("capture", problem)
+            raise self._mark_broken("capture", problem)
         return found
 
-    def settle(self, capture: StateCapture, *, kept: bool) -> None:
+    def settle(self, capture: StateCapture, *, is_stored: bool) -> None:
         """Tell the executor whether the store has what it offered; if it fails in that, it is restored next."""
         if self.executor is None:
             return
         try:
-            (self.executor.acknowledge if kept else self.executor.abort)(capture)
+            (self.executor.acknowledge if is_stored else self.executor.abort)(capture)
         except FOREIGN_FAULTS as error:
-            if passes_through(error):
+            if must_propagate(error):
                 raise
-            self._fault("capture", error)
+            self._log_fault("capture", error)
 
-    async def restore_executor(self, kept: KeptState | None) -> None:
+    async def restore_executor(self, saved: KeptState | None) -> None:
         """Bring the executor to what was kept; raises `StateRejected`."""
-        executor = self._executor("restore")
+        executor = self._require_executor("restore")
         await self._call(
-            "restore", lambda _lease: executor.restore(kept), seconds=CAPTURE_SECONDS, expected=StateRejected
+            "restore", lambda _lease: executor.restore(saved), seconds=CAPTURE_SECONDS, expected=StateRejected
         )
 
-    def _executor(self, callback: Callback) -> CodeExecutor:
+    def _require_executor(self, callback: Callback) -> CodeExecutor:
         if self.executor is None:
             raise ProtocolFault(self._plugin, callback, "it has no executor, and wants code run")
         return self.executor
@@ -365,7 +425,7 @@ class SessionProtocol:
         expected: type[Exception] | tuple[()] = (),
     ) -> T:
         try:
-            with trio.CancelScope() as scope, leased() as lease:
+            with trio.CancelScope() as scope, open_lease() as lease:
                 if seconds is not None:
                     scope.deadline = trio.current_time() + seconds
                 waited = call(lease)
@@ -375,18 +435,18 @@ class SessionProtocol:
         except expected:
             raise
         except _NotAsync as error:
-            raise self._broken(callback, "it is a plain function and must be async: write `async def`") from error
+            raise self._mark_broken(callback, "it is a plain function and must be async: write `async def`") from error
         except FOREIGN_FAULTS as error:
-            if passes_through(error):
+            if must_propagate(error):
                 raise
-            raise self._fault(callback, error) from error
-        raise self._broken(callback, f"it took longer than {seconds:g} s")
+            raise self._log_fault(callback, error) from error
+        raise self._mark_broken(callback, f"it took longer than {seconds:g} s")
 
-    def _fault(self, callback: Callback, error: BaseException, *, where: str = "") -> ProtocolFault:
+    def _log_fault(self, callback: Callback, error: BaseException, *, where: str = "") -> ProtocolFault:
         log.error("the protocol %s failed in %s", self._plugin, callback, exc_info=error)
-        return self._broken(callback, f"{type(error).__name__}: {error}{where}")
+        return self._mark_broken(callback, f"{type(error).__name__}: {error}{where}")
 
-    def _broken(self, callback: Callback, reason: str) -> ProtocolFault:
+    def _mark_broken(self, callback: Callback, reason: str) -> ProtocolFault:
         """Note that the plugin may be in any state, and say why."""
         self._restored = False
         if callback in {"execute", "probe", "capture"}:

@@ -15,11 +15,11 @@ import attrs
 
 from session_core import limits
 from session_core.errors import ProtocolError
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId
 from session_core.protocols.faults import OptionConflict, OptionsInvalid
 from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json, thaw_json
-from session_core.wire.catalogue import tag_of
+from session_core.wire.catalogue import wire_tag
 from session_core.wire.codec import encode, from_json, to_json
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class PluginOptions:
     plugins: Mapping[str, JsonObject] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, plugin: str, options: object) -> "PluginOptions":
+    def for_plugin(cls, plugin: str, options: object) -> "PluginOptions":
         """State options of one protocol, given as a value of its class or as JSON."""
         return cls({plugin: _as_json(options)})
 
@@ -104,7 +104,7 @@ class PluginOptions:
         return None if stated is None else read_options(plugin, cls, stated)
 
 
-def plugin_options(stated: JsonObject | None) -> PluginOptions:
+def parse_plugin_options(stated: JsonObject | None) -> PluginOptions:
     """Read what a command states.
 
     Raises:
@@ -132,7 +132,7 @@ def resolve_options(
         described: OptionField = field.metadata[_METADATA]
         name = field.name
         if stated is not None and name in stated:
-            asked = _normal(plugin, cls, name, stated[name])
+            asked = _normalize_value(plugin, cls, name, stated[name])
             if described.kind == "pinned" and name in known and known[name] != asked:
                 raise OptionConflict(plugin, name, recorded=known[name], requested=asked)
             resolved[name] = asked
@@ -153,7 +153,7 @@ def resolve_options(
     return found
 
 
-def host_supplied(
+def select_host_options(
     cls: type[Any], stated: JsonObject | None, decided: Callable[[str, OptionField], bool] = lambda _name, _field: True
 ) -> JsonObject | None:
     """Return what is left of what a service states for all sessions: pinned options that are `decided` are not its own.
@@ -167,7 +167,7 @@ def host_supplied(
     return JsonObject({name: value for name, value in stated.items() if name not in own})
 
 
-def describes_options(cls: object) -> bool:
+def is_options_class(cls: object) -> bool:
     """Tell whether a class can describe options: an attrs class, every field of which is made by `option`."""
     return isinstance(cls, type) and attrs.has(cls) and all(_METADATA in field.metadata for field in attrs.fields(cls))
 
@@ -185,13 +185,13 @@ def read_options(plugin: str, cls: type[T], payload: JsonObject) -> T:
             f"invalid options of the protocol {plugin}: {unknown!r:.100} {there}", field=f"options.{plugin}.{unknown}"
         )
     try:
-        return from_json({"type": tag_of(cast(type, cls)), **thaw_json(payload)}, cls)
+        return from_json({"type": wire_tag(cast(type, cls)), **thaw_json(payload)}, cls)
     except ProtocolError as error:
         path = (error.field or "$").removeprefix("$").removeprefix(".")
         where = f"options.{plugin}.{path}" if path else f"options.{plugin}"
         raise OptionsInvalid(f"invalid options of the protocol {plugin}: {error.reason}", field=where) from error
     except FOREIGN_FAULTS as error:  # the class of a plugin looks at its values in a way of its own
-        if passes_through(error):
+        if must_propagate(error):
             raise
         reason = f"{type(error).__name__}: {error}"
         raise OptionsInvalid(
@@ -199,7 +199,7 @@ def read_options(plugin: str, cls: type[T], payload: JsonObject) -> T:
         ) from error
 
 
-def _normal(plugin: str, cls: type[Any], name: str, value: JsonValue) -> JsonValue:
+def _normalize_value(plugin: str, cls: type[Any], name: str, value: JsonValue) -> JsonValue:
     """Return a value as it is recorded, whatever spelling it was stated in."""
     options = read_options(plugin, cls, JsonObject({name: value}))
     return freeze_json(to_json(getattr(options, name)))

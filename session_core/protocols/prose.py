@@ -30,7 +30,7 @@ class ProseProjector(Protocol):
         ...
 
 
-def project(projector: ProseProjector, text: str) -> tuple[Span, ...]:
+def project_text(projector: ProseProjector, text: str) -> tuple[Span, ...]:
     """Divide a text that is whole, by the same rule."""
     stream = projector.open()
     spans: list[Span] = []

@@ -16,11 +16,11 @@ from typing import Final
 import trio
 
 from session_core import limits
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.protocols.api import ProtocolFactory
 from session_core.protocols.faults import DuplicatePlugin, ProtocolFault, UnknownPlugin
 from session_core.protocols.frames import is_label
-from session_core.protocols.options import describes_options
+from session_core.protocols.options import is_options_class
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class ProtocolRegistry:
     ) -> None:
         self._loaders: dict[str, tuple[str, Callable[[], object]]] = {}
         self._loaded: dict[str, ProtocolFactory] = {}
-        self._twice: dict[str, list[str]] = {}
+        self._duplicates: dict[str, list[str]] = {}
         """Where an installed name comes from that is not the only one."""
         for name, path in _BUILT_IN.items():
             self._offer(name, f"session-core ({path})", lambda path=path: _load_path(path))  # type: ignore[misc]
@@ -67,7 +67,7 @@ class ProtocolRegistry:
         if factory.id in self._installed:
             self._installed -= {factory.id}
             del self._loaders[factory.id]
-            self._twice.pop(factory.id, None)
+            self._duplicates.pop(factory.id, None)
         self._offer(factory.id, f"{type(factory).__module__}.{type(factory).__qualname__}", lambda: factory)
 
     def names(self) -> tuple[str, ...]:
@@ -99,8 +99,8 @@ class ProtocolRegistry:
         if name not in self._loaders:
             there = ", ".join(self._loaders)
             raise UnknownPlugin(f"there is no protocol called {name!r}; known are: {there}", field="protocol")
-        if name in self._twice:
-            origins = " and ".join(self._twice[name])
+        if name in self._duplicates:
+            origins = " and ".join(self._duplicates[name])
             raise DuplicatePlugin(
                 f"two protocols are called {name!r}: {origins}; uninstall one of these packages", field="protocol"
             )
@@ -119,17 +119,17 @@ class ProtocolRegistry:
         try:
             await factory.aclose()
         except FOREIGN_FAULTS as fault:
-            if passes_through(fault):
+            if must_propagate(fault):
                 raise
             log.exception("the protocol %s could not be closed", factory.id)
 
     def _offer_installed(self, entry: EntryPoint) -> None:
-        name, origin = entry.name, f"{_package_of(entry)} ({entry.value})"
+        name, origin = entry.name, f"{_package_name(entry)} ({entry.value})"
         if name in _BUILT_IN:
             log.warning("the protocol %r of %s is not offered: session-core has one of this name", name, origin)
         elif name in self._loaders:
             first = self._loaders[name][0]
-            self._twice.setdefault(name, [first]).append(origin)
+            self._duplicates.setdefault(name, [first]).append(origin)
         else:
             self._offer(name, origin, entry.load)
 
@@ -146,26 +146,26 @@ class ProtocolRegistry:
             found = load()
             factory = found() if isinstance(found, type) else found
         except FOREIGN_FAULTS as error:
-            if passes_through(error):
+            if must_propagate(error):
                 raise
             raise ProtocolFault(name, "build", f"{origin} cannot be loaded: {type(error).__name__}: {error}") from error
         if not isinstance(factory, ProtocolFactory):
             raise ProtocolFault(name, "build", f"{origin} is not a ProtocolFactory")
         if factory.id != name:
             raise ProtocolFault(name, "build", f"{origin} calls itself {factory.id!r}")
-        if (problem := problem_of_factory(factory)) is not None:
+        if (problem := find_factory_problem(factory)) is not None:
             raise ProtocolFault(name, "build", f"{origin} {problem}")
         return factory
 
 
-def problem_of_factory(factory: ProtocolFactory) -> str | None:
+def find_factory_problem(factory: ProtocolFactory) -> str | None:
     """Say what is wrong with how a protocol describes itself."""
     name, version = getattr(factory, "id", None), getattr(factory, "version", None)
     if not is_label(name):
         return f"has the id {name!r:.100}, which is no name: a text of 1 to {limits.MAX_NAME_CHARS} characters"
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         return f"has the version {version!r:.100}, which is no whole number from 1 on"
-    if not describes_options(getattr(factory, "options", None)):
+    if not is_options_class(getattr(factory, "options", None)):
         return "has options that are not all made by `option`, in an attrs class"
     return None
 
@@ -184,5 +184,5 @@ def _load_path(path: str) -> object:
     return getattr(import_module(module), attribute)
 
 
-def _package_of(entry: EntryPoint) -> str:
+def _package_name(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist is not None else "an installed package"

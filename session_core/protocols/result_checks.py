@@ -12,13 +12,13 @@ from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.protocols.api import ProtocolBundle, ProtocolSession
 from session_core.protocols.driver import Driver, DriverCallback
-from session_core.protocols.execution import CellResult, CodeExecutor, StateCapture, digest_of
+from session_core.protocols.execution import CellResult, CodeExecutor, StateCapture, compute_digest
 from session_core.protocols.frames import is_label
-from session_core.vocabulary.argument_checks import check_for, is_base64
+from session_core.vocabulary.argument_checks import build_check, is_base64
 from session_core.vocabulary.protocols import ExecutorState
 from session_core.vocabulary.tools import ToolSpec
 from session_core.wire.codec import encode
-from session_core.wire.strict_json import find_fault, is_whole
+from session_core.wire.strict_json import find_fault, is_encodable
 
 _SESSION_METHODS: Final = (
     "initialize",
@@ -32,7 +32,7 @@ _EXECUTOR_METHODS: Final = ("execute", "probe", "capture", "restore", "aclose")
 _LARGE: Final = 256 * 1024
 
 
-def problem_of_bundle(bundle: ProtocolBundle) -> str | None:
+def find_bundle_problem(bundle: ProtocolBundle) -> str | None:
     """Say what is wrong with what was built for a session."""
     return (
         _problem_of_driver(bundle.driver)
@@ -47,7 +47,7 @@ def problem_of_bundle(bundle: ProtocolBundle) -> str | None:
 def _problem_of_driver(driver: object) -> str | None:
     if not isinstance(driver, Driver):
         missing = [name for name in get_args(DriverCallback)[:-1] if not callable(getattr(driver, name, None))]
-        return f"it built no bundle with a driver: {_named(driver)} has no {', '.join(missing)}"
+        return f"it built no bundle with a driver: {_describe_value(driver)} has no {', '.join(missing)}"
     for name in get_args(DriverCallback):
         if _is_async(getattr(driver, name, None)):
             return f"its driver's {name} is async; the callbacks of a driver are plain functions"
@@ -56,7 +56,7 @@ def _problem_of_driver(driver: object) -> str | None:
 
 def _problem_of_session(session: object) -> str | None:
     if not isinstance(session, ProtocolSession):
-        return f"its session is {_named(session)}, which is not a ProtocolSession"
+        return f"its session is {_describe_value(session)}, which is not a ProtocolSession"
     return _problem_of_methods("session", session, _SESSION_METHODS)
 
 
@@ -64,14 +64,14 @@ def _problem_of_executor(executor: object) -> str | None:
     if executor is None:
         return None
     if not isinstance(executor, CodeExecutor):
-        return f"its executor is {_named(executor)}, which is not a CodeExecutor"
+        return f"its executor is {_describe_value(executor)}, which is not a CodeExecutor"
     for name in ("engine", "language"):
         if not is_label(getattr(executor, name, None)):
             return f"its executor does not name its {name}: that is {getattr(executor, name, None)!r:.100}, and no text"
     dirty: object = executor.dirty
     if not isinstance(dirty, bool):
         hint = "; make it a property" if callable(dirty) else ""
-        return f"its executor's dirty is {_named(dirty)}, and neither True nor False{hint}"
+        return f"its executor's dirty is {_describe_value(dirty)}, and neither True nor False{hint}"
     return _problem_of_methods("executor", executor, _EXECUTOR_METHODS)
 
 
@@ -79,7 +79,7 @@ def _problem_of_methods(part: str, given: object, names: Iterable[str]) -> str |
     for name in names:
         method = getattr(given, name, None)
         if not callable(method):
-            return f"its {part}'s {name} is {_named(method)}, and cannot be called"
+            return f"its {part}'s {name} is {_describe_value(method)}, and cannot be called"
         if isroutine(method) and not _is_async(method):
             return f"its {part}'s {name} is a plain function and must be async: write `async def {name}`"
     return None
@@ -94,15 +94,19 @@ def _problem_of_prose(prose: object) -> str | None:
         return None
     if isinstance(prose, type):
         return f"its prose is the class {prose.__name__}, and no projector: write {prose.__name__}()"
-    return None if callable(getattr(prose, "open", None)) else f"its prose is no projector: {_named(prose)} has no open"
+    return (
+        None
+        if callable(getattr(prose, "open", None))
+        else f"its prose is no projector: {_describe_value(prose)} has no open"
+    )
 
 
 def _problem_of_tools(tools: object) -> str | None:
     if not isinstance(tools, tuple):
-        return f"its tools are none: they are {_named(tools)}, and not a tuple of tools"
+        return f"its tools are none: they are {_describe_value(tools)}, and not a tuple of tools"
     for tool in tools:
         if not _is_a(getattr(tool, "spec", None), ToolSpec):
-            return f"its tools are none: {_named(tool)} has no spec, which is a ToolSpec"
+            return f"its tools are none: {_describe_value(tool)} has no spec, which is a ToolSpec"
         if not _is_a(getattr(tool, "effects", None), AbstractSet):
             return f"its tool {tool.spec.name!r:.100} has no effects, which are a set of names"
         if not callable(getattr(tool, "run", None)):
@@ -115,14 +119,19 @@ def _problem_of_tools(tools: object) -> str | None:
 def _problem_of_rest(bundle: ProtocolBundle) -> str | None:
     instructions: object = bundle.instructions
     if instructions is not None and not callable(instructions):
-        return f"its instructions are {_named(instructions)}, and no function that makes them of the session's tools"
+        kind = _describe_value(instructions)
+        return f"its instructions are {kind}, and no function that makes them of the session's tools"
     if _is_async(instructions):
         return "its instructions are an async function; they are made by a plain one"
     native: object = bundle.native_tools
-    return None if isinstance(native, bool) else f"its native_tools is {_named(native)}, and neither True nor False"
+    return (
+        None
+        if isinstance(native, bool)
+        else f"its native_tools is {_describe_value(native)}, and neither True nor False"
+    )
 
 
-def _named(given: object) -> str:
+def _describe_value(given: object) -> str:
     if given is None:
         return "None"
     if isinstance(given, type):
@@ -135,20 +144,20 @@ def _is_a(given: object, kind: type) -> bool:
     return isinstance(given, kind)
 
 
-def problem_of_text(text: object) -> str | None:
+def find_text_problem(text: object) -> str | None:
     """Say what is wrong with a text that is meant for a model."""
     if not isinstance(text, str):
         return "they are not text"
     if len(text) > limits.MAX_TEXT_CHARS:
         return f"they have {len(text):,} characters, and {limits.MAX_TEXT_CHARS:,} are allowed"
-    return None if is_whole(text) else "they hold half a character"
+    return None if is_encodable(text) else "they hold half a character"
 
 
-def problem_of_result(result: object) -> str | None:
+def find_result_problem(result: object) -> str | None:
     """Say what is wrong with what became of a cell."""
     if not isinstance(result, CellResult):
         return "it gave back no CellResult"
-    if not check_for(CellResult)(result):
+    if not build_check(CellResult)(result):
         return "it gave back a CellResult with fields of other types"
     if (fault := find_fault(result.value, limits.MAX_OPEN_JSON_DEPTH)) is not None:
         return f"it gave back a value that is not JSON: {fault.reason}"
@@ -166,11 +175,11 @@ def is_large(capture: object) -> bool:
     return sum(len(data) for data in capture.new.values() if _is_a(data, bytes)) > _LARGE
 
 
-def problem_of_capture(capture: object, engine: str, there: Collection[str]) -> str | None:
+def find_capture_problem(capture: object, engine: str, stored_digests: Collection[str]) -> str | None:
     """Say what is wrong with a state that is to be kept; `there` are the digests of the leaves that the store has."""
     if not isinstance(capture, StateCapture) or not isinstance(capture.new, Mapping):
         return "it gave back no StateCapture"
-    if not check_for(ExecutorState)(capture.state):
+    if not build_check(ExecutorState)(capture.state):
         return "it gave back a StateCapture with fields of other types"
     state, new = capture.state, capture.new
     if state.engine != engine:
@@ -179,7 +188,7 @@ def problem_of_capture(capture: object, engine: str, there: Collection[str]) -> 
         return problem
     if not all(_is_a(data, bytes) for data in new.values()):
         return "it gave back leaves that are not bytes"
-    return _problem_of_leaves(state, new, there)
+    return _problem_of_leaves(state, new, stored_digests)
 
 
 def _problem_of_root(state: ExecutorState) -> str | None:
@@ -192,11 +201,13 @@ def _problem_of_root(state: ExecutorState) -> str | None:
     return None
 
 
-def _problem_of_leaves(state: ExecutorState, bodies: Mapping[str, bytes], there: Collection[str]) -> str | None:
+def _problem_of_leaves(
+    state: ExecutorState, bodies: Mapping[str, bytes], stored_digests: Collection[str]
+) -> str | None:
     if len(state.leaves) > limits.MAX_EXECUTOR_LEAVES:
         return f"its state has more than {limits.MAX_EXECUTOR_LEAVES:,} leaves"
     names = {leaf.name for leaf in state.leaves}
-    if len(names) != len(state.leaves) or not all(map(is_whole, names)):
+    if len(names) != len(state.leaves) or not all(map(is_encodable, names)):
         return "the leaves of its state have no names of their own"
     if bodies.keys() - {leaf.digest for leaf in state.leaves}:
         return "it gave back leaves that its state does not name"
@@ -204,8 +215,8 @@ def _problem_of_leaves(state: ExecutorState, bodies: Mapping[str, bytes], there:
         return f"its state has more than {limits.MAX_CELL_STATE_BYTES:,} bytes"
     for leaf in state.leaves:
         data = bodies.get(leaf.digest)
-        if data is None and leaf.digest not in there:
+        if data is None and leaf.digest not in stored_digests:
             return f"a leaf of its state is neither there nor given: {leaf.name!r:.100}"
-        if data is not None and (len(data) != leaf.size or digest_of(data) != leaf.digest):
+        if data is not None and (len(data) != leaf.size or compute_digest(data) != leaf.digest):
             return f"a leaf of its state is not what its digest says: {leaf.name!r:.100}"
     return None

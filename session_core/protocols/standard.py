@@ -13,7 +13,7 @@ from session_core.protocols.driver import (
     RunTools,
     Tell,
 )
-from session_core.protocols.structured import read_answer, wrong_shape
+from session_core.protocols.structured import finish_wrong_shape, read_answer
 from session_core.providers.base import ModelFailed
 from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.protocols import STANDARD
@@ -39,7 +39,7 @@ class NativeToolDriver:
             return (Finish(status="limit_reached", error="the answer was cut off: it reached the longest allowed"),)
         if view.output_schema is None:
             return (Checkpoint(kind="before_completion"),)
-        return _structured(view, view.output_schema)
+        return _check_structured(view, view.output_schema)
 
     def on_failure(self, view: DriverView, failure: ModelFailed) -> Actions:
         """Give up."""
@@ -69,7 +69,7 @@ class StandardProtocol(ProtocolFactory):
         return ProtocolBundle(driver=NativeToolDriver())
 
 
-def _structured(view: DriverView, schema: JsonObject) -> Actions:
+def _check_structured(view: DriverView, schema: JsonObject) -> Actions:
     _, fault = _read(view, schema)
     return (Checkpoint(kind="before_completion"),) if fault is None else _repair(view, fault)
 
@@ -77,9 +77,9 @@ def _structured(view: DriverView, schema: JsonObject) -> Actions:
 def _repair(view: DriverView, fault: str) -> Actions:
     repairs = view.memory if isinstance(view.memory, int) else 0
     if repairs >= MOST_REPAIRS:
-        return (wrong_shape(fault),)
-    told = f"Your answer must be JSON of the given shape and nothing else. {fault} Give the whole answer again."
-    return (Remember(memory=repairs + 1), Tell(text=told), AskModel())
+        return (finish_wrong_shape(fault),)
+    message = f"Your answer must be JSON of the given shape and nothing else. {fault} Give the whole answer again."
+    return (Remember(memory=repairs + 1), Tell(text=message), AskModel())
 
 
 def _read(view: DriverView, schema: JsonObject) -> tuple[JsonValue, str | None]:

@@ -6,7 +6,7 @@ from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.protocols.driver import DriverView, Finish
 from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json
-from session_core.wire.json_schema import fault_in
+from session_core.wire.json_schema import find_value_fault
 from session_core.wire.strict_json import find_fault, parse
 
 
@@ -23,15 +23,15 @@ def read_answer(text: str, schema: JsonObject) -> tuple[JsonValue, str | None]:
     if (deep := find_fault(plain, limits.MAX_OPEN_JSON_DEPTH)) is not None:
         return None, f"It cannot be read: {deep.reason}."
     answer = freeze_json(plain)
-    return answer, fault_in(schema, answer)
+    return answer, find_value_fault(schema, answer)
 
 
-def wrong_shape(fault: str) -> Finish:
+def finish_wrong_shape(fault: str) -> Finish:
     """End a turn whose answer is not what was asked for."""
     return Finish(status="failed", error=f"the answer is not JSON of the shape that was asked for: {fault}")
 
 
-def fitting(finish: Finish, view: DriverView, said: str | None = None) -> Finish:
+def fit_output(finish: Finish, view: DriverView, answer_text: str | None = None) -> Finish:
     """Hold the end of a turn to the shape that was asked for, whoever ends it; where nothing is given, the answer is.
 
     Args:
@@ -41,11 +41,11 @@ def fitting(finish: Finish, view: DriverView, said: str | None = None) -> Finish
     if schema is None or finish.status != "completed":
         return finish
     if finish.output is not None:
-        fault = fault_in(schema, finish.output)
-        return finish if fault is None else wrong_shape(fault)
-    if said is None:
-        said = view.answer.text if view.answer is not None else ""
-    output, fault = read_answer(said, schema)
+        fault = find_value_fault(schema, finish.output)
+        return finish if fault is None else finish_wrong_shape(fault)
+    if answer_text is None:
+        answer_text = view.answer.text if view.answer is not None else ""
+    output, fault = read_answer(answer_text, schema)
     if fault is None:
         return attrs.evolve(finish, output=output)
-    return finish if fault_in(schema, None) is None else wrong_shape(fault)
+    return finish if find_value_fault(schema, None) is None else finish_wrong_shape(fault)

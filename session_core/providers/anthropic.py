@@ -16,11 +16,11 @@ from session_core.providers.anthropic_stream import REDACTED, SIGNED
 from session_core.providers.anthropic_stream import AnthropicDecoder as AnthropicDecoder
 from session_core.providers.base import ModelRequest, ProviderEvent, ThinkingEffort
 from session_core.providers.conversation import (
-    ModelSays,
-    Step,
-    UserSays,
+    ConversationStep,
+    ModelStep,
+    UserStep,
     own_signature,
-    prepare,
+    prepare_conversation,
     result_text,
 )
 from session_core.providers.http import Endpoint, stream_answer
@@ -70,7 +70,7 @@ class AnthropicProvider:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
         """Ask the model; leaving at any moment closes the connection."""
-        body = encoded(build_request(request, self._model_id, self._options))
+        body = encode_body(build_request(request, self._model_id, self._options))
         names = ToolNames(tool.name for tool in request.tools)
         decoder = AnthropicDecoder(names=names.ours, secrets=self._endpoint.secrets)
         headers = {"anthropic-version": API_VERSION}
@@ -78,7 +78,7 @@ class AnthropicProvider:
             yield events
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
+def encode_body(body: Mapping[str, Any]) -> bytes:
     """Return a request as bytes; halves of characters, which no interface takes, are replaced."""
     try:
         return msgspec.json.encode(body)
@@ -93,7 +93,7 @@ def build_request(
 ) -> dict[str, Any]:
     """Return the JSON body of a call."""
     names = ToolNames(tool.name for tool in request.tools)
-    steps = prepare(request.messages, names.fit)
+    steps = prepare_conversation(request.messages, names.fit)
     longest = max(1, min(request.max_output_tokens or options.max_output_tokens, options.max_output_tokens))
     body: dict[str, Any] = {"model": model_id, "max_tokens": longest, "stream": True}
     output: dict[str, Any] = {}
@@ -121,7 +121,7 @@ def build_request(
 
 
 def _thinking(
-    effort: ThinkingEffort, options: AnthropicOptions, longest: int, steps: tuple[Step, ...]
+    effort: ThinkingEffort, options: AnthropicOptions, longest: int, steps: tuple[ConversationStep, ...]
 ) -> dict[str, Any] | None:
     if options.thinking == "none":
         return None
@@ -135,13 +135,13 @@ def _thinking(
     return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else None
 
 
-def _may_think_now(steps: tuple[Step, ...]) -> bool:
+def _may_think_now(steps: tuple[ConversationStep, ...]) -> bool:
     """With a budget, an answer that goes on after tool results must have begun with the model's own thinking."""
     last = steps[-1]
-    return not isinstance(last, ModelSays) or _thought(last.parts[0]) is not None
+    return not isinstance(last, ModelStep) or _thinking_block(last.parts[0]) is not None
 
 
-def _tools(request: ModelRequest, steps: tuple[Step, ...], names: ToolNames) -> dict[str, Any]:
+def _tools(request: ModelRequest, steps: tuple[ConversationStep, ...], names: ToolNames) -> dict[str, Any]:
     tools: dict[str, dict[str, Any]] = {}
     for spec in request.tools:
         tool: dict[str, Any] = {"name": names.fit(spec.name)}
@@ -159,28 +159,28 @@ def _tools(request: ModelRequest, steps: tuple[Step, ...], names: ToolNames) -> 
     return {"tools": declared, "tool_choice": {"type": "none"}}
 
 
-def _messages(steps: Iterable[Step], options: AnthropicOptions) -> list[dict[str, Any]]:
+def _messages(steps: Iterable[ConversationStep], options: AnthropicOptions) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
 
-    def say(role: str, blocks: list[dict[str, Any]]) -> None:
+    def add_blocks(role: str, blocks: list[dict[str, Any]]) -> None:
         if blocks and messages and messages[-1]["role"] == role:
             messages[-1]["content"].extend(blocks)
         elif blocks:
             messages.append({"role": role, "content": blocks})
 
     for step in steps:
-        if isinstance(step, UserSays):
-            say("user", [_shown(part, options) for part in step.parts])
+        if isinstance(step, UserStep):
+            add_blocks("user", [_user_block(part, options) for part in step.parts])
         else:
-            say("assistant", [block for part in step.parts if (block := _said(part)) is not None])
-            say("user", [_result(result, options) for result in step.results])
+            add_blocks("assistant", [block for part in step.parts if (block := _assistant_block(part)) is not None])
+            add_blocks("user", [_result(result, options) for result in step.results])
             # The interface takes no images in a result that failed.
-            left = [image for result in step.results if result.status != "success" for image in result.images]
-            say("user", [_shown(image, options) for image in left])
+            failed_images = [image for result in step.results if result.status != "success" for image in result.images]
+            add_blocks("user", [_user_block(image, options) for image in failed_images])
     return messages
 
 
-def _shown(part: TextPart | ImagePart, options: AnthropicOptions) -> dict[str, Any]:
+def _user_block(part: TextPart | ImagePart, options: AnthropicOptions) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if not options.can_see:
@@ -188,17 +188,17 @@ def _shown(part: TextPart | ImagePart, options: AnthropicOptions) -> dict[str, A
     return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
 
 
-def _said(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
+def _assistant_block(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
     match part:
         case TextPart():
             return {"type": "text", "text": part.text}
         case ThinkingPart():
-            return _thought(part)
+            return _thinking_block(part)
         case ToolCallPart():
             return {"type": "tool_use", "id": part.call_id, "name": part.name, "input": thaw_json(part.arguments)}
 
 
-def _thought(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
+def _thinking_block(part: TextPart | ThinkingPart | ToolCallPart) -> dict[str, Any] | None:
     """Return thinking of our own kind as a block, None for everything else."""
     if not isinstance(part, ThinkingPart):
         return None
@@ -214,7 +214,7 @@ def _result(result: ToolResultPart, options: AnthropicOptions) -> dict[str, Any]
     content = [{"type": "text", "text": result_text(result)}]
     if succeeded:
         content = content if result.text.strip() or not result.images else []
-        content += [_shown(image, options) for image in result.images]
+        content += [_user_block(image, options) for image in result.images]
     block = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
     return block if succeeded else {**block, "is_error": True}
 

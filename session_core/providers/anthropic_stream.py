@@ -17,7 +17,7 @@ from session_core.providers.base import (
     ToolCallChunk,
     ToolCallOpened,
 )
-from session_core.providers.failures import clean_text, failed, failed_in_stream
+from session_core.providers.failures import build_failure, clean_text, failure_from_event
 from session_core.providers.secrets import Secret
 from session_core.providers.sse import SseEvent
 from session_core.vocabulary.messages import Usage
@@ -50,7 +50,7 @@ _TEXT_OF_DELTA: Final = {
 BlockKind = Literal["text", "thinking", "redacted_thinking", "tool_use", "other"]
 
 
-class _Malformed(Exception):
+class _MalformedEvent(Exception):
     """An event that makes no sense where it came."""
 
 
@@ -85,8 +85,8 @@ class AnthropicDecoder:
         found: list[ProviderEvent]
         try:
             found = self._read(event)
-        except (_Malformed, RecursionError) as error:
-            found = [failed("malformed", detail=str(error), secrets=self._secrets)]
+        except (_MalformedEvent, RecursionError) as error:
+            found = [build_failure("malformed", detail=str(error), secrets=self._secrets)]
         self._ended = any(isinstance(each, ModelFinished | ModelFailed) for each in found)
         return [attrs.evolve(each, usage=self.usage) if isinstance(each, ModelFailed) else each for each in found]
 
@@ -102,19 +102,19 @@ class AnthropicDecoder:
         self._ended = True
         if self._stop_reason is not None:
             return [*self._close_block(), self._finished()]
-        cut = failed("network", "The connection to the provider ended before the answer did")
+        cut = build_failure("network", "The connection to the provider ended before the answer did")
         return [attrs.evolve(cut, usage=self.usage)]
 
     def _read(self, event: SseEvent) -> list[ProviderEvent]:
         data = event.json_object()
         if data is None:
             if event.event == "error":
-                return [failed_in_stream(event.data, secrets=self._secrets)]
+                return [failure_from_event(event.data, secrets=self._secrets)]
             if event.event == "ping":
                 return []
             if event.data.strip() == _END_MARK and self._stop_reason is not None:
                 return [*self._close_block(), self._finished()]
-            raise _Malformed("an event is not a JSON object")
+            raise _MalformedEvent("an event is not a JSON object")
         match data.get("type") or event.event:
             case "message_start":
                 self._count(_object(data.get("message")).get("usage"))
@@ -132,9 +132,9 @@ class AnthropicDecoder:
             case "message_stop":
                 return [*self._close_block(), self._finished()]
             case "error":
-                return [failed_in_stream(data, secrets=self._secrets)]
+                return [failure_from_event(data, secrets=self._secrets)]
             case _ if data.get("error"):
-                return [failed_in_stream(data, secrets=self._secrets)]
+                return [failure_from_event(data, secrets=self._secrets)]
             case _:
                 # The interface may grow; what is not known yet is no fault.
                 pass
@@ -154,7 +154,7 @@ class AnthropicDecoder:
             case "tool_use":
                 name = _text(content, "name")
                 if not name:
-                    raise _Malformed("a tool call has no name")
+                    raise _MalformedEvent("a tool call has no name")
                 self._called = True
                 self._block = _Block(index, "tool_use", whole_input=json.dumps(_object(content.get("input"))))
                 return [ToolCallOpened(name=self._names.get(name, name))]
@@ -165,12 +165,12 @@ class AnthropicDecoder:
     def _grow_block(self, index: int, delta: Mapping[str, Any]) -> list[ProviderEvent]:
         block = self._block
         if block is None or block.index != index:
-            raise _Malformed("a piece belongs to no part of the answer")
+            raise _MalformedEvent("a piece belongs to no part of the answer")
         kind, field = _TEXT_OF_DELTA.get(str(delta.get("type")), ("", ""))
         if not kind or block.kind == "other":
             return []
         if block.kind != kind:
-            raise _Malformed("a piece does not fit the part of the answer it came for")
+            raise _MalformedEvent("a piece does not fit the part of the answer it came for")
         if field == "partial_json" and isinstance(delta.get(field), dict):
             delta = {field: json.dumps(delta[field])}
         text = _text(delta, field)
@@ -229,12 +229,12 @@ def _text(item: Mapping[str, Any], field: str) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise _Malformed(f"{field} is not a text")
+        raise _MalformedEvent(f"{field} is not a text")
     return clean_text(text)
 
 
 def _index(data: Mapping[str, Any]) -> int:
     index = data.get("index")
     if not isinstance(index, int):
-        raise _Malformed("a part of the answer has no number")
+        raise _MalformedEvent("a part of the answer has no number")
     return index

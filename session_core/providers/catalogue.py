@@ -154,7 +154,7 @@ def find_model(models: Iterable[ModelInfo], name: str, providers: Iterable[str] 
     return None
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that was probably meant."""
     # Capitals are a common slip, and difflib takes them for other letters altogether.
     by_folded = {each.casefold(): each for each in known}
@@ -164,7 +164,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_folded[close[0]] if close else None
 
 
-def names_of(models: Iterable[ModelInfo]) -> tuple[str, ...]:
+def list_model_names(models: Iterable[ModelInfo]) -> tuple[str, ...]:
     """Return every name and alias that a model can be chosen by."""
     return tuple(name for each in models for name in (each.name, *each.aliases))
 
@@ -176,16 +176,16 @@ def built_in_models() -> tuple[ModelInfo, ...]:
     return tuple(map(model_from, tomllib.loads(text, parse_float=Decimal)["models"]))
 
 
-def with_own(own: Sequence[ModelInfo], built_in: Sequence[ModelInfo]) -> tuple[ModelInfo, ...]:
+def merge_models(own: Sequence[ModelInfo], built_in: Sequence[ModelInfo]) -> tuple[ModelInfo, ...]:
     """Put somebody's own models first; they take the place of built-in ones of the same name, and their aliases."""
     names = {each.name for each in own}
     taken = {alias for each in own for alias in each.aliases}
-    kept = [
+    remaining = [
         attrs.evolve(each, aliases=tuple(alias for alias in each.aliases if alias not in taken))
         for each in built_in
         if each.name not in names
     ]
-    return (*own, *kept)
+    return (*own, *remaining)
 
 
 def model_from(table: Mapping[str, Any]) -> ModelInfo:

@@ -23,8 +23,8 @@ from session_core.providers.catalogue import (
     ProviderSettings,
     ThinkingAbility,
     find_model,
-    names_of,
-    nearest,
+    find_nearest_name,
+    list_model_names,
 )
 from session_core.providers.secrets import Secret
 
@@ -129,7 +129,7 @@ async def default_model(
         return PickedModel(name=DEMO, info=None)
     if config.model is not None:
         await trio.lowlevel.checkpoint()
-        info = chosen_model(config, config.model, variables)
+        info = resolve_model(config, config.model, variables)
         return PickedModel(name=info.name, info=info)
     for choice in available_models(config, variables):
         provider = _provider_of(config, choice.info)
@@ -148,7 +148,7 @@ async def default_model(
     return PickedModel(name=DEMO, info=None, remark=remark)
 
 
-def chosen_model(config: ModelConfig, name: str, environ: Mapping[str, str] | None = None) -> ModelInfo:
+def resolve_model(config: ModelConfig, name: str, environ: Mapping[str, str] | None = None) -> ModelInfo:
     """Return the model that somebody chose by its name or an alias.
 
     Raises:
@@ -156,9 +156,9 @@ def chosen_model(config: ModelConfig, name: str, environ: Mapping[str, str] | No
     """
     info = find_model(config.models, name, [each.name for each in config.providers])
     if info is None:
-        probably = nearest(name, (DEMO, *names_of(config.models)))
-        told = f"did you mean {probably}?" if probably is not None else "see: session-core models --all"
-        raise InvalidInput(f"there is no model called {name[:_LONGEST_NAME]!r}; {told}", field="model")
+        probably = find_nearest_name(name, (DEMO, *list_model_names(config.models)))
+        suggestion = f"did you mean {probably}?" if probably is not None else "see: session-core models --all"
+        raise InvalidInput(f"there is no model called {name[:_LONGEST_NAME]!r}; {suggestion}", field="model")
     _, why_not = find_key(_provider_of(config, info), os.environ if environ is None else environ)
     if why_not is not None:
         raise InvalidInput(f"{info.name} cannot be used: {why_not}", field="model")

@@ -1,16 +1,16 @@
 """A conversation made fit for the interface of a model: what every provider does before it builds a request.
 
-`prepare(messages)` gives the conversation as steps: `UserSays` and `ModelSays`. The interfaces are strict about order
+`prepare(messages)` gives the conversation as steps: `UserStep` and `ModelStep`. The interfaces are strict about order
 where a real conversation is not: it may have been stopped, have crashed, been summarised or imported. These hold:
 
-- It begins with `UserSays`, and ends with `UserSays` or with tool results: the model is always the next to speak.
-- No `UserSays` follows another; no `ModelSays` follows one without tool results. Neither is ever empty.
+- It begins with `UserStep`, and ends with `UserStep` or with tool results: the model is always the next to speak.
+- No `UserStep` follows another; no `ModelStep` follows one without tool results. Neither is ever empty.
 - What an extension says in the model's name is the model's as well, but the model's own answer to it is a step apart:
   interfaces want thinking to come first in a step.
-- Every tool call has exactly one result, in `ModelSays.results`, in the order of the calls; one that never came is
+- Every tool call has exactly one result, in `ModelStep.results`, in the order of the calls; one that never came is
   made up and says so. Results without a call become text of the user's side. Call ids are unique, and ids and names
   use letters that every interface takes.
-- Texts are never blank. Thinking never comes last in `ModelSays`: what it led to is missing, and interfaces refuse it.
+- Texts are never blank. Thinking never comes last in `ModelStep`: what it led to is missing, and interfaces refuse it.
 - Summaries and attached files are texts of the user's side, which also says so after an answer was cut short.
 
 A provider then writes each step in its own words. Thinking is passed on with its signature, whoever made it: leaving
@@ -70,24 +70,26 @@ ModelContent = TextPart | ThinkingPart | ToolCallPart
 
 
 @attrs.frozen(kw_only=True)
-class UserSays:
+class UserStep:
     """What the user's side says: at least one part, none of them blank."""
 
     parts: tuple[UserContent, ...]
 
 
 @attrs.frozen(kw_only=True)
-class ModelSays:
+class ModelStep:
     """What the model said: at least one text or call; `results` answer the calls among the parts, one by one."""
 
     parts: tuple[ModelContent, ...]
     results: tuple[ToolResultPart, ...] = ()
 
 
-Step = UserSays | ModelSays
+ConversationStep = UserStep | ModelStep
 
 
-def prepare(messages: Iterable[Message], fit_name: Callable[[str], str] = fit_tool_name) -> tuple[Step, ...]:
+def prepare_conversation(
+    messages: Iterable[Message], fit_name: Callable[[str], str] = fit_tool_name
+) -> tuple[ConversationStep, ...]:
     """Bring a conversation into the form described above; `fit_name` says what the request calls a tool."""
     conversation = _Conversation(fit_name)
     for message in messages:
@@ -123,7 +125,7 @@ class _Conversation:
     def __init__(self, fit_name: Callable[[str], str]) -> None:
         self._fit_name = fit_name
         self._steps: list[_OpenStep] = []
-        self._asked: dict[CallId, tuple[_OpenStep, CallId]] = {}
+        self._open_calls: dict[CallId, tuple[_OpenStep, CallId]] = {}
         self._used: set[CallId] = set()
         self._posted_last = False
 
@@ -149,7 +151,7 @@ class _Conversation:
                     pass
 
     def _add_answer(self, message: Message) -> None:
-        parts = list(_said_by_model(message.parts))
+        parts = list(_model_content(message.parts))
         while parts and isinstance(parts[-1], ThinkingPart):
             parts.pop()
         if not parts:
@@ -164,7 +166,7 @@ class _Conversation:
     def _with_own_id(self, call: ToolCallPart, step: _OpenStep) -> ToolCallPart:
         own = self._unused_id(call.call_id)
         step.answers[own] = None
-        self._asked[call.call_id] = (step, own)
+        self._open_calls[call.call_id] = (step, own)
         return attrs.evolve(call, call_id=own, name=self._fit_name(call.name))
 
     def _unused_id(self, wanted: CallId) -> CallId:
@@ -178,7 +180,7 @@ class _Conversation:
         return own
 
     def _add_result(self, result: ToolResultPart) -> None:
-        step, own = self._asked.get(result.call_id, (None, result.call_id))
+        step, own = self._open_calls.get(result.call_id, (None, result.call_id))
         if step is None:
             self._tell(f"[Result of an earlier call of {self._fit_name(result.name)}]\n{result_text(result)}")
             self._step(by_model=False).parts.extend(result.images)
@@ -198,16 +200,16 @@ class _Conversation:
     def _ends_with_answer(self) -> bool:
         return bool(self._steps) and self._steps[-1].by_model and not self._steps[-1].answers
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[ConversationStep, ...]:
         """Close everything that is open."""
         if self._steps and self._steps[0].by_model:
             self._steps.insert(0, _OpenStep(by_model=False, parts=[TextPart(text=_BEGINS_WITH_ANSWER)]))
         if not self._steps or self._ends_with_answer():
             self._tell(_GO_ON)
-        return tuple(map(_closed, self._steps))
+        return tuple(map(_close_step, self._steps))
 
 
-def _said_by_model(parts: Iterable[Part]) -> Iterator[ModelContent]:
+def _model_content(parts: Iterable[Part]) -> Iterator[ModelContent]:
     """What a protocol has set apart was written in one piece, and is read so."""
     for written, group in groupby(parts, lambda part: isinstance(part, TextPart | CodePart)):
         if written:
@@ -222,13 +224,13 @@ def _file_text(file: FilePart) -> str:
     return f"[Attached file: {file.name}]\n{file.text}\n[End of the attached file]"
 
 
-def _closed(step: _OpenStep) -> Step:
+def _close_step(step: _OpenStep) -> ConversationStep:
     if not step.by_model:
-        return UserSays(parts=tuple(part for part in step.parts if isinstance(part, UserContent)))
+        return UserStep(parts=tuple(part for part in step.parts if isinstance(part, UserContent)))
     parts = tuple(part for part in step.parts if isinstance(part, ModelContent))
     names = {part.call_id: part.name for part in parts if isinstance(part, ToolCallPart)}
     results = tuple(
         result or ToolResultPart(call_id=call_id, name=names[call_id], status="interrupted", text=_NO_RESULT)
         for call_id, result in step.answers.items()
     )
-    return ModelSays(parts=parts, results=results)
+    return ModelStep(parts=parts, results=results)

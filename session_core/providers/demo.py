@@ -52,7 +52,7 @@ _HINT: Final = (
 
 
 @attrs.frozen(kw_only=True)
-class _Part:
+class _DemoAnswerPart:
     """What one rule adds to the answer: thoughts, then words, then a tool call."""
 
     thinking: str = ""
@@ -61,13 +61,13 @@ class _Part:
     call: tuple[str, JsonObject] | None = None
 
 
-Behaviour = Callable[[re.Match[str]], _Part]
+Behaviour = Callable[[re.Match[str]], _DemoAnswerPart]
 
 
 def _call(tool: str) -> Behaviour:
-    def behaviour(match: re.Match[str]) -> _Part:
+    def behaviour(match: re.Match[str]) -> _DemoAnswerPart:
         path = _path(match["path"] or ".")
-        return _Part(thinking=f"For this I need {tool}.", call=(tool, JsonObject({"path": path})))
+        return _DemoAnswerPart(thinking=f"For this I need {tool}.", call=(tool, JsonObject({"path": path})))
 
     return behaviour
 
@@ -79,19 +79,21 @@ def _path(word: str) -> str:
     return word if set(word) <= set("./") else word.rstrip(".")
 
 
-def _count(match: re.Match[str]) -> _Part:
+def _count(match: re.Match[str]) -> _DemoAnswerPart:
     digits = match["number"].lstrip("0")
     last = int(digits or "0") if len(digits) <= len(str(MAX_COUNT)) else MAX_COUNT + 1
     numbers = "".join(f"{number} " for number in range(1, min(last, MAX_COUNT) + 1))
     end = f"That is as far as I go: {MAX_COUNT} is enough." if last > MAX_COUNT else "Done."
-    return _Part(thinking="Numbers, one by one.", text=numbers + end, slowly="slow" in match.string.lower())
+    return _DemoAnswerPart(thinking="Numbers, one by one.", text=numbers + end, slowly="slow" in match.string.lower())
 
 
-def _think(match: re.Match[str]) -> _Part:
+def _think(match: re.Match[str]) -> _DemoAnswerPart:
     topic = _short(match["topic"].rstrip(".!?"))
     steps = ("What is it really about?", "What is known?", "What would speak against it?", "What follows?")
     thinking = " ".join(f"{number}. {step} I turn {topic} around once more." for number, step in enumerate(steps, 1))
-    return _Part(thinking=thinking, text=f"I have thought about {topic}. A real model would now have an opinion.")
+    return _DemoAnswerPart(
+        thinking=thinking, text=f"I have thought about {topic}. A real model would now have an opinion."
+    )
 
 
 _rule = partial(re.compile, flags=re.IGNORECASE)
@@ -139,7 +141,7 @@ class DemoProvider:
             yield events
 
     def _failure(self, request: ModelRequest) -> ModelFailed | None:
-        asked = _asked(request)
+        asked = _unanswered_messages(request)
         text = _text_of(asked)
         if _FAIL_FOR_GOOD.search(text):
             return ModelFailed(kind="refused", message="The demo model was asked to fail for good, and it does.")
@@ -163,53 +165,59 @@ class DemoProvider:
         yield ModelFinished(usage=Usage(input_tokens=_tokens(_size(request)), output_tokens=_tokens(sent)))
 
 
-def _answer(request: ModelRequest) -> list[_Part]:
+def _answer(request: ModelRequest) -> list[_DemoAnswerPart]:
     """Decide what to say and do: a pure function of the conversation."""
     if results := _results(request):
-        told = "\n\n".join(_told(result) for result in results)
-        return [_Part(thinking="Let me see what came back.", text=told)]
-    asked = _text_of(_asked(request))
+        reply_text = "\n\n".join(_describe_result(result) for result in results)
+        return [_DemoAnswerPart(thinking="Let me see what came back.", text=reply_text)]
+    asked = _text_of(_unanswered_messages(request))
     parts = [_without_missing_tool(part, request) for part in _matches(asked)] or [_small_talk(asked)]
     if _was_interrupted(request):
-        parts.insert(0, _Part(text="I was interrupted before, so I pick up from there."))
+        parts.insert(0, _DemoAnswerPart(text="I was interrupted before, so I pick up from there."))
     return parts
 
 
-def _matches(asked: str) -> list[_Part]:
+def _matches(asked: str) -> list[_DemoAnswerPart]:
     """What the rules have to say, in the order in which the request speaks of it."""
     found = [(match.start(), behave(match)) for pattern, behave in _RULES for match in pattern.finditer(asked)]
     return [part for _, part in sorted(found, key=lambda each: each[0])][:_MAX_PARTS]
 
 
-def _small_talk(asked: str) -> _Part:
+def _small_talk(asked: str) -> _DemoAnswerPart:
     if _FAIL_ONCE.search(asked):
-        return _Part(thinking="Second attempt.", text="The first attempt failed, as you asked. This one worked.")
+        return _DemoAnswerPart(
+            thinking="Second attempt.", text="The first attempt failed, as you asked. This one worked."
+        )
     if _GREETING.search(asked):
-        return _Part(thinking="Someone says hello.", text=_INTRODUCTION)
+        return _DemoAnswerPart(thinking="Someone says hello.", text=_INTRODUCTION)
     if not asked.strip():
-        return _Part(thinking="There are no words here.", text=f"You sent me no words. {_HINT}")
-    return _Part(thinking="No rule of mine fits.", text=f'You said "{_short(asked)}". A fine thing to say! {_HINT}')
+        return _DemoAnswerPart(thinking="There are no words here.", text=f"You sent me no words. {_HINT}")
+    return _DemoAnswerPart(
+        thinking="No rule of mine fits.", text=f'You said "{_short(asked)}". A fine thing to say! {_HINT}'
+    )
 
 
-def _without_missing_tool(part: _Part, request: ModelRequest) -> _Part:
+def _without_missing_tool(part: _DemoAnswerPart, request: ModelRequest) -> _DemoAnswerPart:
     if part.call is None or any(tool.name == part.call[0] for tool in request.tools):
         return part
     sentence = f"I would call {part.call[0]} for this, but this session does not offer me that tool."
-    return _Part(thinking=part.thinking, text=sentence)
+    return _DemoAnswerPart(thinking=part.thinking, text=sentence)
 
 
-def _told(result: ToolResultPart) -> str:
+def _describe_result(result: ToolResultPart) -> str:
     if sentence := _VERDICTS.get(result.status):
         return sentence.format(name=result.name, text=_short(result.text, 300))
     lines = result.text.splitlines()
     if len(lines) <= 1:
         return f"{result.name} says: {_short(result.text, 300)}"
-    shown = "\n".join(_short(line, 100) for line in lines[:10])
+    preview = "\n".join(_short(line, 100) for line in lines[:10])
     more = f"\n... and {len(lines) - 10} more lines." if len(lines) > 10 else ""
-    return f"{result.name} found {len(lines)} lines:\n{shown}{more}"
+    return f"{result.name} found {len(lines)} lines:\n{preview}{more}"
 
 
-def _events(parts: list[_Part]) -> Iterator[tuple[int, TextChunk | ThinkingChunk | ToolCallOpened | ToolCallChunk]]:
+def _events(
+    parts: list[_DemoAnswerPart],
+) -> Iterator[tuple[int, TextChunk | ThinkingChunk | ToolCallOpened | ToolCallChunk]]:
     """Each event with the number of paces to wait before it."""
     for word in _words(" ".join(part.thinking for part in parts if part.thinking)):
         yield 1, ThinkingChunk(text=word)
@@ -226,7 +234,7 @@ def _events(parts: list[_Part]) -> Iterator[tuple[int, TextChunk | ThinkingChunk
             yield 1, ToolCallChunk(text=arguments[start : start + size])
 
 
-def _asked(request: ModelRequest) -> tuple[Message, ...]:
+def _unanswered_messages(request: ModelRequest) -> tuple[Message, ...]:
     """The user messages nobody has answered yet: the last one, and those before it in the same turn."""
     messages = _without_torn_answer(request)
     last = messages[-1:]
@@ -239,7 +247,7 @@ def _asked(request: ModelRequest) -> tuple[Message, ...]:
 
 def _without_torn_answer(request: ModelRequest) -> tuple[Message, ...]:
     """The conversation up to what still needs an answer: an answer that was cut short at its end has given none."""
-    torn = takewhile(lambda each: each.role == "assistant" and each.interrupted, reversed(request.messages))
+    torn = takewhile(lambda each: each.role == "assistant" and each.is_interrupted, reversed(request.messages))
     return request.messages[: len(request.messages) - sum(1 for _ in torn)]
 
 
@@ -255,7 +263,7 @@ def _was_interrupted(request: ModelRequest) -> bool:
         if message.role == "tool" and any(_was_cut_short(part) for part in message.parts):
             return True
         if message.role == "assistant":
-            return message.interrupted
+            return message.is_interrupted
     return False
 
 

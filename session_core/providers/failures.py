@@ -84,7 +84,7 @@ _LIMITS: Final = re.compile(
 )
 
 
-def failed(
+def build_failure(
     kind: FailureKind,
     sentence: str = "",
     detail: str = "",
@@ -100,7 +100,7 @@ def failed(
     )
 
 
-def failed_by_status(
+def failure_from_status(
     status: int,
     headers: Mapping[str, str],
     body: bytes,
@@ -121,17 +121,17 @@ def failed_by_status(
     sentence = f"{_SENTENCES[kind]} (status {status})"
     if kind == "auth" and key_hint:
         sentence += f"; {key_hint}"
-    return failed(kind, sentence, said, secrets=secrets, retry_after_ms=wait)
+    return build_failure(kind, sentence, said, secrets=secrets, retry_after_ms=wait)
 
 
-def failed_in_stream(error: object, *, secrets: Iterable[Secret] = ()) -> ModelFailed:
+def failure_from_event(error: object, *, secrets: Iterable[Secret] = ()) -> ModelFailed:
     """Judge an error object that came as an event of a stream; without a known type it counts as a passing trouble."""
     names, said = _names_and_text(error)
-    kind = kind_of_error(names, said) or "overloaded"
-    return failed(kind, detail=said, secrets=secrets)
+    kind = classify_error(names, said) or "overloaded"
+    return build_failure(kind, detail=said, secrets=secrets)
 
 
-def kind_of_error(names: Sequence[str], said: str) -> FailureKind | None:
+def classify_error(names: Sequence[str], said: str) -> FailureKind | None:
     """Return the kind of an error by its type and code, then by its words; None if they say nothing."""
     kinds: list[FailureKind] = [_KIND_OF_TYPE[name] for name in names if name in _KIND_OF_TYPE]
     # `insufficient_quota` comes along with a type that would have us try again.
@@ -182,8 +182,8 @@ def _resets_of_used_up_limits(headers: Mapping[str, str]) -> Iterable[str]:
     for name, text in headers.items():
         if found := _LIMITS.fullmatch(name):
             what = found["late"] or found["early"]
-            left = (f"{found['family']}-remaining-{what}", f"{found['family']}-{what}-remaining")
-            if any(headers.get(each, "").strip() == "0" for each in left):
+            remaining_headers = (f"{found['family']}-remaining-{what}", f"{found['family']}-{what}-remaining")
+            if any(headers.get(each, "").strip() == "0" for each in remaining_headers):
                 yield text
     if "x-ratelimit-reset" in headers and headers.get("x-ratelimit-remaining", "0").strip() == "0":
         yield headers["x-ratelimit-reset"]
@@ -232,7 +232,7 @@ def _bounded(milliseconds: float) -> int:
 def _kind(status: int, names: list[str], said: str) -> FailureKind:
     if status in {401, 403, 407}:
         return "auth"
-    if by_words := kind_of_error(names, said):
+    if by_words := classify_error(names, said):
         return by_words
     if status in _KIND_OF_STATUS:
         return _KIND_OF_STATUS[status]

@@ -19,7 +19,7 @@ from session_core.http_body import hold_body
 from session_core.providers.base import ModelFailed, ModelFinished, ProviderEvent
 from session_core.providers.endpoint import Endpoint as Endpoint
 from session_core.providers.endpoint import is_loopback
-from session_core.providers.failures import failed, failed_by_status, failed_in_stream
+from session_core.providers.failures import build_failure, failure_from_event, failure_from_status
 from session_core.providers.secrets import Secret
 from session_core.providers.sse import SseEvent, SseEventTooLarge, SseParser
 from session_core.vocabulary.messages import Usage
@@ -75,12 +75,12 @@ class HttpStream:
             ) as patience:
                 piece = await anext(self._pieces, None)
         except Exception as error:  # noqa: BLE001 - as above: any failure of a call is an event
-            self._end(_failed_by_error(self._endpoint, error))
+            self._end(_failure_from_exception(self._endpoint, error))
             return
         if piece is not None:
             self._take(piece)
         elif patience.cancelled_caught:
-            self._end(_stalled(self._endpoint, in_all=trio.current_time() >= self._ends_at))
+            self._end(_stall_failure(self._endpoint, in_all=trio.current_time() >= self._ends_at))
         else:
             self._end(None)
 
@@ -91,13 +91,15 @@ class HttpStream:
             failure = None
         except SseEventTooLarge as error:
             events = error.events
-            failure = failed("malformed", f"{self._endpoint.host} sent an event that is too large")
+            failure = build_failure("malformed", f"{self._endpoint.host} sent an event that is too large")
         if any(event.event != "ping" for event in events):
             self._progress_at = trio.current_time()
         self._events += len(events)
         self._waiting.extend(events)
         if self._bytes > self._endpoint.max_stream_bytes or self._events > self._endpoint.max_events:
-            failure = failed("malformed", f"The answer of {self._endpoint.host} does not end; it is too long by now")
+            failure = build_failure(
+                "malformed", f"The answer of {self._endpoint.host} does not end; it is too long by now"
+            )
         if failure is not None:
             self._end(failure)
 
@@ -127,11 +129,11 @@ async def open_stream(
                 response = await client.send(request, stream=True, follow_redirects=False)
                 hold_body(response)
             if response is None:
-                opened = _stalled(endpoint, in_all=False)
+                opened = _stall_failure(endpoint, in_all=False)
             else:
                 opened = await _judge(endpoint, response) or HttpStream(endpoint, response)
         except Exception as error:  # noqa: BLE001 - whatever a foreign library comes up with is a failed call (law 10)
-            opened = _failed_by_error(endpoint, error)
+            opened = _failure_from_exception(endpoint, error)
         try:
             yield opened
         finally:
@@ -216,17 +218,19 @@ async def _judge(endpoint: Endpoint, response: "httpx2.Response") -> ModelFailed
             f"{endpoint.host} answered with a redirect (status {status}), which is not followed, as the key must not "
             "go to another address; if the provider has moved, change its address in the settings"
         )
-        return failed("refused", sentence, headers.get("location", ""), secrets=endpoint.secrets)
+        return build_failure("refused", sentence, headers.get("location", ""), secrets=endpoint.secrets)
     if status != 200:
         body = await _beginning(response)
-        return failed_by_status(status, headers, body, secrets=endpoint.secrets, key_hint=endpoint.key_hint)
+        return failure_from_status(status, headers, body, secrets=endpoint.secrets, key_hint=endpoint.key_hint)
     if media_type == "application/json":
         event = SseEvent(data=(await _beginning(response)).decode("utf-8", errors="replace"))
         found = event.json_object() or {}
         if "error" in found:
-            return failed_in_stream(found, secrets=endpoint.secrets)
+            return failure_from_event(found, secrets=endpoint.secrets)
     if media_type in {"application/json", "text/html"}:
-        return failed("malformed", f"{endpoint.host} did not answer with a stream of events but with {media_type}")
+        return build_failure(
+            "malformed", f"{endpoint.host} did not answer with a stream of events but with {media_type}"
+        )
     return None
 
 
@@ -286,36 +290,40 @@ def _all_headers(endpoint: Endpoint, headers: Mapping[str, str], key_header: str
     return together
 
 
-def _stalled(endpoint: Endpoint, *, in_all: bool) -> ModelFailed:
+def _stall_failure(endpoint: Endpoint, *, in_all: bool) -> ModelFailed:
     if in_all:
-        return failed("network", f"The answer of {endpoint.host} took more than {endpoint.timeouts.total_s:g} seconds")
-    return failed("network", f"{endpoint.host} sent nothing new for {endpoint.timeouts.progress_s:g} seconds")
+        return build_failure(
+            "network", f"The answer of {endpoint.host} took more than {endpoint.timeouts.total_s:g} seconds"
+        )
+    return build_failure("network", f"{endpoint.host} sent nothing new for {endpoint.timeouts.progress_s:g} seconds")
 
 
-def _failed_by_error(endpoint: Endpoint, error: Exception) -> ModelFailed:
+def _failure_from_exception(endpoint: Endpoint, error: Exception) -> ModelFailed:
     """Say in plain words what an exception of the HTTP client means."""
     host = endpoint.host
     name = _name_in_httpx(error)
     match name:
         case "ConnectTimeout":
-            return failed("network", f"{host} could not be reached within {endpoint.timeouts.connect_s:g} seconds")
+            return build_failure(
+                "network", f"{host} could not be reached within {endpoint.timeouts.connect_s:g} seconds"
+            )
         case "PoolTimeout":
-            return failed("network", f"There are too many calls to {host} at once")
+            return build_failure("network", f"There are too many calls to {host} at once")
         case "ReadTimeout" | "WriteTimeout":
-            return failed("network", f"{host} was silent for {endpoint.timeouts.read_s:g} seconds")
-        case "ConnectError" if _is_nobody_there(endpoint, error):
+            return build_failure("network", f"{host} was silent for {endpoint.timeouts.read_s:g} seconds")
+        case "ConnectError" if _is_connection_refused(endpoint, error):
             message = f"Nothing answers at {endpoint.base_url}: {endpoint.absent_hint}"
             return ModelFailed(kind="network", message=message, most_retries=_RETRIES_IF_NOBODY_IS_THERE)
         case "ConnectError" | "ProxyError":
-            return failed("network", f"No connection to {host}", _reason(error), secrets=endpoint.secrets)
+            return build_failure("network", f"No connection to {host}", _reason(error), secrets=endpoint.secrets)
         case "RemoteProtocolError" if "disconnected" not in str(error) and "closed" not in str(error):
-            return failed("malformed", f"What {host} sent is not HTTP")
+            return build_failure("malformed", f"What {host} sent is not HTTP")
         case "DecodingError":
-            return failed("malformed", f"What {host} sent cannot be unpacked")
+            return build_failure("malformed", f"What {host} sent cannot be unpacked")
         case "NetworkError" | "ReadError" | "WriteError" | "CloseError" | "RemoteProtocolError" | "OSError":
-            return failed("network", f"The connection to {host} broke off")
+            return build_failure("network", f"The connection to {host} broke off")
         case _:
-            return failed("internal", f"The call to {host} failed", _reason(error), secrets=endpoint.secrets)
+            return build_failure("internal", f"The call to {host} failed", _reason(error), secrets=endpoint.secrets)
 
 
 def _name_in_httpx(error: Exception) -> str:
@@ -324,7 +332,7 @@ def _name_in_httpx(error: Exception) -> str:
     return type(error).__name__ if type(error).__module__.partition(".")[0] in {"httpx2", "httpcore2"} else ""
 
 
-def _is_nobody_there(endpoint: Endpoint, error: Exception) -> bool:
+def _is_connection_refused(endpoint: Endpoint, error: Exception) -> bool:
     """Whether no program listens at an address of this machine; one far away may just be restarting."""
     return is_loopback(urlsplit(endpoint.base_url).hostname or "") and isinstance(
         _innermost(error), ConnectionRefusedError

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent
-from session_core.providers.conversation import ModelSays, UserContent, UserSays, prepare, result_text
+from session_core.providers.conversation import ModelStep, UserContent, UserStep, prepare_conversation, result_text
 from session_core.providers.endpoint import Endpoint
 from session_core.providers.http import HttpStream, drain, open_stream
 from session_core.providers.openai_chat_stream import ChatDecoder
@@ -23,7 +23,7 @@ from session_core.providers.openai_common import (
     MAX_CACHE_KEY_CHARS,
     SCHEMA_NAME,
     arguments_text,
-    encoded,
+    encode_body,
     image_address,
     is_strict,
     tool_parameters,
@@ -92,7 +92,7 @@ class ChatCompletionsProvider:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
         """Ask the model; leaving at any moment closes the connection."""
-        body = encoded(build_request(request, self._model_id, self._options))
+        body = encode_body(build_request(request, self._model_id, self._options))
         names = ToolNames(tool.name for tool in request.tools)
         decoder = ChatDecoder(self._endpoint.secrets, names=names.ours)
         async with open_stream(self._endpoint, PATH, body) as opened, aclosing(_answer(opened, decoder)) as events:
@@ -154,12 +154,12 @@ def _messages(request: ModelRequest, options: ChatOptions, names: ToolNames) -> 
     if request.system.strip():
         messages.append({"role": options.system_role, "content": request.system})
     seen: list[UserContent] = []  # images of tool results: only a user may show images here
-    for step in prepare(request.messages, names.fit):
+    for step in prepare_conversation(request.messages, names.fit):
         match step:
-            case UserSays():
+            case UserStep():
                 messages.append(_user_message([*seen, *step.parts], options))
                 seen = []
-            case ModelSays():
+            case ModelStep():
                 if seen:
                     messages.append(_user_message(seen, options))
                 messages.append(_assistant_message(step, options))
@@ -171,13 +171,13 @@ def _messages(request: ModelRequest, options: ChatOptions, names: ToolNames) -> 
 
 
 def _user_message(parts: Iterable[UserContent], options: ChatOptions) -> dict[str, Any]:
-    told = [
+    visible_parts = [
         TextPart(text=IMAGE_LEFT_OUT) if isinstance(part, ImagePart) and not options.can_see else part for part in parts
     ]
-    texts = [part.text for part in told if isinstance(part, TextPart)]
-    if len(texts) == len(told):  # a plain text is understood by every server
+    texts = [part.text for part in visible_parts if isinstance(part, TextPart)]
+    if len(texts) == len(visible_parts):  # a plain text is understood by every server
         return {"role": "user", "content": "\n\n".join(texts)}
-    return {"role": "user", "content": [_content_part(part) for part in told]}
+    return {"role": "user", "content": [_content_part(part) for part in visible_parts]}
 
 
 def _content_part(part: UserContent) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _content_part(part: UserContent) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": image_address(part)}}
 
 
-def _assistant_message(step: ModelSays, options: ChatOptions) -> dict[str, Any]:
+def _assistant_message(step: ModelStep, options: ChatOptions) -> dict[str, Any]:
     texts = [part.text for part in step.parts if isinstance(part, TextPart)]
     message: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
     if options.thinking_field is not None:

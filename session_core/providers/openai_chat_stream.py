@@ -13,16 +13,16 @@ from session_core import limits
 from session_core.providers.base import ModelFailed, ModelFinished, ProviderEvent, StopReason
 from session_core.providers.openai_common import (
     CALL_COST,
-    InOrder,
-    TooMuchWaiting,
+    AnswerPartQueue,
+    TooManyWaitingParts,
+    build_usage,
     call_arguments,
     count_at,
-    cut_off,
-    failed_by_error,
+    cut_off_failure,
+    failure_from_error,
     objects_at,
     text_at,
-    unreadable,
-    usage_from,
+    unreadable_failure,
     value_at,
 )
 from session_core.providers.secrets import Secret
@@ -34,7 +34,7 @@ _FAILED_REASONS: Final = frozenset({"error", "insufficient_system_resource"})
 
 
 @attrs.define
-class _Call:
+class _IncomingCall:
     """A tool call being received; pieces wait in `held` until its name has come."""
 
     index: int | None
@@ -50,8 +50,8 @@ class ChatDecoder:
     def __init__(self, secrets: Iterable[Secret] = (), *, names: Mapping[str, str] | None = None) -> None:
         self._secrets = tuple(secrets)
         self._names = names or {}
-        self._parts = InOrder()
-        self._calls: list[_Call] = []
+        self._parts = AnswerPartQueue()
+        self._calls: list[_IncomingCall] = []
         self._chars_of_calls = 0
         self.usage = Usage()
         """What the answer has used, as far as it has been told."""
@@ -72,52 +72,52 @@ class ChatDecoder:
             return self._finish()
         chunk = event.json_object()
         if chunk is None:
-            return self._fail(unreadable("an event that is no JSON object"))
+            return self._fail(unreadable_failure("an event that is no JSON object"))
         try:
             return self._take_chunk(chunk, is_error=event.event == "error")
-        except TooMuchWaiting:
-            return self._fail(unreadable("more tool calls than an answer can have"))
+        except TooManyWaitingParts:
+            return self._fail(unreadable_failure("more tool calls than an answer can have"))
 
     def finish(self) -> list[ProviderEvent]:
         """Take the end of the stream for the end of the answer if the model had stopped, else for a cut."""
         if self.ended:
             return []
-        return self._finish() if self.complete else self._fail(cut_off())
+        return self._finish() if self.complete else self._fail(cut_off_failure())
 
     def _take_chunk(self, chunk: dict[str, Any], *, is_error: bool) -> list[ProviderEvent]:
         if is_error or chunk.get("error") or chunk.get("object") == "error":
-            return self._fail(failed_by_error(chunk, self._secrets))
+            return self._fail(failure_from_error(chunk, self._secrets))
         choice = next((each for each in objects_at(chunk, "choices") if not each.get("index")), {})
-        for told in (chunk.get("usage"), choice.get("usage"), value_at(chunk, "x_groq", "usage")):
+        for reported_usage in (chunk.get("usage"), choice.get("usage"), value_at(chunk, "x_groq", "usage")):
             # Each is a sum so far, and some servers send one without figures at the end.
-            if isinstance(told, dict) and (found := _usage(told)).tokens >= self.usage.tokens:
+            if isinstance(reported_usage, dict) and (found := _usage(reported_usage)).tokens >= self.usage.tokens:
                 self.usage = found
         if choice.get("error"):
-            return self._fail(failed_by_error(choice, self._secrets))
+            return self._fail(failure_from_error(choice, self._secrets))
         delta = choice.get("delta") or choice.get("message")
-        events = self._parts.thinking(text_at(delta, "reasoning_content") or text_at(delta, "reasoning"))
+        events = self._parts.add_thinking(text_at(delta, "reasoning_content") or text_at(delta, "reasoning"))
         events += self._take_content(value_at(delta, "content"))
         if refusal := text_at(delta, "refusal"):
             self._refused = True
-            events += self._parts.text(refusal)
+            events += self._parts.add_text(refusal)
         for call in objects_at(delta, "tool_calls"):
             events += self._take_call(call)
         if isinstance(only := value_at(delta, "function_call"), dict):  # as servers wrote it before there were several
             events += self._take_call({"index": 0, "function": only})
         self._reason = text_at(choice, "finish_reason") or self._reason
         if self._reason in _FAILED_REASONS:
-            return [*events, *self._fail(failed_by_error({"message": f"stopped by {self._reason}"}, self._secrets))]
+            return [*events, *self._fail(failure_from_error({"message": f"stopped by {self._reason}"}, self._secrets))]
         return events
 
     def _take_content(self, content: object) -> list[ProviderEvent]:
         """Take text, or the list of texts and thoughts that some servers send in its place."""
         if isinstance(content, str):
-            return self._parts.text(content)
+            return self._parts.add_text(content)
         events: list[ProviderEvent] = []
         for each in objects_at({"content": content}, "content"):
             for thought in objects_at(each, "thinking"):
-                events += self._parts.thinking(text_at(thought, "text"))
-            events += self._parts.text(text_at(each, "text"))
+                events += self._parts.add_thinking(text_at(thought, "text"))
+            events += self._parts.add_text(text_at(each, "text"))
         return events
 
     def _take_call(self, delta: dict[str, Any]) -> list[ProviderEvent]:
@@ -133,7 +133,7 @@ class ChatDecoder:
             text = "".join(call.held) + text
             call.held.clear()
         if call.name:
-            return events + self._parts.call_text(number, text)
+            return events + self._parts.add_call_text(number, text)
         call.held.append(text)
         self._count(len(text) + 1)
         return events
@@ -153,20 +153,20 @@ class ChatDecoder:
                     break
                 return number
         self._count(CALL_COST)
-        self._calls.append(_Call(index=index if isinstance(index, int) else None, id=call_id))
+        self._calls.append(_IncomingCall(index=index if isinstance(index, int) else None, id=call_id))
         return len(self._calls) - 1
 
     def _count(self, chars: int) -> None:
         self._chars_of_calls += chars
         if self._chars_of_calls > limits.MAX_ANSWER_CHARS:
-            raise TooMuchWaiting
+            raise TooManyWaitingParts
 
     def _finish(self) -> list[ProviderEvent]:
         self.ended = True
         events: list[ProviderEvent] = []
         for number, call in enumerate(self._calls):
             if any(call.held):
-                events += self._parts.open_call(number, "") + self._parts.call_text(number, "".join(call.held))
+                events += self._parts.open_call(number, "") + self._parts.add_call_text(number, "".join(call.held))
         events += self._parts.finish()
         reason: StopReason = "tool_calls" if self._parts.calls else "end"
         reason = "refused" if self._refused else _STOP_REASONS.get(self._reason, reason)
@@ -186,7 +186,7 @@ def _usage(usage: dict[str, Any]) -> Usage:
     thought = count_at(usage, "completion_tokens_details", "reasoning_tokens")
     if thought and count_at(usage, "total_tokens") == prompt + output + thought:
         output += thought  # most servers count it in already
-    return usage_from(
+    return build_usage(
         prompt=prompt,
         cached=count_at(usage, "prompt_tokens_details", "cached_tokens") or count_at(usage, "prompt_cache_hit_tokens"),
         written=count_at(usage, "prompt_tokens_details", "cache_write_tokens"),

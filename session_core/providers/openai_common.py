@@ -1,7 +1,8 @@
 """What the two OpenAI interfaces share: one part of the answer at a time, odd JSON read with care, errors, schemas.
 
-Both interfaces may stream several tool calls at once, while a `Provider` gives one part after the other: `InOrder` is
-the place where that is put right. Whatever a server sends is taken for a guess: wrong types count as absent.
+Both interfaces may stream several tool calls at once, while a `Provider` gives one part after the other:
+`AnswerPartQueue` is the place where that is put right. Whatever a server sends is taken for a guess: wrong types count
+as absent.
 """
 
 import json
@@ -19,7 +20,7 @@ from session_core.providers.base import (
     ToolCallChunk,
     ToolCallOpened,
 )
-from session_core.providers.failures import failed_by_status, failed_in_stream
+from session_core.providers.failures import failure_from_event, failure_from_status
 from session_core.providers.secrets import Secret
 from session_core.vocabulary.frozen import JsonObject, thaw_json
 from session_core.vocabulary.messages import ImagePart, Usage
@@ -33,12 +34,12 @@ CALL_COST: Final = 1_000
 """Characters that one more call counts for: endless empty calls must end too."""
 
 
-class TooMuchWaiting(Exception):
+class TooManyWaitingParts(Exception):
     """More parts of an answer wait for their turn than any sensible answer has."""
 
 
 @attrs.define
-class _Part:
+class _StreamedPart:
     """A part of the answer; `key` is a call's name among its siblings, None for text and thinking."""
 
     kind: type[TextChunk | ThinkingChunk | ToolCallChunk]
@@ -49,25 +50,25 @@ class _Part:
     waiting: list[ProviderEvent] = attrs.field(factory=list)
 
 
-class InOrder:
+class AnswerPartQueue:
     """Lets the parts of an answer out one after the other: the first open one at once, those behind it when it is done.
 
     Text and thinking are done as soon as another part begins; a tool call when `end_call` or `finish` says so.
 
     Raises:
-        TooMuchWaiting: By any method that takes something in.
+        TooManyWaitingParts: By any method that takes something in.
     """
 
     def __init__(self) -> None:
-        self._parts: list[_Part] = []
+        self._parts: list[_StreamedPart] = []
         self._waiting_chars = 0
         self.calls = 0
 
-    def text(self, text: str) -> list[ProviderEvent]:
+    def add_text(self, text: str) -> list[ProviderEvent]:
         """Take a piece of text."""
         return self._add_loose(TextChunk(text=text), len(text)) if text else []
 
-    def thinking(self, text: str, signature: str | None = None) -> list[ProviderEvent]:
+    def add_thinking(self, text: str, signature: str | None = None) -> list[ProviderEvent]:
         """Take a piece of thinking."""
         if not text and not signature:
             return []
@@ -76,9 +77,9 @@ class InOrder:
     def open_call(self, key: object, name: str) -> list[ProviderEvent]:
         """Begin a tool call; a key that is known already begins another call of that key."""
         self.calls += 1
-        return self._append(_Part(kind=ToolCallChunk, key=key, name=name))
+        return self._append(_StreamedPart(kind=ToolCallChunk, key=key, name=name))
 
-    def call_text(self, key: object, text: str) -> list[ProviderEvent]:
+    def add_call_text(self, key: object, text: str) -> list[ProviderEvent]:
         """Take a piece of the arguments of the newest call of that key."""
         part = self._newest(key)
         if part is None or not text:
@@ -99,16 +100,16 @@ class InOrder:
             part.done = True
         return self._let_out(0)
 
-    def _newest(self, key: object) -> _Part | None:
+    def _newest(self, key: object) -> _StreamedPart | None:
         return next((part for part in reversed(self._parts) if part.kind is ToolCallChunk and part.key == key), None)
 
     def _add_loose(self, chunk: TextChunk | ThinkingChunk, chars: int) -> list[ProviderEvent]:
         if self._parts and self._parts[-1].kind is type(chunk):
             self._parts[-1].waiting.append(chunk)
             return self._let_out(chars)
-        return self._append(_Part(kind=type(chunk), opened=True, waiting=[chunk]), chars)
+        return self._append(_StreamedPart(kind=type(chunk), opened=True, waiting=[chunk]), chars)
 
-    def _append(self, part: _Part, chars: int = 0) -> list[ProviderEvent]:
+    def _append(self, part: _StreamedPart, chars: int = 0) -> list[ProviderEvent]:
         for before in self._parts:
             if before.kind is not ToolCallChunk:
                 before.done = True
@@ -129,7 +130,7 @@ class InOrder:
             self._parts.pop(0)
         self._waiting_chars = self._waiting_chars + chars if len(self._parts) > 1 else 0
         if self._waiting_chars > limits.MAX_ANSWER_CHARS:
-            raise TooMuchWaiting
+            raise TooManyWaitingParts
         return out
 
 
@@ -165,7 +166,7 @@ def call_arguments(arguments: object) -> str:
     return json.dumps(arguments) if isinstance(arguments, dict) else arguments if isinstance(arguments, str) else ""
 
 
-def usage_from(*, prompt: int, cached: int, written: int, output: int) -> Usage:
+def build_usage(*, prompt: int, cached: int, written: int, output: int) -> Usage:
     """Return the usage of an interface that counts cached tokens among those of the prompt."""
     cached = min(cached, prompt)
     written = min(written, prompt - cached)
@@ -177,7 +178,7 @@ def usage_from(*, prompt: int, cached: int, written: int, output: int) -> Usage:
     )
 
 
-def encoded(body: dict[str, Any]) -> bytes:
+def encode_body(body: dict[str, Any]) -> bytes:
     """Return a request as bytes; what cannot be encoded, such as half of a surrogate pair, is replaced."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
@@ -219,21 +220,21 @@ def is_strict(schema: object) -> bool:
     return True
 
 
-def cut_off() -> ModelFailed:
+def cut_off_failure() -> ModelFailed:
     """The stream ended before the answer did."""
     return ModelFailed(kind="network", message="The connection ended before the answer was complete.")
 
 
-def unreadable(what: str) -> ModelFailed:
+def unreadable_failure(what: str) -> ModelFailed:
     """The server sent something that is no part of an answer."""
     return ModelFailed(kind="malformed", message=f"The model's server sent {what}.")
 
 
-def failed_by_error(error: dict[str, Any], secrets: Iterable[Secret]) -> ModelFailed:
+def failure_from_error(error: dict[str, Any], secrets: Iterable[Secret]) -> ModelFailed:
     """Judge an error that came in the middle of an answer; some servers name an HTTP status, others a type."""
     inner = error.get("error")
     code = value_at(inner if isinstance(inner, dict) else error, "code")
     status = int(code) if isinstance(code, str) and code.isdecimal() and len(code) == 3 else code
     if isinstance(status, int) and 400 <= status <= 599:
-        return failed_by_status(status, {}, encoded(error), secrets=secrets)
-    return failed_in_stream(error, secrets=secrets)
+        return failure_from_status(status, {}, encode_body(error), secrets=secrets)
+    return failure_from_event(error, secrets=secrets)

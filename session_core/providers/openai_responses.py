@@ -14,11 +14,11 @@ import attrs
 
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent, StopReason
 from session_core.providers.conversation import (
-    ModelSays,
+    ModelStep,
     UserContent,
-    UserSays,
+    UserStep,
     own_signature,
-    prepare,
+    prepare_conversation,
     result_text,
 )
 from session_core.providers.endpoint import Endpoint
@@ -27,21 +27,21 @@ from session_core.providers.openai_common import (
     IMAGE_LEFT_OUT,
     MAX_CACHE_KEY_CHARS,
     SCHEMA_NAME,
-    InOrder,
-    TooMuchWaiting,
+    AnswerPartQueue,
+    TooManyWaitingParts,
     arguments_text,
+    build_usage,
     call_arguments,
     count_at,
-    cut_off,
-    encoded,
-    failed_by_error,
+    cut_off_failure,
+    encode_body,
+    failure_from_error,
     image_address,
     is_strict,
     objects_at,
     text_at,
     tool_parameters,
-    unreadable,
-    usage_from,
+    unreadable_failure,
     value_at,
 )
 from session_core.providers.secrets import Secret
@@ -54,7 +54,7 @@ from session_core.vocabulary.tools import ToolSpec
 PATH: Final = "/responses"
 SIGNATURE_KIND: Final = "openai"
 _FEWEST_OUTPUT_TOKENS: Final = 16  # asking for fewer is an error
-_KEPT_OF_REASONING: Final = ("type", "id", "summary", "content", "encrypted_content")
+_SIGNED_REASONING_FIELDS: Final = ("type", "id", "summary", "content", "encrypted_content")
 
 
 @attrs.frozen(kw_only=True)
@@ -85,7 +85,7 @@ class ResponsesProvider:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
         """Ask the model; leaving at any moment closes the connection."""
-        body = encoded(build_request(request, self._model_id, self._options))
+        body = encode_body(build_request(request, self._model_id, self._options))
         names = ToolNames(tool.name for tool in request.tools)
         decoder = ResponsesDecoder(self._endpoint.secrets, names=names.ours)
         async with stream_answer(self._endpoint, PATH, body, decoder) as events:
@@ -136,17 +136,17 @@ def _tool(spec: ToolSpec, names: ToolNames) -> dict[str, Any]:
 
 
 def _input(request: ModelRequest, options: ResponsesOptions, names: ToolNames) -> Iterable[dict[str, Any]]:
-    for step in prepare(request.messages, names.fit):
+    for step in prepare_conversation(request.messages, names.fit):
         match step:
-            case UserSays():
+            case UserStep():
                 yield {"type": "message", "role": "user", "content": _contents(step.parts, options)}
-            case ModelSays():
+            case ModelStep():
                 for part in step.parts:
                     match part:
                         case TextPart():
                             yield {"type": "message", "role": "assistant", "content": part.text}
                         case ThinkingPart():
-                            yield from _kept_reasoning(part) if options.can_think else ()
+                            yield from _signed_reasoning_items(part) if options.can_think else ()
                         case ToolCallPart():
                             yield _call(part)
                 for result in step.results:
@@ -175,7 +175,7 @@ def _contents(parts: Iterable[UserContent], options: ResponsesOptions) -> list[d
     return contents
 
 
-def _kept_reasoning(part: ThinkingPart) -> Iterable[dict[str, Any]]:
+def _signed_reasoning_items(part: ThinkingPart) -> Iterable[dict[str, Any]]:
     """The items kept in a signature; one that is not of our making says nothing."""
     signature = own_signature(part, SIGNATURE_KIND)
     if signature is None:
@@ -187,8 +187,8 @@ def _kept_reasoning(part: ThinkingPart) -> Iterable[dict[str, Any]]:
 
 def _signature(items: list[dict[str, Any]]) -> str:
     """Keep reasoning items as they came; thinking that consists of several of them has one signature for all."""
-    kept = [{key: item[key] for key in _KEPT_OF_REASONING if item.get(key) is not None} for item in items]
-    return f"{SIGNATURE_KIND}:{json.dumps(kept, separators=(',', ':'))}"
+    saved_items = [{key: item[key] for key in _SIGNED_REASONING_FIELDS if item.get(key) is not None} for item in items]
+    return f"{SIGNATURE_KIND}:{json.dumps(saved_items, separators=(',', ':'))}"
 
 
 class ResponsesDecoder:
@@ -200,7 +200,7 @@ class ResponsesDecoder:
     def __init__(self, secrets: Iterable[Secret] = (), *, names: Mapping[str, str] | None = None) -> None:
         self._secrets = tuple(secrets)
         self._names = names or {}
-        self._parts = InOrder()
+        self._parts = AnswerPartQueue()
         self._reasoning: list[dict[str, Any]] = []
         self._with_text: set[int] = set()
         self._with_call: set[int] = set()
@@ -216,15 +216,15 @@ class ResponsesDecoder:
             return []
         body = event.json_object()
         if body is None:
-            return self._fail(unreadable("an event that is no JSON object"))
+            return self._fail(unreadable_failure("an event that is no JSON object"))
         try:
             return self._take(text_at(body, "type") or event.event, body)
-        except TooMuchWaiting:
-            return self._fail(unreadable("more tool calls at once than an answer can have"))
+        except TooManyWaitingParts:
+            return self._fail(unreadable_failure("more tool calls at once than an answer can have"))
 
     def finish(self) -> list[ProviderEvent]:
         """Without its last event an answer is not complete."""
-        return [] if self.ended else self._fail(cut_off())
+        return [] if self.ended else self._fail(cut_off_failure())
 
     def _take(self, kind: str, body: dict[str, Any]) -> list[ProviderEvent]:
         place = count_at(body, "output_index")
@@ -237,9 +237,9 @@ class ResponsesDecoder:
                 self._refused = True
                 return self._take_text(place, text_at(body, "delta"))
             case "response.reasoning_summary_part.added" if count_at(body, "summary_index"):
-                return self._parts.thinking("\n\n")
+                return self._parts.add_thinking("\n\n")
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return self._parts.thinking(text_at(body, "delta"))
+                return self._parts.add_thinking(text_at(body, "delta"))
             case "response.function_call_arguments.delta":
                 return self._take_arguments(place, text_at(body, "delta"))
             case "response.function_call_arguments.done" if place not in self._with_arguments:
@@ -253,9 +253,9 @@ class ResponsesDecoder:
             case "response.done":  # what some who copy the interface say for any of these
                 return self._end(f"response.{text_at(body, 'response', 'status')}", value_at(body, "response"))
             case "error" | "response.error":
-                return self._fail(failed_by_error(body, self._secrets))
+                return self._fail(failure_from_error(body, self._secrets))
             case _ if body.get("error"):
-                return self._fail(failed_by_error(body, self._secrets))
+                return self._fail(failure_from_error(body, self._secrets))
             case _:
                 return []
 
@@ -263,12 +263,12 @@ class ResponsesDecoder:
         self._with_text.add(place)
         if text:
             self._reasoning.clear()
-        return self._parts.text(text)
+        return self._parts.add_text(text)
 
     def _take_arguments(self, place: int, text: str) -> list[ProviderEvent]:
         if text:
             self._with_arguments.add(place)
-        return self._parts.call_text(place, text)
+        return self._parts.add_call_text(place, text)
 
     def _open_item(self, place: int, item: object) -> list[ProviderEvent]:
         if text_at(item, "type") != "function_call":
@@ -294,15 +294,17 @@ class ResponsesDecoder:
                 return events
             case "reasoning" if isinstance(item, dict) and text_at(item, "id") and text_at(item, "encrypted_content"):
                 self._reasoning.append({"summary": []} | item)
-                return self._parts.thinking("", _signature(self._reasoning))
+                return self._parts.add_thinking("", _signature(self._reasoning))
             case _:
                 return []
 
     def _end(self, kind: str, response: object) -> list[ProviderEvent]:
         if kind == "response.failed":
-            return self._fail(failed_by_error({"error": value_at(response, "error")}, self._secrets))
+            return self._fail(failure_from_error({"error": value_at(response, "error")}, self._secrets))
         if kind == "response.cancelled":
-            return self._fail(failed_by_error({"message": "the answer was cancelled on the other side"}, self._secrets))
+            return self._fail(
+                failure_from_error({"message": "the answer was cancelled on the other side"}, self._secrets)
+            )
         events: list[ProviderEvent] = []
         if not self._with_text and not self._with_call:  # some servers tell everything at the end only
             for place, item in enumerate(objects_at(response, "output")):
@@ -321,7 +323,7 @@ class ResponsesDecoder:
 
 
 def _usage(usage: object) -> Usage:
-    return usage_from(
+    return build_usage(
         prompt=count_at(usage, "input_tokens"),
         cached=count_at(usage, "input_tokens_details", "cached_tokens"),
         written=count_at(usage, "input_tokens_details", "cache_write_tokens"),

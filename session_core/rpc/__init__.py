@@ -10,16 +10,14 @@ stdout), clients of our socket. What the methods mean is the business of those.
         closed = await peer.wait_closed()                                         # Closed(kind, detail)
 
 - `failures`: the error codes, `RpcFailed` and its kinds, `Closed`: why a connection has ended
-- `line_frames`: `LineSplitter`, from bytes to lines; a line that is too long is passed over and told as `Oversized`
+- `line_frames`: `LineSplitter`, from bytes to lines; a line that is too long is passed over and told as `OversizedLine`
 - `messages`: `parse`, from a line to `Request | Notification | Success | Failure | Unusable`, and back to bytes
 - `fast_json`: strict JSON, quickly
 - `broken_lines`: what can still be learned from the beginning of a line that cannot be read
 - `peer`: `RpcPeer`, our ids, who waits for which reply, and counts of all that came in and was of no use
 - `outbox`: `Outbox`, what waits to be written: the control lane, and the lane of events which may be shed
 - `byte_streams`: reading and writing, over file descriptors or over any stream of trio
-- `read_loop`: the reader, which never holds up the others for long, whatever it has to read
 - `connection`: `open_connection` and `RpcConnection`, which put these together on trio
-- `pending_reply`: `Waiter`, who has asked and waits for the reply
 - `deadlines`: `Deadlines`, one timer for the time limits of all requests
 - `request_tasks`: the requests of the other side, each in a task of its own
 - `memory`: `memory_connection_pair`, two connected ends for tests

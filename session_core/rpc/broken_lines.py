@@ -11,10 +11,10 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
-Kind = Literal["request", "reply", "unknown"]
+LineKind = Literal["request", "reply", "unknown"]
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+|"', re.DOTALL)
-_KINDS: dict[bytes, Kind] = {
+_KINDS: dict[bytes, LineKind] = {
     b'"method"': "request",
     b'"params"': "request",
     b'"result"': "reply",
@@ -34,7 +34,7 @@ class Glimpse:
     """
 
     id: Any = None
-    kind: Kind = "unknown"
+    kind: LineKind = "unknown"
 
 
 def glimpse(head: bytes) -> Glimpse:
@@ -45,7 +45,7 @@ def glimpse(head: bytes) -> Glimpse:
     if _ID not in head:
         return Glimpse()
     found: Any = None
-    kind: Kind = "unknown"
+    kind: LineKind = "unknown"
     for key, value in _outer_pairs(head):
         if key == _ID and found is None:
             found = _scalar(value)

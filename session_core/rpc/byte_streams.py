@@ -15,7 +15,7 @@ import trio
 from session_core.rpc.outbox import Outbox
 
 _CHUNK: Final = 65_536
-FAILURES: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+STREAM_ERRORS: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 """What reading and writing raise when the other side, or the descriptor, has gone."""
 
 Descriptor = int | trio.lowlevel.FdStream | trio.SocketStream
@@ -31,7 +31,7 @@ class DescriptorSource:
     def read_now(self) -> bytes | None:
         """Return what is there: empty at the end, nothing if there is nothing yet."""
         try:
-            return os.read(number_of(self._descriptor), _CHUNK)
+            return os.read(descriptor_number(self._descriptor), _CHUNK)
         except BlockingIOError:
             return None
 
@@ -45,7 +45,7 @@ class DescriptorSource:
             await trio.lowlevel.checkpoint()  # a peer that never stops writing must not starve the others
             data = self.read_now()
         while data is None:
-            await trio.lowlevel.wait_readable(number_of(self._descriptor))
+            await trio.lowlevel.wait_readable(descriptor_number(self._descriptor))
             data = self.read_now()
         self._more = len(data) == _CHUNK
         return data
@@ -77,7 +77,7 @@ class DescriptorSink:
     def write_now(self, data: bytes | memoryview) -> int:
         """Write what fits; returns how many bytes that was."""
         try:
-            return os.write(number_of(self._descriptor), data)
+            return os.write(descriptor_number(self._descriptor), data)
         except BlockingIOError:
             return 0
 
@@ -85,9 +85,9 @@ class DescriptorSink:
         """Write what fits of the next round; wait if not all of it did."""
         data = outbox.next_round(many_events=True)
         written = self.write_now(data)
-        outbox.sent(written)  # before anything else happens, so that what is still whole can be overtaken
+        outbox.confirm_sent(written)  # before anything else happens, so that what is still whole can be overtaken
         if written < len(data):
-            await trio.lowlevel.wait_writable(number_of(self._descriptor))
+            await trio.lowlevel.wait_writable(descriptor_number(self._descriptor))
         elif not outbox.empty:  # otherwise the writer sleeps anyway
             await trio.lowlevel.checkpoint()
 
@@ -108,28 +108,28 @@ class StreamSink:
         """Write the next round."""
         data = outbox.next_round(many_events=False)
         await self._stream.send_all(data)
-        outbox.sent(len(data))
+        outbox.confirm_sent(len(data))
 
 
 Source = DescriptorSource | StreamSource
 Sink = DescriptorSink | StreamSink
 
 
-def source_from(end: int | trio.abc.ReceiveStream) -> Source:
+def make_source(end: int | trio.abc.ReceiveStream) -> Source:
     """Choose how to read from this."""
     if isinstance(end, int | trio.lowlevel.FdStream | trio.SocketStream):
         return DescriptorSource(end)
     return StreamSource(end)
 
 
-def sink_from(end: int | trio.abc.SendStream) -> Sink:
+def make_sink(end: int | trio.abc.SendStream) -> Sink:
     """Choose how to write to this."""
     if isinstance(end, int | trio.lowlevel.FdStream | trio.SocketStream):
         return DescriptorSink(end)
     return StreamSink(end)
 
 
-def number_of(descriptor: Descriptor) -> int:
+def descriptor_number(descriptor: Descriptor) -> int:
     """Return the number of a descriptor; asked for each time, as a closed one's may soon belong to something else."""
     if isinstance(descriptor, int):
         return descriptor
@@ -139,7 +139,7 @@ def number_of(descriptor: Descriptor) -> int:
 
 
 @contextmanager
-def without_blocking(*ends: object) -> Generator[None]:
+def nonblocking_descriptors(*ends: object) -> Generator[None]:
     """Let reads and writes of descriptors given by number return at once, for the length of the block."""
     changed: list[int] = []
     try:

@@ -14,32 +14,163 @@ Rules:
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, NoReturn
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Generic, NoReturn, TypeVar
 
+import attrs
 import trio
 
 from session_core import limits
-from session_core.own_errors import OwnError
-from session_core.rpc.byte_streams import FAILURES, Sink, Source, sink_from, source_from, without_blocking
-from session_core.rpc.deadlines import Deadlines, Patience
-from session_core.rpc.failures import Closed, ClosedKind, RpcClosed, RpcFailed, RpcTimedOut
-from session_core.rpc.messages import Notification, Request, Success, encode_notification
+from session_core.own_errors import ErrorCapture
+from session_core.rpc.byte_streams import STREAM_ERRORS, Sink, Source, make_sink, make_source, nonblocking_descriptors
+from session_core.rpc.deadlines import Deadlines, ExtendableTimeout
+from session_core.rpc.failures import ClosedKind, CloseReason, RpcClosed, RpcFailed, RpcTimedOut
+from session_core.rpc.messages import Notification, Request, SuccessReply, encode_notification
 from session_core.rpc.outbox import Outbox, OutboxOverflow, OutboxStatistics
 from session_core.rpc.peer import (
     CANCEL,
     Incoming,
-    Refused,
+    RefusedRequest,
     RpcPeer,
     RpcStatistics,
-    Settled,
+    SettledRequest,
     UnusableHandler,
-    pass_over,
-    refusal,
+    encode_refusal,
+    ignore_unusable,
 )
-from session_core.rpc.pending_reply import Waiter
-from session_core.rpc.read_loop import Reading
-from session_core.rpc.request_tasks import RequestHandler, Serving, no_methods
+from session_core.rpc.request_tasks import RequestHandler, RequestTasks, refuse_method
+
+# Reading what the other side says until it says no more, with a turn for everybody else after each portion.
+# That turn is as long as the portion has taken: a message of few bytes may cost a lot to handle, and however many
+# of them come, half of the time is left to others.
+W = TypeVar("W")
+
+_FREE_SECONDS = 0.002  # a portion that takes no longer is not worth a pause
+_LONGEST_PAUSE = 0.5
+_LAST_READS = 64  # pieces read after a failed write: what was said before the end still counts
+
+
+class ReadLoop(Generic[W]):
+    """The bytes of a source, on their way through a peer.
+
+    Args:
+        source: Where they come from.
+        peer: Understands them.
+        take: Gets what they mean; never waits.
+    """
+
+    def __init__(self, source: Source, peer: RpcPeer[W], take: Callable[[list[Incoming[W]]], None]) -> None:
+        self._source = source
+        self._peer = peer
+        self._take = take
+        self._read_scope = trio.CancelScope()
+        self._write_error: BaseException | None = None
+
+    def end_with(self, write_error: BaseException) -> None:
+        """Take what is there already and stop: nothing can be written any more, so nothing can come of the rest."""
+        self._write_error = write_error
+        self._read_scope.cancel(reason="nothing can be written any more")
+
+    async def run(self) -> tuple[ClosedKind, BaseException | None]:
+        """Read, and return why there is nothing more to read."""
+        with self._read_scope:
+            return await self._read()
+        return await self._read_last_words()
+
+    async def _read(self) -> tuple[ClosedKind, BaseException | None]:
+        while True:
+            try:
+                data = await self._source.read()
+            except STREAM_ERRORS as error:
+                return "read_failed", error
+            if data:
+                self._peer.receive(data)
+            else:
+                self._peer.finish()
+            await self._take_all()
+            if self._peer.is_flooded:
+                return "flooded", None
+            if not data:
+                return "ended", None
+
+    async def _read_last_words(self) -> tuple[ClosedKind, BaseException | None]:
+        with suppress(OSError):
+            for _ in range(_LAST_READS):
+                await self._take_all()
+                data = self._source.read_now()
+                if not data or self._peer.is_flooded:
+                    break
+                self._peer.receive(data)
+                await trio.lowlevel.checkpoint()
+        return "write_failed", self._write_error
+
+    async def _take_all(self) -> None:
+        while True:
+            began = trio.current_time()
+            self._take(self._peer.take_portion())
+            if (took := trio.current_time() - began) > _FREE_SECONDS:
+                await trio.sleep(min(took, _LONGEST_PAUSE))
+            if not self._peer.has_unread or self._peer.is_flooded:
+                return
+            await trio.lowlevel.checkpoint()
+
+
+# --- connection -------------------------------------------------------------------------------------------------------
+
+
+# --- somebody who has asked and waits for the reply -------------------------------------------------------------------
+@attrs.define(eq=False)
+class Waiter:
+    """A caller on its way to sleep, asleep, or woken; what it wakes up with is this too, in place of an `Outcome`.
+
+    Attributes:
+        give_up: Tells the other side that nobody waits any more for the reply of this id.
+        task: Who waits.
+        id: That of the request.
+        asleep: Whether it sleeps until it is resolved.
+        resolved: Whether there is a result or an error.
+    """
+
+    give_up: Callable[[int], None]
+    task: trio.lowlevel.Task
+    id: int = 0
+    asleep: bool = False
+    resolved: bool = False
+    _result: Any = attrs.field(init=False, default=None)
+    _error: RpcFailed | None = attrs.field(init=False, default=None)
+
+    def resolve(self, result: Any, error: RpcFailed | None = None) -> None:
+        """Take the result, or the error in its place, and wake up."""
+        self._result, self._error = result, error
+        self.resolved = True
+        if self.asleep:
+            self.asleep = False
+            # All that trio does with it is to unwrap it, and an outcome for each reply costs a tenth of a request.
+            trio.lowlevel.reschedule(self.task, self)  # type: ignore[arg-type]
+
+    def unwrap(self) -> Any:
+        """Return the result or raise the error, once."""
+        error, self._error = self._error, None
+        if error is None:
+            return self._result
+        try:
+            raise error
+        finally:
+            del error, self  # or the traceback would lead back to the error
+
+    def abort(self, _: object) -> trio.lowlevel.Abort:
+        """Stop waiting, as the caller is cancelled."""
+        self.asleep = False
+        self.give_up(self.id)
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def time_out(self, method: str, seconds: float) -> None:
+        """Stop waiting, as it took too long."""
+        self.give_up(self.id)
+        self.resolve(None, RpcTimedOut(method, seconds))
+
+
+# --- connection -------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +178,7 @@ NotificationHandler = Callable[[Notification], object]
 """Takes a notification; called by the reader, in order, so it must not wait."""
 
 
-def ignore(_: Notification) -> None:
+def ignore_notification(_: Notification) -> None:
     """Pass a notification over."""
 
 
@@ -70,11 +201,11 @@ class RpcConnection:
         self._handle_notification = handle_notification
         self._handle_unusable = handle_unusable
         self._peer: RpcPeer[Waiter] = RpcPeer(max_line=max_line, handle_unusable=self._hear_unusable)
-        self._reading = Reading(source, self._peer, self._take)
+        self._read_loop = ReadLoop(source, self._peer, self._handle_incoming)
         self._outbox = Outbox()
         self._deadlines = Deadlines()
-        self._serving = Serving(handle_request, self._send, name)
-        self.closed: Closed | None = None
+        self._request_tasks = RequestTasks(handle_request, self._send, name)
+        self.closed: CloseReason | None = None
         self._ended = trio.Event()
         self._writable = True
         self._woken_together = 0  # callers whose replies came in the last portion: they are likely to ask again
@@ -83,7 +214,7 @@ class RpcConnection:
         self._waiting_for_room = trio.lowlevel.ParkingLot()
         self._waiting_for_flush = trio.lowlevel.ParkingLot()
 
-    async def wait_closed(self) -> Closed:
+    async def wait_closed(self) -> CloseReason:
         """Wait for the end and say why it came."""
         await self._ended.wait()
         assert self.closed is not None
@@ -98,7 +229,7 @@ class RpcConnection:
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
-        timeout: float | Patience | None = None,  # noqa: ASYNC109 - part of the protocol: the other side is told
+        timeout: float | ExtendableTimeout | None = None,  # noqa: ASYNC109 - part of the protocol: the other side is told
     ) -> Any:
         """Ask, and wait for the result. Everything is plain JSON, or a `JsonObject`. A `Patience` can be put off.
 
@@ -111,7 +242,7 @@ class RpcConnection:
         Cancellation: the other side is told that nobody waits any more, and its late reply is dropped.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        patience = timeout if timeout is None or isinstance(timeout, Patience) else Patience(timeout)
+        patience = timeout if timeout is None or isinstance(timeout, ExtendableTimeout) else ExtendableTimeout(timeout)
         if self._outbox.crowded or self.closed is not None or (patience is not None and patience.seconds <= 0):
             await self._wait_for_room(method, patience)
         waiter = Waiter(self._give_up, trio.lowlevel.current_task())
@@ -187,7 +318,7 @@ class RpcConnection:
         while not self._outbox.empty and self.closed is None:
             await self._waiting_for_flush.park()
 
-    async def _wait_for_room(self, method: str = "", patience: Patience | None = None) -> None:
+    async def _wait_for_room(self, method: str = "", patience: ExtendableTimeout | None = None) -> None:
         if patience is not None:
             with trio.move_on_at(patience.until) as scope:
                 await self._wait_for_room()
@@ -207,7 +338,7 @@ class RpcConnection:
         """Send a control frame, now or soon; if that is impossible the connection ends, and nothing is raised."""
         if self.closed is not None or not self._writable:
             return
-        alone = self._woken_together <= 1 and self._peer.pending + self._serving.running <= 1
+        alone = self._woken_together <= 1 and self._peer.pending + self._request_tasks.running <= 1
         if alone and self._sink.direct and self._outbox.clear:
             try:
                 written = self._sink.write_now(frame)
@@ -237,30 +368,30 @@ class RpcConnection:
             nursery.start_soon(self._write)
             nursery.start_soon(self._deadlines.run)
             task_status.started()
-            self._close(*await self._reading.run())
+            self._close(*await self._read_loop.run())
 
-    def _take(self, items: list[Incoming[Waiter]]) -> None:
+    def _handle_incoming(self, items: list[Incoming[Waiter]]) -> None:
         assert self._nursery is not None
         woken = 0
         for item in items:
             match item:
-                case Settled(waiter, reply):
+                case SettledRequest(waiter, reply):
                     woken += 1
-                    if isinstance(reply, Success):
+                    if isinstance(reply, SuccessReply):
                         waiter.resolve(reply.result)
                     else:
                         waiter.resolve(None, RpcFailed(reply.code, reply.message, reply.data))
                 case Request():
-                    self._serving.start(item, self._nursery)
+                    self._request_tasks.start(item, self._nursery)
                 case Notification(method=method, params=params) if method == CANCEL:
-                    self._serving.cancel(params.get("id"))
+                    self._request_tasks.cancel(params.get("id"))
                 case Notification():
-                    self._note(item)
-                case Refused():
-                    self._send(refusal(item))
+                    self._dispatch_notification(item)
+                case RefusedRequest():
+                    self._send(encode_refusal(item))
         self._woken_together = woken
 
-    def _note(self, notification: Notification) -> None:
+    def _dispatch_notification(self, notification: Notification) -> None:
         try:
             self._handle_notification(notification)
         except Exception:
@@ -280,7 +411,7 @@ class RpcConnection:
                 await trio.lowlevel.wait_task_rescheduled(self._abort_writer)
             try:
                 await self._sink.write_round(self._outbox)
-            except FAILURES as error:
+            except STREAM_ERRORS as error:
                 self._write_failed(error)
                 await trio.sleep_forever()  # until the end, which has just come
             if self._waiting_for_room and not self._outbox.crowded:
@@ -293,13 +424,13 @@ class RpcConnection:
     def _write_failed(self, error: BaseException) -> None:
         """Have the reader end the connection; replies that have come already count first."""
         self._writable = False
-        self._reading.end_with(error)
+        self._read_loop.end_with(error)
 
     def _close(self, kind: ClosedKind, error: BaseException | None = None) -> None:
         if self.closed is not None:
             return
         detail = (error.strerror if isinstance(error, OSError) else None) or str(error or "")
-        closed = self.closed = Closed(kind=kind, detail=detail)
+        closed = self.closed = CloseReason(kind=kind, detail=detail)
         for waiter in self._peer.close():
             waiter.resolve(None, RpcClosed(closed))
         self._waiting_for_room.unpark_all()
@@ -308,12 +439,12 @@ class RpcConnection:
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel(reason=f"the connection has ended: {kind}")
 
-    async def leave(self) -> None:
+    async def flush_briefly(self) -> None:
         """Hand out what still waits, for a moment, as the block was left in peace."""
         with trio.move_on_after(limits.RPC_FLUSH_MS / 1000):
             await self.flush()
 
-    def shut(self) -> None:
+    def close(self) -> None:
         """End the connection, as its block is left."""
         self._close("left")
 
@@ -323,9 +454,9 @@ async def open_connection(
     source: int | trio.abc.ReceiveStream,
     sink: int | trio.abc.SendStream,
     *,
-    handle_request: RequestHandler = no_methods,
-    handle_notification: NotificationHandler = ignore,
-    handle_unusable: UnusableHandler = pass_over,
+    handle_request: RequestHandler = refuse_method,
+    handle_notification: NotificationHandler = ignore_notification,
+    handle_unusable: UnusableHandler = ignore_unusable,
     name: str = "peer",
     max_line: int = limits.MAX_RPC_LINE,
 ) -> AsyncGenerator[RpcConnection]:
@@ -344,21 +475,21 @@ async def open_connection(
     still has to be written.
     """
     connection = RpcConnection(
-        source_from(source),
-        sink_from(sink),
+        make_source(source),
+        make_sink(sink),
         handle_request,
         handle_notification,
         handle_unusable=handle_unusable,
         name=name,
         max_line=max_line,
     )
-    own = OwnError()
-    with own.unwrapped(), without_blocking(source, sink):
+    own = ErrorCapture()
+    with own.reraise(), nonblocking_descriptors(source, sink):
         async with trio.open_nursery() as nursery:
             await nursery.start(connection.run)
             try:
-                with own.noted():
+                with own.capture():
                     yield connection
-                    await connection.leave()
+                    await connection.flush_briefly()
             finally:
-                connection.shut()
+                connection.close()

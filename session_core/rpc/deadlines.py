@@ -12,7 +12,7 @@ import trio
 _SLACK = 64  # answered requests that may always stay
 
 
-class Patience:
+class ExtendableTimeout:
     """How long a request may take, which can be put off while it is under way.
 
     Attributes:
@@ -26,12 +26,12 @@ class Patience:
         self.seconds = seconds
         self.until = trio.current_time() + seconds
 
-    def put_off(self, until: float) -> None:
+    def extend_until(self, until: float) -> None:
         """Let it take until then, if that is later than before."""
         self.until = max(self.until, until)
 
 
-class Waiting(Protocol):
+class TimedRequest(Protocol):
     """A request with a time limit."""
 
     @property
@@ -48,10 +48,10 @@ class Deadlines:
     """The requests of a connection that must not wait for ever; `run` it as long as there can be any."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Waiting, str, Patience]] = []
+        self._heap: list[tuple[float, int, TimedRequest, str, ExtendableTimeout]] = []
         self._timer = trio.CancelScope()
 
-    def add(self, id: int, waiting: Waiting, method: str, patience: Patience, *, pending: int) -> None:
+    def add(self, id: int, waiting: TimedRequest, method: str, patience: ExtendableTimeout, *, pending: int) -> None:
         """Let a request wait for so long; `pending` is how many requests wait at all."""
         heap = self._heap
         if len(heap) > _SLACK + 4 * pending:

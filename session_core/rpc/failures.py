@@ -24,7 +24,7 @@ _SENTENCES: Final[dict[ClosedKind, str]] = {
 
 
 @attrs.frozen(kw_only=True)
-class Closed:
+class CloseReason:
     """Why a connection has ended.
 
     Attributes:
@@ -67,7 +67,7 @@ class RpcTimedOut(RpcFailed):
 class RpcClosed(RpcFailed):
     """The connection has ended, before or while the answer was waited for."""
 
-    def __init__(self, closed: Closed) -> None:
+    def __init__(self, closed: CloseReason) -> None:
         super().__init__(INTERNAL_ERROR, "connection closed", {"reason": closed.kind})
         self.closed = closed
 

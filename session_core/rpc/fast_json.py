@@ -22,7 +22,7 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.wire import strict_json
 
 _DECODER = msgspec.json.Decoder()
-_ENCODER = msgspec.json.Encoder(enc_hook=JsonObject.inner)  # nothing else that is unknown to it gets this far
+_ENCODER = msgspec.json.Encoder(enc_hook=JsonObject.as_dict)  # nothing else that is unknown to it gets this far
 _LARGEST = limits.MAX_INTEGER
 _BLANKS_BEFORE = (b" :", b"\t:", b"\r:", b"\n:")
 
@@ -31,7 +31,7 @@ class _InDoubt(Exception):
     """The quick way cannot tell."""
 
 
-DOUBTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _InDoubt)
+UNDECIDED_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, _InDoubt)
 """What `read_quickly` raises when the strict parser has to decide."""
 
 
@@ -43,12 +43,12 @@ def read_json(line: bytes) -> Any:
     """
     try:
         return read_quickly(line, limits.MAX_JSON_DEPTH)
-    except DOUBTS:
+    except UNDECIDED_ERRORS:
         return strict_json.parse(line, max_bytes=len(line))
 
 
 def read_quickly(text: bytes, levels: int) -> Any:
-    """Parse what is at most so many levels deep; raises one of `DOUBTS` for all that may not be strict JSON."""
+    """Parse JSON of at most so many levels; raises one of `UNDECIDED_ERRORS` for all that may not be strict JSON."""
     plain = _DECODER.decode(text)
     keys = _count_keys(plain, levels)
     if text.count(b":") != keys and (text.count(b'":') != keys or any(blank in text for blank in _BLANKS_BEFORE)):
@@ -141,7 +141,7 @@ def _count_levels(plain: Any, most: int) -> int:
 def _count_frozen_levels(frozen: JsonObject, most: int) -> int:
     levels = frozen.strict_depth
     if levels is None:
-        levels = frozen.strict_depth = _count_levels(frozen.inner(), most)
+        levels = frozen.strict_depth = _count_levels(frozen.as_dict(), most)
     if levels > most:
         raise _InDoubt
     return levels

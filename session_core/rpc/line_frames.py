@@ -17,7 +17,7 @@ _END = b"\n"
 
 
 @attrs.frozen(kw_only=True)
-class Oversized:
+class OversizedLine:
     """A line that was too long to be kept.
 
     Attributes:
@@ -37,21 +37,21 @@ class LineSplitter:
         blank_bytes: Their bytes, an end of line with each.
     """
 
-    __slots__ = ("_kept", "_limit", "_passed", "blank", "blank_bytes")
+    __slots__ = ("_buffer", "_limit", "_passed", "blank", "blank_bytes")
 
     def __init__(self, limit: int = limits.MAX_RPC_LINE) -> None:
         self._limit = limit
-        self._kept = bytearray()  # the line that has not ended yet, or its head if it is passed over
+        self._buffer = bytearray()  # the line that has not ended yet, or its head if it is passed over
         self._passed = 0  # size so far of a line that is passed over
         self.blank = 0
         self.blank_bytes = 0
 
     @property
-    def passed_over(self) -> int:
+    def skipped_bytes(self) -> int:
         """Bytes so far of a line that is too long and has not ended."""
         return self._passed
 
-    def feed(self, data: bytes) -> list[bytes | Oversized]:
+    def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes and return the lines that end in them."""
         if _END not in data:
             self._keep(data)
@@ -59,26 +59,26 @@ class LineSplitter:
         lines = data.split(_END)
         rest = lines.pop()
         size = len(data) - len(rest)
-        found: list[bytes | Oversized] = []
-        if self._kept or self._passed:
+        found: list[bytes | OversizedLine] = []
+        if self._buffer or self._passed:
             self._keep(lines[0])
-            found = self._ended()
+            found = self._take_line()
             size -= len(lines.pop(0)) + 1
         limit = self._limit
         full = [line for line in lines if line and (len(line) > limit or not line.isspace())]
         if len(full) < len(lines):
             self._count_blank(len(lines) - len(full), size - sum(map(len, full)) - len(full))
         found.extend(
-            line if len(line) <= limit else Oversized(size=len(line), head=line[: limits.RPC_HEAD_BYTES])
+            line if len(line) <= limit else OversizedLine(size=len(line), head=line[: limits.RPC_HEAD_BYTES])
             for line in full
         )
         if rest:
             self._keep(rest)
         return found
 
-    def finish(self) -> list[bytes | Oversized]:
+    def finish(self) -> list[bytes | OversizedLine]:
         """Return the line that was not ended, if there is one: nothing more will come."""
-        return self._ended() if self._kept or self._passed else []
+        return self._take_line() if self._buffer or self._passed else []
 
     def _count_blank(self, lines: int, size: int) -> None:
         self.blank += lines
@@ -87,21 +87,21 @@ class LineSplitter:
     def _keep(self, piece: bytes) -> None:
         if self._passed:
             self._passed += len(piece)
-            self._kept += piece[: limits.RPC_HEAD_BYTES - len(self._kept)]
-        elif len(self._kept) + len(piece) <= self._limit:
-            self._kept += piece
+            self._buffer += piece[: limits.RPC_HEAD_BYTES - len(self._buffer)]
+        elif len(self._buffer) + len(piece) <= self._limit:
+            self._buffer += piece
         else:
-            self._passed = len(self._kept) + len(piece)
-            del self._kept[limits.RPC_HEAD_BYTES :]
-            self._kept += piece[: limits.RPC_HEAD_BYTES - len(self._kept)]
+            self._passed = len(self._buffer) + len(piece)
+            del self._buffer[limits.RPC_HEAD_BYTES :]
+            self._buffer += piece[: limits.RPC_HEAD_BYTES - len(self._buffer)]
 
-    def _ended(self) -> list[bytes | Oversized]:
+    def _take_line(self) -> list[bytes | OversizedLine]:
         """Return the line that was kept, unless it is blank."""
-        line, size = bytes(self._kept), self._passed
-        self._kept = bytearray()  # not cleared: one long line must not hold its memory for ever
+        line, size = bytes(self._buffer), self._passed
+        self._buffer = bytearray()  # not cleared: one long line must not hold its memory for ever
         self._passed = 0
         if size:
-            return [Oversized(size=size, head=line)]
+            return [OversizedLine(size=size, head=line)]
         if line.isspace():
             self._count_blank(1, len(line) + 1)
             return []

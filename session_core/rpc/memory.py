@@ -3,17 +3,17 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from session_core.rpc.connection import NotificationHandler, RpcConnection, ignore, open_connection
-from session_core.rpc.request_tasks import RequestHandler, no_methods
+from session_core.rpc.connection import NotificationHandler, RpcConnection, ignore_notification, open_connection
+from session_core.rpc.request_tasks import RequestHandler, refuse_method
 
 
 @asynccontextmanager
 async def memory_connection_pair(
-    left_requests: RequestHandler = no_methods,
-    right_requests: RequestHandler = no_methods,
+    left_requests: RequestHandler = refuse_method,
+    right_requests: RequestHandler = refuse_method,
     *,
-    left_notifications: NotificationHandler = ignore,
-    right_notifications: NotificationHandler = ignore,
+    left_notifications: NotificationHandler = ignore_notification,
+    right_notifications: NotificationHandler = ignore_notification,
 ) -> AsyncGenerator[tuple[RpcConnection, RpcConnection]]:
     """Connect two ends; each pair of handlers belongs to the end it is named after."""
     from trio.testing import memory_stream_pair
@@ -28,13 +28,13 @@ async def memory_connection_pair(
             handle_request=left_requests,
             handle_notification=left_notifications,
             name="left",
-        ) as left,
+        ) as left_end,
         open_connection(
             right_stream,
             right_stream,
             handle_request=right_requests,
             handle_notification=right_notifications,
             name="right",
-        ) as right,
+        ) as right_end,
     ):
-        yield left, right
+        yield left_end, right_end

@@ -1,7 +1,7 @@
 """From one line to one message and back.
 
 Reading never raises. It goes by which keys there are, as all peers do; unknown ones and `jsonrpc` are passed over. What
-cannot be used comes back as `Unusable`, with the id if it has one, so that whoever waits for it can be told.
+cannot be used comes back as `UnusableLine`, with the id if it has one, so that whoever waits for it can be told.
 Writing is strict: `params` is always an object, and `result` is always there, even when it is null.
 """
 
@@ -14,8 +14,8 @@ import attrs
 
 from session_core import limits
 from session_core.errors import InvalidInput, ProtocolError
-from session_core.rpc.broken_lines import Kind, glimpse
-from session_core.rpc.fast_json import DOUBTS, read_json, read_quickly, write_json, write_quickly
+from session_core.rpc.broken_lines import LineKind, glimpse
+from session_core.rpc.fast_json import UNDECIDED_ERRORS, read_json, read_quickly, write_json, write_quickly
 from session_core.vocabulary.frozen import JsonObject
 
 RpcId = int | str
@@ -38,7 +38,7 @@ class Notification:
     params: dict[str, Any]
 
 
-class Success(NamedTuple):
+class SuccessReply(NamedTuple):
     """A reply: the result may be anything, also null. A tuple, as making one costs little, and there are many."""
 
     id: RpcId
@@ -46,7 +46,7 @@ class Success(NamedTuple):
 
 
 @attrs.frozen(kw_only=True)
-class Failure:
+class FailureReply:
     """A reply: an error. Its id is null when the other side could not read what it answers."""
 
     id: RpcId | None
@@ -56,7 +56,7 @@ class Failure:
 
 
 @attrs.frozen(kw_only=True)
-class Unusable:
+class UnusableLine:
     """A line that is no message.
 
     Attributes:
@@ -69,46 +69,46 @@ class Unusable:
     reason: str
     blank: bool = False
     id: RpcId | None = None
-    kind: Kind = "unknown"
+    kind: LineKind = "unknown"
 
 
-Message = Request | Notification | Success | Failure | Unusable
+RpcMessage = Request | Notification | SuccessReply | FailureReply | UnusableLine
 
-_BLANK = Unusable(reason="a blank line", blank=True)
-_NO_OBJECT = Unusable(reason="not a JSON object")
+_BLANK = UnusableLine(reason="a blank line", blank=True)
+_NO_OBJECT = UnusableLine(reason="not a JSON object")
 
 _USUAL_REPLY = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?([1-9]\d{0,14}), ?"result": ?(.*)\}', re.DOTALL)
 """A result the way nearly everybody writes it; if what is found as the result is JSON, then so is the whole."""
 
 
-def parse(line: bytes) -> Message:
+def parse(line: bytes) -> RpcMessage:
     """Read one line; never raises."""
     if usual := _USUAL_REPLY.fullmatch(line):
         try:
-            return Success(int(usual[1]), read_quickly(usual[2], limits.MAX_JSON_DEPTH - 1))
-        except DOUBTS:
+            return SuccessReply(int(usual[1]), read_quickly(usual[2], limits.MAX_JSON_DEPTH - 1))
+        except UNDECIDED_ERRORS:
             pass  # there are more keys behind it, or something is wrong
     # Programs print a lot that is no message; what is no object at first sight is not worth the parser's time.
     if line[:1] != b"{" and not line.lstrip().startswith(b"{"):
         return _NO_OBJECT if line.strip() else _BLANK
     if line[-1:] != b"}" and not line.rstrip().endswith(b"}"):
-        return _broken(line, "the JSON object has no end")
+        return _describe_broken_line(line, "the JSON object has no end")
     try:
         plain = read_json(line)
     except ProtocolError as error:
-        return _broken(line, str(error))
+        return _describe_broken_line(line, str(error))
     if type(plain) is not dict:
         return _NO_OBJECT
     if "method" in plain:
-        return _asked(plain)
+        return _parse_request(plain)
     if "result" in plain or "error" in plain:
-        return _answered(plain)
-    return Unusable(reason="neither method, result nor error is there", id=as_id(plain.get("id")))
+        return _parse_reply(plain)
+    return UnusableLine(reason="neither method, result nor error is there", id=as_id(plain.get("id")))
 
 
-def _broken(line: bytes, reason: str) -> Unusable:
+def _describe_broken_line(line: bytes, reason: str) -> UnusableLine:
     seen = glimpse(line[: limits.RPC_HEAD_BYTES])
-    return Unusable(reason=reason, id=as_id(seen.id), kind=seen.kind)
+    return UnusableLine(reason=reason, id=as_id(seen.id), kind=seen.kind)
 
 
 def as_id(plain: object) -> RpcId | None:
@@ -118,36 +118,36 @@ def as_id(plain: object) -> RpcId | None:
     return None
 
 
-def _asked(plain: dict[str, Any]) -> Message:
+def _parse_request(plain: dict[str, Any]) -> RpcMessage:
     method, params = plain["method"], plain.get("params")
     if params is None:  # some write an absent object as null
         params = {}
     number = as_id(plain.get("id"))
     if number is None and "id" in plain:
-        return Unusable(reason="the id must be a whole number or a short text", kind="request")
+        return UnusableLine(reason="the id must be a whole number or a short text", kind="request")
     if type(method) is not str:
-        return Unusable(reason="the method must be text", id=number, kind="request")
+        return UnusableLine(reason="the method must be text", id=number, kind="request")
     if type(params) is not dict:
-        return Unusable(reason="params must be an object", id=number, kind="request")
+        return UnusableLine(reason="params must be an object", id=number, kind="request")
     if number is None:
         return Notification(method=method, params=params)
     return Request(id=number, method=method, params=params)
 
 
-def _answered(plain: dict[str, Any]) -> Message:
+def _parse_reply(plain: dict[str, Any]) -> RpcMessage:
     number = as_id(plain.get("id"))
     error = plain.get("error")
     if error is None and "result" in plain:
         if number is None:
-            return Unusable(reason="a reply needs an id", kind="reply")
-        return Success(id=number, result=plain["result"])
+            return UnusableLine(reason="a reply needs an id", kind="reply")
+        return SuccessReply(id=number, result=plain["result"])
     if plain.get("result") is not None:
-        return Unusable(reason="a reply holds a result or an error, not both", id=number, kind="reply")
+        return UnusableLine(reason="a reply holds a result or an error, not both", id=number, kind="reply")
     if number is None and plain.get("id", 0) is not None:
-        return Unusable(reason="the id must be a whole number or a short text", kind="reply")
+        return UnusableLine(reason="the id must be a whole number or a short text", kind="reply")
     if type(error) is not dict or type(error.get("code")) is not int or type(error.get("message")) is not str:
-        return Unusable(reason="an error needs a code, which is a number, and a message", id=number, kind="reply")
-    return Failure(id=number, code=error["code"], message=error["message"], data=error.get("data"))
+        return UnusableLine(reason="an error needs a code, which is a number, and a message", id=number, kind="reply")
+    return FailureReply(id=number, code=error["code"], message=error["message"], data=error.get("data"))
 
 
 def encode_request(id: RpcId, method: str, params: Mapping[str, Any] | None) -> bytes:
@@ -156,7 +156,7 @@ def encode_request(id: RpcId, method: str, params: Mapping[str, Any] | None) -> 
     if type(id) is int and (name := _method(method)) is not None:
         written = write_quickly(_as_object(params), limits.MAX_JSON_DEPTH - 1) if params else b"{}"
         if written is not None:
-            return _checked(b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}\n' % (id, name, written))
+            return _check_frame_size(b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}\n' % (id, name, written))
     return _line({"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params or {})})
 
 
@@ -189,10 +189,10 @@ def _as_object(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _line(plain: dict[str, Any]) -> bytes:
-    return _checked(write_json(plain) + b"\n")
+    return _check_frame_size(write_json(plain) + b"\n")
 
 
-def _checked(frame: bytes) -> bytes:
+def _check_frame_size(frame: bytes) -> bytes:
     if len(frame) > limits.MAX_RPC_LINE + 1:  # the end of line does not count
         raise InvalidInput(f"the message has more than {limits.MAX_RPC_LINE:,} bytes")
     return frame

@@ -28,7 +28,7 @@ class OutboxOverflow(Exception):
     """So much control waits that the other side cannot be reading."""
 
 
-class _Frame(NamedTuple):
+class _OutgoingFrame(NamedTuple):
     lane: Literal["control", "event", "marker"]
     data: bytes
     lost: int = 0
@@ -66,11 +66,11 @@ class Outbox:
         self._event_bytes = 0
         self._pushed = 0
         self._shed = 0
-        self._untold = 0
+        self._unreported_losses = 0
         self._context: Any = None  # of the newest event
         self._rest: memoryview | None = None  # of a frame that has gone out in part
         self._control_round: list[bytes] = []  # control frames that are being written
-        self._round: list[_Frame] = []  # what is being written after those
+        self._round: list[_OutgoingFrame] = []  # what is being written after those
         self._round_size = 0
 
     @property
@@ -116,12 +116,12 @@ class Outbox:
                 break
             self._event_bytes -= len(self._events.popleft())
             self._shed += 1
-            self._untold += 1
+            self._unreported_losses += 1
         return seq
 
     def note_lost(self, count: int) -> None:
         """Take note of events that were lost before they could be pushed; they are told with the next one."""
-        self._untold += count
+        self._unreported_losses += count
 
     def next_round(self, *, many_events: bool) -> bytes | memoryview:
         """Return what is to be written next; `outbox.empty` must not be true.
@@ -140,7 +140,7 @@ class Outbox:
         self._round_size = len(data)
         return data
 
-    def sent(self, count: int) -> None:
+    def confirm_sent(self, count: int) -> None:
         """Say how many bytes of what `next_round` returned have gone out."""
         if self._rest is not None:
             self._rest = self._rest[count:] if count < len(self._rest) else None
@@ -150,7 +150,7 @@ class Outbox:
         size, self._round_size = self._round_size, 0
         if count == size:
             return
-        frames = [*(_Frame("control", data) for data in control), *frames]
+        frames = [*(_OutgoingFrame("control", data) for data in control), *frames]
         whole = 0
         for frame in frames:
             if count < len(frame.data):
@@ -190,17 +190,17 @@ class Outbox:
         return room
 
     def _take_events(self, room: int) -> None:
-        if self._untold:
-            marker = _event_frame({"event": EVENTS_LOST}, {"lost": self._untold}, self._context)
-            self._round.append(_Frame("marker", marker, self._untold))
-            self._untold = 0
+        if self._unreported_losses:
+            marker = _event_frame({"event": EVENTS_LOST}, {"lost": self._unreported_losses}, self._context)
+            self._round.append(_OutgoingFrame("marker", marker, self._unreported_losses))
+            self._unreported_losses = 0
         while self._events and room > 0:
             data = self._events.popleft()
             self._event_bytes -= len(data)
             room -= len(data)
-            self._round.append(_Frame("event", data))
+            self._round.append(_OutgoingFrame("event", data))
 
-    def _put_back(self, frame: _Frame) -> None:
+    def _put_back(self, frame: _OutgoingFrame) -> None:
         match frame.lane:
             case "control":
                 self._control.appendleft(frame.data)
@@ -209,7 +209,7 @@ class Outbox:
                 self._events.appendleft(frame.data)
                 self._event_bytes += len(frame.data)
             case "marker":
-                self._untold += frame.lost
+                self._unreported_losses += frame.lost
 
 
 def _event_frame(params: dict[str, Any], payload: Mapping[str, Any] | None, context: Any) -> bytes:

@@ -8,7 +8,7 @@ Rules:
 4. A reply that cannot be read fails its request as soon as its id can be seen; a request that cannot be read is
    refused the same way. All other unreadable lines are counted and dropped.
 5. What was received is understood in portions, so that whoever has other things to do can do them in between.
-6. Whatever is of no use counts as noise, up to the next message that is; a `flooded` peer is to be given up.
+6. Whatever is of no use counts as noise, up to the next message that is; a `is_flooded` peer is to be given up.
 """
 
 from collections import deque
@@ -19,27 +19,27 @@ import attrs
 
 from session_core import limits
 from session_core.rpc import messages
-from session_core.rpc.broken_lines import Kind, glimpse
+from session_core.rpc.broken_lines import LineKind, glimpse
 from session_core.rpc.failures import INTERNAL_ERROR, INVALID_REQUEST
-from session_core.rpc.line_frames import LineSplitter, Oversized
-from session_core.rpc.messages import Failure, Notification, Request, RpcId, Success, Unusable, as_id
+from session_core.rpc.line_frames import LineSplitter, OversizedLine
+from session_core.rpc.messages import FailureReply, Notification, Request, RpcId, SuccessReply, UnusableLine, as_id
 
 CANCEL = "$/cancel"
 
-_REPLIES = (Success, Failure)
+_REPLIES = (SuccessReply, FailureReply)
 
 W = TypeVar("W")
 
 
-class Settled(NamedTuple, Generic[W]):
+class SettledRequest(NamedTuple, Generic[W]):
     """A pending request got its reply; `waiter` is whatever was given with it. A tuple, as there are many."""
 
     waiter: W
-    reply: Success | Failure
+    reply: SuccessReply | FailureReply
 
 
 @attrs.frozen(kw_only=True)
-class Refused:
+class RefusedRequest:
     """A request that cannot be used; its sender is to be told."""
 
     id: RpcId
@@ -67,13 +67,13 @@ class RpcStatistics:
     unknown: int
 
 
-Incoming = Request | Notification | Settled[W] | Refused
+Incoming = Request | Notification | SettledRequest[W] | RefusedRequest
 
 UnusableHandler = Callable[[bytes, str], object]
 """Takes a line that could not be used, or the beginning of a long one, and the reason; must not wait."""
 
 
-def pass_over(_line: bytes, _reason: str) -> None:
+def ignore_unusable(_line: bytes, _reason: str) -> None:
     """Pass over a line that could not be used."""
 
 
@@ -83,10 +83,12 @@ class RpcPeer(Generic[W]):
     Hand in bytes by `receive`, then ask for a `portion` while anything is `unread`.
     """
 
-    def __init__(self, *, max_line: int = limits.MAX_RPC_LINE, handle_unusable: UnusableHandler = pass_over) -> None:
+    def __init__(
+        self, *, max_line: int = limits.MAX_RPC_LINE, handle_unusable: UnusableHandler = ignore_unusable
+    ) -> None:
         self._lines = LineSplitter(max_line)
         self._handle_unusable = handle_unusable
-        self._unread: deque[bytes | Oversized] = deque()
+        self._unread: deque[bytes | OversizedLine] = deque()
         self._pending: dict[RpcId, W] = {}
         self._last_id = 0
         self._skipped = self._noise = self._blank_before = 0  # at or since the last message of use
@@ -98,14 +100,14 @@ class RpcPeer(Generic[W]):
         return len(self._pending)
 
     @property
-    def flooded(self) -> bool:
+    def is_flooded(self) -> bool:
         """Whether so much was of no use since the last message that no sense is to be expected any more."""
         noise = self._noise + self._lines.blank_bytes - self._blank_before
-        skipped = self._skipped + self._lines.passed_over
+        skipped = self._skipped + self._lines.skipped_bytes
         return noise > limits.MAX_RPC_NOISE or skipped > limits.MAX_RPC_SKIPPED
 
     @property
-    def unread(self) -> bool:
+    def has_unread(self) -> bool:
         """Whether there are lines for another portion."""
         return bool(self._unread)
 
@@ -142,7 +144,7 @@ class RpcPeer(Generic[W]):
         """Take a last line without an end: nothing more will come."""
         self._unread.extend(self._lines.finish())
 
-    def portion(self) -> list[Incoming[W]]:
+    def take_portion(self) -> list[Incoming[W]]:
         """Return what the next lines mean, in order; there are so few of them that it takes a moment only."""
         found: list[Incoming[W]] = []
         item: Incoming[W] | None
@@ -153,9 +155,9 @@ class RpcPeer(Generic[W]):
                 room -= len(line)
                 item = self._understand(line)
             else:
-                assert isinstance(line, Oversized)
+                assert isinstance(line, OversizedLine)
                 room -= len(line.head)
-                item = self._passed_over(line)
+                item = self._handle_oversized(line)
             if item is not None:
                 found.append(item)
             if room <= 0:
@@ -177,20 +179,20 @@ class RpcPeer(Generic[W]):
         message = messages.parse(line)
         if isinstance(message, _REPLIES):
             if message.id in self._pending:
-                self._sense()
-                return Settled(self._pending.pop(message.id), message)
+                self._reset_noise()
+                return SettledRequest(self._pending.pop(message.id), message)
             self._count_useless(message)
             return None
-        if isinstance(message, Unusable):
-            return self._unusable(line, message)
-        self._sense()
+        if isinstance(message, UnusableLine):
+            return self._handle_unusable_line(line, message)
+        self._reset_noise()
         return message
 
-    def _sense(self) -> None:
+    def _reset_noise(self) -> None:
         self._skipped = self._noise = 0
         self._blank_before = self._lines.blank_bytes
 
-    def _count_useless(self, reply: Success | Failure) -> None:
+    def _count_useless(self, reply: SuccessReply | FailureReply) -> None:
         # Not its bytes: large replies of a peer that hears late that nobody waits any more are no fault of it.
         self._noise += limits.RPC_NOISE_LINE
         if isinstance(reply.id, int) and 1 <= reply.id <= self._last_id:
@@ -198,32 +200,34 @@ class RpcPeer(Generic[W]):
         else:
             self._unknown += 1
 
-    def _passed_over(self, line: Oversized) -> Settled[W] | Refused | None:
+    def _handle_oversized(self, line: OversizedLine) -> SettledRequest[W] | RefusedRequest | None:
         self._oversized += 1
         self._skipped += line.size
         seen = glimpse(line.head)
         reason = f"the message is too large: {line.size:,} bytes"
         self._handle_unusable(line.head, reason)
-        return self._tell(as_id(seen.id), seen.kind, reason)
+        return self._settle_unusable(as_id(seen.id), seen.kind, reason)
 
-    def _unusable(self, line: bytes, found: Unusable) -> Settled[W] | Refused | None:
+    def _handle_unusable_line(self, line: bytes, found: UnusableLine) -> SettledRequest[W] | RefusedRequest | None:
         self._garbage += 1
         self._noise += len(line) + limits.RPC_NOISE_LINE
         self._handle_unusable(line[: limits.RPC_HEAD_BYTES], found.reason)
-        return self._tell(found.id, found.kind, found.reason)
+        return self._settle_unusable(found.id, found.kind, found.reason)
 
-    def _tell(self, id: RpcId | None, kind: Kind, reason: str) -> Settled[W] | Refused | None:
+    def _settle_unusable(
+        self, id: RpcId | None, kind: LineKind, reason: str
+    ) -> SettledRequest[W] | RefusedRequest | None:
         """Find out who should know that a line of this id could not be used."""
         if id is None:
             return None
         if kind == "request":
-            return Refused(id=id, reason=reason)
+            return RefusedRequest(id=id, reason=reason)
         if kind == "reply" and id in self._pending:
-            failure = Failure(id=id, code=INTERNAL_ERROR, message=f"the answer cannot be used: {reason}")
-            return Settled(waiter=self._pending.pop(id), reply=failure)
+            failure = FailureReply(id=id, code=INTERNAL_ERROR, message=f"the answer cannot be used: {reason}")
+            return SettledRequest(waiter=self._pending.pop(id), reply=failure)
         return None
 
 
-def refusal(refused: Refused) -> bytes:
+def encode_refusal(refused: RefusedRequest) -> bytes:
     """Write the answer to a request that cannot be used."""
     return messages.encode_failure(refused.id, INVALID_REQUEST, refused.reason)

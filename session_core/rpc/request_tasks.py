@@ -28,21 +28,21 @@ RequestHandler = Callable[[Request], Awaitable[Any]]
 """Answers a request: returns plain JSON, or raises `RpcFailed`."""
 
 _CANCELLED = RpcFailed(CANCELLED, "the request was cancelled")
-_NOT_TOLD = RpcFailed(INTERNAL_ERROR, "an internal error; see the log of the program that answers")
+_HIDDEN_FAILURE = RpcFailed(INTERNAL_ERROR, "an internal error; see the log of the program that answers")
 
 
-async def no_methods(request: Request) -> Any:
+async def refuse_method(request: Request) -> Any:
     """Answer that there is no such method, whatever it is."""
     raise method_not_found(request.method)
 
 
 @attrs.define(eq=False)
-class _Running:
+class _RunningRequest:
     scope: trio.CancelScope
     cancelled: bool = False
 
 
-class Serving:
+class RequestTasks:
     """The requests that run.
 
     Args:
@@ -55,7 +55,7 @@ class Serving:
         self._handle = handle
         self._answer = answer
         self._name = name
-        self._running: dict[RpcId, _Running] = {}
+        self._running: dict[RpcId, _RunningRequest] = {}
         self._begun = trio.Event()  # set when the newest request has begun
         self._begun.set()
 
@@ -71,7 +71,7 @@ class Serving:
         elif len(self._running) >= limits.MAX_RPC_REQUESTS:
             self._answer(encode_failure(request.id, INTERNAL_ERROR, "too many requests"))
         else:
-            running = self._running[request.id] = _Running(trio.CancelScope())
+            running = self._running[request.id] = _RunningRequest(trio.CancelScope())
             before, self._begun = self._begun, trio.Event()
             name = f"{self._name}: {request.method[:100]}"
             nursery.start_soon(self._run, request, running, before, self._begun, name=name)
@@ -83,7 +83,7 @@ class Serving:
             running.cancelled = True
             running.scope.cancel(reason="cancelled by the other side")
 
-    async def _run(self, request: Request, running: _Running, before: trio.Event, begun: trio.Event) -> None:
+    async def _run(self, request: Request, running: _RunningRequest, before: trio.Event, begun: trio.Event) -> None:
         answer: Any = None
         try:
             with running.scope:
@@ -107,7 +107,7 @@ class Serving:
         if isinstance(cause, RpcFailed):
             return cause
         log.error("%s: answering %s failed", self._name, request.method[:100], exc_info=error)
-        return _NOT_TOLD
+        return _HIDDEN_FAILURE
 
     def _frame(self, request: Request, answer: Any) -> bytes:
         try:

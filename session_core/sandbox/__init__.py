@@ -2,15 +2,14 @@
 
 - `openat`: `open_beneath`, which opens a path under a folder and never leaves it, whoever swaps folders for links
 - `workspace`: `Workspace`, the files a tool may touch; the only way for tools to reach them
-- `file_values`: what a workspace hands out; `file_replacement`: how it writes a file; `folder_walk`: through folders
-- `closed_paths`: `Bounds`, which places inside of its roots a workspace keeps closed, and which need a person's yes
+- `file_values`: what a workspace hands out; `folder_walk`: through folders
 - `protected_paths`: paths such as `.git` or `~/.bashrc`, whose change would run code outside the sandbox
 - `ignore`: `IgnoreRules`, what `.gitignore` files leave out of a walk
 - `bubblewrap`: `find_bubblewrap`, and `sandbox_argv`, which turns a plan into a command line
 - `plan`: `SandboxPlan` and `plan_sandbox`, which looks at the disk and decides what is mounted where
-- `protected_mounts`: `Guarded`, how a sandbox keeps protected paths as they are; `clear_stand_ins`
+- `protected_mounts`: `ProtectedMounts`, how a sandbox keeps protected paths as they are; `clear_stand_ins`
 - `mount_placeholders`: `hold_places`: what is on the disk in the place of missing protected paths while a program runs
-- `secrets`, `sockets`: what programs never see: keys, tokens, sockets of others; `clean_environment`
+- `secrets`: the files and variables that programs never see: keys, tokens; `clean_environment`
 - `seccomp`: the system calls that programs may not use
 - `trust`: `TrustStore`: files of a project are data until a person trusts exactly these
 

@@ -52,7 +52,7 @@ class NoBubblewrap:
     kind: Literal["missing", "refused", "unknown"] = attrs.field(default="unknown", eq=False)
 
     @property
-    def lasting(self) -> bool:
+    def is_lasting(self) -> bool:
         """Whether another look would say the same."""
         return self.kind == "refused"
 
@@ -74,7 +74,7 @@ def sandbox_argv(command: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewr
         *("--remount-ro", "/proc"),
         *_mounts(plan),
         *("--chdir", plan.cwd, "--"),
-        *_limited(command, plan.limits),
+        *_limit_command(command, plan.limits),
     ]
 
 
@@ -91,9 +91,9 @@ def open_filter(argv: Sequence[str], bubblewrap: str) -> tuple[list[str], int | 
     place = words.index(bubblewrap)
     if _FILTER not in takewhile(lambda word: word != "--", words[place:]):  # the command may have such a word too
         return words, None
-    at = words.index(_FILTER, place) + 1
-    descriptor = os.open(words[at], os.O_RDONLY | os.O_CLOEXEC)
-    words[at] = str(descriptor)
+    filter_index = words.index(_FILTER, place) + 1
+    descriptor = os.open(words[filter_index], os.O_RDONLY | os.O_CLOEXEC)
+    words[filter_index] = str(descriptor)
     return words, descriptor
 
 
@@ -125,7 +125,7 @@ def _mounts(plan: SandboxPlan) -> Iterator[str]:
         yield from ("--remount-ro", path)
 
 
-def _limited(command: Sequence[str], limits: ResourceLimits) -> list[str]:
+def _limit_command(command: Sequence[str], limits: ResourceLimits) -> list[str]:
     numbers = (limits.file_bytes // 512, limits.open_files, limits.processes)
     return ["/bin/sh", "-c", _LIMITING, "sh", *map(str, numbers), *command]
 
@@ -142,7 +142,7 @@ async def find_bubblewrap(places: str = _PLACES) -> Bubblewrap | NoBubblewrap:
     if (known := _found.get(places)) is not None:
         return known
     found = await _try_out(places)
-    if isinstance(found, Bubblewrap) or found.lasting:
+    if isinstance(found, Bubblewrap) or found.is_lasting:
         _found[places] = found
     return found
 
@@ -158,7 +158,7 @@ async def _try_out(places: str) -> Bubblewrap | NoBubblewrap:
     for stops_namespaces in (True, False):
         candidate = Bubblewrap(path=path, stops_namespaces=stops_namespaces)
         try:
-            problem = await _problem_of(candidate)
+            problem = await _find_problem(candidate)
         except _NoAnswer as trouble:
             return NoBubblewrap(reason=f"bubblewrap is installed but could not be tried out: {trouble}")
         if not problem:
@@ -183,7 +183,7 @@ def _shorten_reason(said: str) -> str:
     return line[:200]
 
 
-async def _problem_of(candidate: Bubblewrap) -> str:
+async def _find_problem(candidate: Bubblewrap) -> str:
     argv = sandbox_argv(["/bin/sh", "-c", "exit 42"], SandboxPlan(cwd="/"), candidate)
     with trio.move_on_after(_PATIENCE_SECONDS):
         try:

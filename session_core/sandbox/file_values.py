@@ -70,7 +70,7 @@ class FileStatus:
 
 
 @attrs.frozen(kw_only=True)
-class Entry:
+class FolderEntry:
     """One name in a folder."""
 
     name: str
@@ -84,10 +84,10 @@ class Location:
 
     root: str
     relative: str
-    shown: str
+    display_path: str
 
 
-def status_of(found: os.stat_result) -> FileStatus:
+def to_file_status(found: os.stat_result) -> FileStatus:
     """Turn what the system says about a file into our words."""
     return FileStatus(
         kind=_kind_of(found.st_mode),
@@ -113,19 +113,19 @@ def write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def list_folder(descriptor: int) -> list[Entry]:
+def list_folder(descriptor: int) -> list[FolderEntry]:
     """List an open folder, sorted by name; links are listed, not followed."""
     with os.scandir(descriptor) as found:
         return sorted(_entries(found), key=lambda entry: entry.name)
 
 
-def _entries(found: Iterator["os.DirEntry[str]"]) -> Iterator[Entry]:
+def _entries(found: Iterator["os.DirEntry[str]"]) -> Iterator[FolderEntry]:
     for entry in islice(found, MAX_LISTED):
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:  # removed meanwhile
             continue
-        yield Entry(name=entry.name, kind=_kind_of(status.st_mode), size=status.st_size)
+        yield FolderEntry(name=entry.name, kind=_kind_of(status.st_mode), size=status.st_size)
 
 
 def _kind_of(mode: int) -> Kind:

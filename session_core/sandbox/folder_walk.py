@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from session_core.sandbox.file_values import Entry, Location, list_folder
+from session_core.sandbox.file_values import FolderEntry, Location, list_folder
 from session_core.sandbox.ignore import IgnoreRules
-from session_core.sandbox.openat import open_beneath, path_of
+from session_core.sandbox.openat import descriptor_path, open_beneath
 
 _MAX_DEPTH: Final = 200
 """Deeper folders are no work of people; and each level holds a list in memory."""
@@ -20,23 +20,23 @@ def is_beneath(path: str, places: Iterable[str]) -> bool:
 
 def walk_folder(
     folder: int, root: int, location: Location, ignore: IgnoreRules | None, hidden: Sequence[str] = ()
-) -> Iterator[tuple[str, Entry]]:
+) -> Iterator[tuple[str, FolderEntry]]:
     """Go through everything beneath `folder`, depth first and by name; the paths are those that people are shown.
 
     `root` is the folder that the location starts from: ignore files between the two count as well. Places that are
     `hidden` are passed over.
     """
     if ignore is not None:
-        ignore = ignore.down_to(root, location.relative)
-    prefix = "" if location.shown == "." else location.shown
-    start = path_of(folder) or "" if hidden else ""
+        ignore = ignore.with_rules_above(root, location.relative)
+    prefix = "" if location.display_path == "." else location.display_path
+    start = descriptor_path(folder) or "" if hidden else ""
     left_out = frozenset(os.path.relpath(place, start) for place in hidden if is_beneath(place, (start,)))
     yield from _walk(folder, "", prefix, location.relative, ignore, left_out=left_out)
 
 
 def _walk(
-    start: int, path: str, shown: str, relative: str, ignore: IgnoreRules | None, *, left_out: frozenset[str]
-) -> Iterator[tuple[str, Entry]]:
+    start: int, path: str, display_path: str, relative: str, ignore: IgnoreRules | None, *, left_out: frozenset[str]
+) -> Iterator[tuple[str, FolderEntry]]:
     try:
         entries, ignore = _list(start, path, relative, ignore)
     except OSError:  # removed, closed to us, or swapped for a link
@@ -48,13 +48,15 @@ def _walk(
         inside = os.path.join(relative, entry.name)
         if ignore is not None and ignore.ignores(inside, is_folder=entry.kind == "folder"):
             continue
-        name = os.path.join(shown, entry.name)
+        name = os.path.join(display_path, entry.name)
         yield name, entry
         if entry.kind == "folder" and path.count("/") < _MAX_DEPTH:
             yield from _walk(start, below, name, inside, ignore, left_out=left_out)
 
 
-def _list(start: int, path: str, relative: str, ignore: IgnoreRules | None) -> tuple[list[Entry], IgnoreRules | None]:
+def _list(
+    start: int, path: str, relative: str, ignore: IgnoreRules | None
+) -> tuple[list[FolderEntry], IgnoreRules | None]:
     folder = open_beneath(start, path, os.O_RDONLY | os.O_DIRECTORY, follow=False)
     try:
         entries = list_folder(folder)

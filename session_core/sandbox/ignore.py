@@ -75,7 +75,7 @@ class IgnoreRules:
                     rules = rules.with_lines(relative, _read_text(folder, name))
         return rules
 
-    def down_to(self, root: int, relative: str) -> "IgnoreRules":
+    def with_rules_above(self, root: int, relative: str) -> "IgnoreRules":
         """Add the ignore files of the folders above `relative`, from the open root down; not those in it."""
         rules = self
         names = [name for name in relative.split("/") if name]
@@ -151,56 +151,56 @@ _ANY_ONE: Final = "??"
 def _tokens(name: str) -> tuple[_Token, ...] | None:
     """Cut a pattern for one name into letters, wildcards and sets; nothing if it cannot match anything."""
     tokens: list[_Token] = []
-    at = 0
-    while at < len(name):
-        letter = name[at]
-        at += 1
+    position = 0
+    while position < len(name):
+        letter = name[position]
+        position += 1
         if letter == "*":
             if not tokens or tokens[-1] != _ANY_NUMBER:
                 tokens.append(_ANY_NUMBER)
         elif letter == "?":
             tokens.append(_ANY_ONE)
         elif letter == "[":
-            found = _read_set(name, at)
+            found = _read_set(name, position)
             if found is None:
                 return None
-            token, at = found
+            token, position = found
             tokens.append(token)
         elif letter == "\\":
-            if at == len(name):
+            if position == len(name):
                 return None
-            tokens.append(name[at])
-            at += 1
+            tokens.append(name[position])
+            position += 1
         else:
             tokens.append(letter)
     return tuple(tokens)
 
 
-def _read_set(name: str, at: int) -> tuple[_Token, int] | None:
-    negated = name[at : at + 1] in {"!", "^"}
-    at += negated
+def _read_set(name: str, position: int) -> tuple[_Token, int] | None:
+    negated = name[position : position + 1] in {"!", "^"}
+    position += negated
     ranges: list[tuple[str, str]] = []
     first = True
-    while at < len(name):
-        if name[at] == "]" and not first:
-            return (negated, tuple(ranges)), at + 1
+    while position < len(name):
+        if name[position] == "]" and not first:
+            return (negated, tuple(ranges)), position + 1
         first = False
-        if name.startswith("[:", at) and (end := name.find(":]", at)) > 0:
-            ranges.extend(_CLASSES.get(name[at + 2 : end], ()))
-            at = end + 2
+        if name.startswith("[:", position) and (end := name.find(":]", position)) > 0:
+            ranges.extend(_CLASSES.get(name[position + 2 : end], ()))
+            position = end + 2
             continue
-        low, at = _letter(name, at)
+        low, position = _letter(name, position)
         high = low
-        if name.startswith("-", at) and at + 1 < len(name) and name[at + 1] != "]":
-            high, at = _letter(name, at + 1)
+        if name.startswith("-", position) and position + 1 < len(name) and name[position + 1] != "]":
+            high, position = _letter(name, position + 1)
         ranges.append((low, high))
     return None
 
 
-def _letter(name: str, at: int) -> tuple[str, int]:
-    if name[at] == "\\" and at + 1 < len(name):
-        at += 1
-    return name[at], at + 1
+def _letter(name: str, position: int) -> tuple[str, int]:
+    if name[position] == "\\" and position + 1 < len(name):
+        position += 1
+    return name[position], position + 1
 
 
 _CLASSES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
@@ -233,17 +233,17 @@ def _path_matches(parts: tuple[tuple[_Token, ...] | None, ...], names: list[str]
 
 
 def _name_matches(tokens: tuple[_Token, ...], name: str) -> bool:
-    token = at = 0
+    token = position = 0
     resume: tuple[int, int] | None = None
-    while at < len(name):
-        if token < len(tokens) and tokens[token] != _ANY_NUMBER and _fits(tokens[token], name[at]):
-            token, at = token + 1, at + 1
+    while position < len(name):
+        if token < len(tokens) and tokens[token] != _ANY_NUMBER and _fits(tokens[token], name[position]):
+            token, position = token + 1, position + 1
         elif token < len(tokens) and tokens[token] == _ANY_NUMBER:
-            resume = (token + 1, at)
+            resume = (token + 1, position)
             token += 1
         elif resume is not None:
-            token, at = resume[0], resume[1] + 1
-            resume = (token, at)
+            token, position = resume[0], resume[1] + 1
+            resume = (token, position)
         else:
             return False
     return all(rest == _ANY_NUMBER for rest in tokens[token:])

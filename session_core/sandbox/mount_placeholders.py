@@ -59,7 +59,7 @@ def hold_places(plan: HasMissing) -> Generator[None]:
         yield
 
 
-def held_here() -> tuple[str, ...]:
+def held_stand_ins() -> tuple[str, ...]:
     """Return the stand-ins that runs of this process need now."""
     with _lock:
         return tuple(_held)
@@ -96,7 +96,7 @@ def _take(path: str, *, folder: bool) -> int:
         except OSError:
             break
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if _is_at(path, descriptor):
+        if _is_same_file(path, descriptor):
             with _lock:
                 _held[path] += 1
             return descriptor
@@ -117,7 +117,7 @@ def _make(path: str, *, folder: bool) -> None:
         os.close(descriptor)
 
 
-def _is_at(path: str, descriptor: int) -> bool:
+def _is_same_file(path: str, descriptor: int) -> bool:
     try:
         there, here = os.lstat(path), os.fstat(descriptor)
     except FileNotFoundError:
@@ -139,7 +139,7 @@ def _take_away(path: str, descriptor: int) -> None:
         with suppress(OSError):  # somebody holds it, or has put something into it
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             found = os.fstat(descriptor)
-            if is_stand_in(found) and _is_at(path, descriptor):
+            if is_stand_in(found) and _is_same_file(path, descriptor):
                 if stat.S_ISDIR(found.st_mode):
                     os.rmdir(path)
                 elif stat.S_ISREG(found.st_mode) and found.st_nlink == 1:

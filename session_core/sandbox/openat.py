@@ -115,7 +115,7 @@ def open_by_hand(
     """Do what `open_beneath` does without `openat2`."""
     for _ in range(_TRIES):
         with ExitStack() as opened:
-            walk = _Walk(folder, path, opened, follow=follow, whole_disk=whole_disk)
+            walk = _PathWalk(folder, path, opened, follow=follow, whole_disk=whole_disk)
             try:
                 return walk.open_last(flags | os.O_CLOEXEC, mode)
             except _Swapped:  # something became a link, or ceased to be one, between two looks at it
@@ -127,7 +127,7 @@ class _Swapped(Exception):
     pass
 
 
-class _Walk:
+class _PathWalk:
     """One walk along a path, holding the descriptor of every folder from the start to where it is."""
 
     def __init__(self, folder: int, path: str, opened: ExitStack, *, follow: bool, whole_disk: bool) -> None:
@@ -216,7 +216,7 @@ class _Walk:
         return OSError(number, os.strerror(number), self._path)
 
 
-def path_of(descriptor: int) -> str | None:
+def descriptor_path(descriptor: int) -> str | None:
     """Return where an open folder lies now, without any links; nothing if the system cannot tell."""
     if sys.platform == "darwin":
         import fcntl

@@ -1,7 +1,9 @@
 """Decide what a confined program sees: a look at the disk turns a policy into a plan, a value that can be compared."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -9,10 +11,59 @@ import attrs
 from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.mount_placeholders import CannotConfine as CannotConfine
 from session_core.sandbox.mount_placeholders import hold_places as hold_places
-from session_core.sandbox.protected_mounts import Guarded
+from session_core.sandbox.protected_mounts import ProtectedMounts
 from session_core.sandbox.protected_paths import PROTECTED
 from session_core.sandbox.secrets import clean_environment, secret_paths
-from session_core.sandbox.sockets import MAX_SOCKETS, SocketsUnknown, open_sockets
+
+# --- the sockets of other programs, which a confined program must not reach -------------------------------------------
+MAX_SOCKETS: Final = 1_000
+"""So many can be hidden one by one; bubblewrap takes nine thousand words."""
+_ROW: Final = re.compile(r"[0-9a-fA-F]+: (?:\S+ +){5}\S+(?: (.*))?")
+
+
+class SocketsUnknown(OSError):
+    """The system does not tell which sockets there are."""
+
+
+def open_sockets() -> tuple[str, ...]:
+    """Return the sockets in the file system on which programs listen now; a read-only mount does not close them.
+
+    Raises:
+        SocketsUnknown: Nobody can tell.
+    """
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape", newline="\n") as table:
+            paths = sorted(set(socket_paths(table.read())))
+    except FileNotFoundError:  # a kernel without such sockets
+        return ()
+    except OSError as error:
+        raise SocketsUnknown(error.errno, "the system does not tell which sockets are open") from error
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if path.startswith("/") and _is_socket(path)))
+
+
+def socket_paths(table: str) -> Iterator[str]:
+    """Read the kernel's table; a path may hold blanks and even line ends, and then goes on in the next row."""
+    path: str | None = None
+    for line in table.split("\n"):
+        row = _ROW.fullmatch(line)
+        if row is None:
+            path = f"{path}\n{line}" if path is not None else None
+            continue
+        if path is not None:
+            yield path.removesuffix("\n")
+        path = row[1]
+    if path is not None:
+        yield path.removesuffix("\n")
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+# --- plan -------------------------------------------------------------------------------------------------------------
 
 PRIVATE: Final = ("/tmp", "/var/tmp")  # noqa: S108 - each sandbox gets empty ones of its own
 _COVERED: Final = ("/run", "/var/run", "/var/lib/docker", "/var/lib/containerd", "/sys/firmware")
@@ -110,7 +161,7 @@ def plan_sandbox(
     readable = tuple(dict.fromkeys(_real(path) for path in (root, *readable_roots) if os.path.isdir(path)))
     if "/" in writable:
         raise CannotConfine("the whole disk is open to this session, so there is nothing to confine")
-    guarded = Guarded(writable)
+    guarded = ProtectedMounts(writable)
     if protected is not None:
         guarded.add_projects(protected)
         guarded.add_homes(dict.fromkeys(os.path.realpath(home) for home in (user_home, *homes)))
@@ -118,8 +169,10 @@ def plan_sandbox(
     guarded.add_missing(path for path in places if not os.path.lexists(path))
     covered = tuple(dict.fromkeys(_real(path) for path in _COVERED if os.path.isdir(path)))
     secrets = [*secret_paths(user_home), *(path for path in places if os.path.exists(path))]
-    shown = (*writable, *readable)
-    masked = _uncovered((*secrets, *_sockets(covered, shown)), over=(*covered, *PRIVATE), under=shown)
+    visible_roots = (*writable, *readable)
+    masked = _drop_covered(
+        (*secrets, *_sockets(covered, visible_roots)), over=(*covered, *PRIVATE), under=visible_roots
+    )
     folders = tuple(path for path in masked if os.path.isdir(path))
     visible = [path for path in readable if path not in writable]
     visible += [path for path in _STAYS_VISIBLE if os.path.exists(path)]
@@ -127,7 +180,7 @@ def plan_sandbox(
         visible.append(names)
     return SandboxPlan(
         cwd=_real(cwd) if cwd is not None else _real(root),
-        writable=(*writable, *guarded.beside_links()),
+        writable=(*writable, *guarded.folders_beside_links()),
         pinned=guarded.pinned(),
         protected=tuple(sorted(guarded.present)),
         missing=tuple(sorted(guarded.missing)),
@@ -142,11 +195,11 @@ def plan_sandbox(
     )
 
 
-def _sockets(covered: Sequence[str], shown: Sequence[str]) -> list[str]:
+def _sockets(covered: Sequence[str], visible_roots: Sequence[str]) -> list[str]:
     """All sockets that are not in a folder which is covered anyway; not one of them may stay open."""
     hiding = (*covered, *PRIVATE)
     try:
-        found = [path for path in open_sockets() if not is_beneath(path, hiding) or is_beneath(path, shown)]
+        found = [path for path in open_sockets() if not is_beneath(path, hiding) or is_beneath(path, visible_roots)]
     except SocketsUnknown as error:
         raise CannotConfine(error.strerror or str(error)) from error
     if len(found) > MAX_SOCKETS:
@@ -161,18 +214,18 @@ def _real(path: str) -> str:
     return real
 
 
-def _uncovered(paths: Iterable[str], *, over: Sequence[str], under: Sequence[str]) -> list[str]:
+def _drop_covered(paths: Iterable[str], *, over: Sequence[str], under: Sequence[str]) -> list[str]:
     """Leave out what a hidden folder hides already, unless it lies in a folder that is shown inside of that one."""
-    left: list[str] = []
+    remaining: list[str] = []
     for path in sorted(set(paths)):
-        hiding = max((len(each) for each in (*over, *left) if path.startswith(each + "/")), default=-1)
+        hiding = max((len(each) for each in (*over, *remaining) if path.startswith(each + "/")), default=-1)
         showing = max((len(each) for each in under if path.startswith(each + "/")), default=-1)
         if hiding <= showing and path not in over:
-            left.append(path)
-    return left
+            remaining.append(path)
+    return remaining
 
 
-def without_vanished(plan: SandboxPlan) -> SandboxPlan:
+def drop_vanished_files(plan: SandboxPlan) -> SandboxPlan:
     """Leave out hidden files that are gone by now, such as the socket of a program that has ended meanwhile.
 
     Nothing can be mounted on what is not there, and one socket less on the machine must not fail a command.

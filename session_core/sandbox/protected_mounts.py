@@ -7,13 +7,13 @@ from typing import Final
 
 from session_core.sandbox.folder_walk import is_beneath
 from session_core.sandbox.mount_placeholders import CannotConfine, clear_leftovers, is_stand_in
-from session_core.sandbox.protected_paths import HOME_PROTECTED, PROTECTED, home_guards, led_to
+from session_core.sandbox.protected_paths import HOME_PROTECTED, PROTECTED, home_guards, resolve_link_targets
 
 _MAX_BESIDE: Final = 1_000
 """Folders beside a link that are opened one by one."""
 
 
-class Guarded:
+class ProtectedMounts:
     """The protected paths inside of some writable folders, sorted by what has to be done about them.
 
     Attributes:
@@ -39,7 +39,7 @@ class Guarded:
         for root in self._roots:
             for path in protected:
                 self._add(root, path, folder=True)
-                for place in led_to(root, path):
+                for place in resolve_link_targets(root, path):
                     self._add_place(place)
 
     def add_homes(self, homes: Iterable[str]) -> None:
@@ -52,7 +52,7 @@ class Guarded:
             root = next(root for root in self._roots if is_beneath(os.path.join(home, path.rstrip("/")), (root,)))
             relative = os.path.relpath(os.path.join(home, path), root)
             self._add(root, relative, folder=path.endswith("/"), links=True)
-            for place in led_to(home, path):
+            for place in resolve_link_targets(home, path):
                 self._add_place(place)
         # What is missing in a folder that cannot be changed stays missing.
         self.missing = {path for path in self.missing if os.path.dirname(path) not in self._frozen}
@@ -67,7 +67,7 @@ class Guarded:
         """Return the folders that must not be renamed, for something protected lies in them."""
         return tuple(sorted(self._above - self.present - self.missing))
 
-    def beside_links(self) -> tuple[str, ...]:
+    def folders_beside_links(self) -> tuple[str, ...]:
         """Return the folders that stay open although the one around them is read-only.
 
         Raises:

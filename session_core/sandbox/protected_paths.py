@@ -54,9 +54,9 @@ def is_protected_path(
         relative = _beneath(real_path, root)
         if relative is None:
             continue
-        names = _alike(relative)
+        names = _fold_names(relative)
         for path in protected:
-            guarded = _alike(path)
+            guarded = _fold_names(path)
             shared = len(guarded) if new_folder else min(len(names), len(guarded))
             if shared and names[:shared] == guarded[:shared]:
                 return True
@@ -97,7 +97,7 @@ def is_protected_at_home(
     return False
 
 
-def led_to(folder: str, path: str) -> Iterator[str]:
+def resolve_link_targets(folder: str, path: str) -> Iterator[str]:
     """Return where a protected path of a folder really lies, if links or git's own pointers lead elsewhere.
 
     The `.git` of a working tree may be a file that names another folder, and that may name one more.
@@ -130,7 +130,7 @@ def _pointer(file: str, start: bytes, folder: str | None = None) -> str | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _alike(path: str) -> tuple[str, ...]:
+def _fold_names(path: str) -> tuple[str, ...]:
     """Split a path into names that are equal if any file system takes them for one and the same."""
     return tuple(
         "".join(

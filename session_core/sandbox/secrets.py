@@ -14,7 +14,7 @@ import attrs
 from session_core.errors import StoreUnusable
 from session_core.storage.home import default_home
 
-_KEPT: Final = frozenset({
+_ALLOWED_VARIABLES: Final = frozenset({
     "CLICOLOR", "COLORTERM", "COLUMNS", "HOME", "LANG", "LANGUAGE", "LINES", "LOGNAME", "NO_COLOR", "PATH", "SHELL",
     "TERM", "TZ", "USER",
     # where languages and build tools live
@@ -46,25 +46,25 @@ _SETTLED_NS: Final = 2_000_000_000
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what a program needs of an environment; keys, tokens and sockets are not on the list of what is kept."""
-    kept = {
+    cleaned = {
         name: value
         for name, value in environment.items()
-        if (name in _KEPT or name.startswith("LC_")) and len(value) <= _MAX_VALUE and "\0" not in value
+        if (name in _ALLOWED_VARIABLES or name.startswith("LC_")) and len(value) <= _MAX_VALUE and "\0" not in value
     }
-    kept.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
-    kept["TMPDIR"] = "/tmp"  # noqa: S108 - the private one of the sandbox
-    kept["GIT_DISCOVERY_ACROSS_FILESYSTEM"] = "1"  # the root is a mount, and the repository may begin above it
-    return dict(sorted(kept.items()))
+    cleaned.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    cleaned["TMPDIR"] = "/tmp"  # noqa: S108 - the private one of the sandbox
+    cleaned["GIT_DISCOVERY_ACROSS_FILESYSTEM"] = "1"  # the root is a mount, and the repository may begin above it
+    return dict(sorted(cleaned.items()))
 
 
 def secret_paths(user_home: str) -> tuple[str, ...]:
     """Return the places with secrets that exist in a home directory, behind any links."""
-    plain, links = _looked_up(user_home)
+    plain, links = _find_secrets(user_home)
     return tuple(dict.fromkeys((*plain, *(os.path.realpath(path) for path in links if os.path.exists(path)))))
 
 
 @attrs.frozen
-class _Look:
+class _SecretScan:
     """What a look into a home directory has found, and how its folders were then.
 
     Only what the folders themselves say is kept: which names are there, and which of them are links. Where a link leads
@@ -76,11 +76,11 @@ class _Look:
     links: tuple[str, ...]
 
 
-_looks: dict[str, _Look] = {}
+_looks: dict[str, _SecretScan] = {}
 """By home directory; there are one or two."""
 
 
-def _looked_up(user_home: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _find_secrets(user_home: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     before = _looks.get(user_home)
     if before is not None and all(_state_of(folder) == state for folder, state in before.folders):
         return before.plain, before.links
@@ -94,7 +94,7 @@ def _looked_up(user_home: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if os.path.lexists(path):
             whole = os.path.realpath(path) == os.path.join(real_home, name) and not os.path.islink(path)
             (plain if whole else links).append(os.path.join(real_home, name) if whole else path)
-    look = _Look(states, tuple(plain), tuple(links))
+    look = _SecretScan(states, tuple(plain), tuple(links))
     # The time of change, unlike that of the content, can be set by nobody.
     if real_home == user_home and all(state is None or state[2] < now_ns - _SETTLED_NS for _, state in states):
         if len(_looks) >= _MAX_LOOKS:

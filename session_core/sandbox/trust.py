@@ -16,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from session_core.sandbox.workspace import OutsideWorkspace, Workspace
-from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
+from session_core.storage.home import prepare_home, private_open, read_private, replace_private, store_unusable_error
 
 PROJECT_FILES: Final[tuple[str, ...]] = (
     ".session-core",
@@ -59,7 +59,7 @@ class Fingerprint:
         return (path, _digest(b"file", data)) in self.files
 
 
-def fingerprint(workspace: Workspace, names: Iterable[str] = PROJECT_FILES) -> Fingerprint:
+def take_fingerprint(workspace: Workspace, names: Iterable[str] = PROJECT_FILES) -> Fingerprint:
     """Take the fingerprint of files and of all that lies in folders; the order of the names does not matter.
 
     A link counts with what it leads to if that is inside of the workspace; others are not followed.
@@ -67,7 +67,7 @@ def fingerprint(workspace: Workspace, names: Iterable[str] = PROJECT_FILES) -> F
     Raises:
         TooMuchToTrust: There are too many files, or too many bytes.
     """
-    found = _Collected()
+    found = _CollectedFiles()
     for name in sorted({os.path.normpath(name) for name in names}):
         _collect(workspace, name, found, 0)
     files = tuple(sorted(found.files.items()))
@@ -76,7 +76,7 @@ def fingerprint(workspace: Workspace, names: Iterable[str] = PROJECT_FILES) -> F
 
 
 @attrs.define
-class _Collected:
+class _CollectedFiles:
     files: dict[str, str] = attrs.Factory(dict)
     size: int = 0
 
@@ -89,7 +89,7 @@ class _Collected:
         self.files[path] = _digest(kind, data)
 
 
-def _collect(workspace: Workspace, path: str, found: _Collected, depth: int) -> None:
+def _collect(workspace: Workspace, path: str, found: _CollectedFiles, depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise TooMuchToTrust(f"the folders to trust are nested too deeply, or in a circle, at {path!r}")
     try:
@@ -148,7 +148,7 @@ class TrustStore:
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._changing() as folders:
+        with self._change_folders() as folders:
             folders.pop(os.path.realpath(root), None)
             while len(folders) >= _MAX_FOLDERS_KNOWN:  # those trusted longest ago go first
                 del folders[next(iter(folders))]
@@ -160,11 +160,11 @@ class TrustStore:
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._changing() as folders:
+        with self._change_folders() as folders:
             folders.pop(os.path.realpath(root), None)
 
     @contextmanager
-    def _changing(self) -> Generator[dict[str, str]]:
+    def _change_folders(self) -> Generator[dict[str, str]]:
         """Change what is kept, one process at a time; the file is replaced in one step once it is on the disk."""
         prepare_home(self._home)
         lock = private_open(self._home / "trust.lock", os.O_RDWR | os.O_CREAT)
@@ -179,7 +179,7 @@ class TrustStore:
             self._write({"format": _FORMAT, "folders": folders})
             self.remark = None
         except OSError as error:
-            raise unusable(f"the file {str(self._file)!r} cannot be written", error) from error
+            raise store_unusable_error(f"the file {str(self._file)!r} cannot be written", error) from error
         finally:
             os.close(lock)
 

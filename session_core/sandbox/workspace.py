@@ -1,31 +1,155 @@
 """Files beneath the root, and beneath nothing else."""
 
 import errno
+import functools
 import os
+import secrets
 import stat
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from types import EllipsisType
 from typing import Final
 
-from session_core.sandbox.closed_paths import Bounds
-from session_core.sandbox.file_replacement import replace_file
-from session_core.sandbox.file_values import Entry as Entry
+import attrs
+
 from session_core.sandbox.file_values import FileChanged as FileChanged
 from session_core.sandbox.file_values import FileContent as FileContent
 from session_core.sandbox.file_values import FileStatus as FileStatus
 from session_core.sandbox.file_values import FileVersion as FileVersion
+from session_core.sandbox.file_values import FolderEntry as FolderEntry
 from session_core.sandbox.file_values import Location as Location
 from session_core.sandbox.file_values import OutsideWorkspace as OutsideWorkspace
 from session_core.sandbox.file_values import ProtectedPath as ProtectedPath
 from session_core.sandbox.file_values import WorkspaceRefused as WorkspaceRefused
-from session_core.sandbox.file_values import list_folder, read_up_to, status_of
+from session_core.sandbox.file_values import list_folder, read_up_to, to_file_status, write_all
 from session_core.sandbox.folder_walk import is_beneath, walk_folder
 from session_core.sandbox.ignore import IgnoreRules
-from session_core.sandbox.mount_placeholders import held_here
-from session_core.sandbox.openat import FOLDER_ONLY, open_beneath, path_of
+from session_core.sandbox.mount_placeholders import held_stand_ins
+from session_core.sandbox.openat import FOLDER_ONLY, descriptor_path, open_beneath
 from session_core.sandbox.protected_paths import PROTECTED as PROTECTED
+from session_core.sandbox.protected_paths import (
+    home_guards,
+    is_protected_at_home,
+    is_protected_path,
+    resolve_link_targets,
+)
+from session_core.sandbox.secrets import hidden_places, home_folders
+
+
+# --- replace a file in one step ---------------------------------------------------------------------------------------
+def replace_file(
+    folder: int, name: str, data: bytes, expected: FileVersion | EllipsisType | None, display_path: str
+) -> None:
+    """Write a new file beside the old one in an open folder, and give it its name; see `Workspace.write`."""
+    mode = None
+    version = None
+    with suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), display_path)
+        if not stat.S_ISREG(found.st_mode):
+            raise PermissionError(errno.EACCES, "this is not an ordinary file", display_path)
+        mode = stat.S_IMODE(found.st_mode) & 0o777
+        version = FileVersion(size=found.st_size, mtime_ns=found.st_mtime_ns)
+    if not isinstance(expected, EllipsisType) and version != expected:
+        what = "is there already" if expected is None else "has changed since it was read"
+        raise FileChanged(f"{display_path!r} {what}, so nothing was written; read it again")
+    temporary = f".{secrets.token_hex(8)}.tmp"
+    with ExitStack() as undo:
+        descriptor = os.open(
+            temporary,
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o644 if mode is None else 0o600,
+            dir_fd=folder,
+        )
+        undo.callback(_unlink_quietly, temporary, folder)
+        try:
+            write_all(descriptor, data)
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        undo.pop_all()
+
+
+def _unlink_quietly(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+# --- workspace --------------------------------------------------------------------------------------------------------
+
+
+# Which places inside of its roots a workspace keeps closed, and which it changes only after a person's yes.
+@attrs.define(kw_only=True, slots=False)
+class Bounds:
+    """Judges places, which are absolute paths without links; looks at the disk when first asked, and once.
+
+    Attributes:
+        writable, readable: The roots of the workspace.
+        protected: Paths beneath each writable root that need a yes.
+        also_hidden: Places that are closed besides those with keys.
+    """
+
+    writable: tuple[str, ...]
+    readable: tuple[str, ...]
+    protected: tuple[str, ...]
+    also_hidden: tuple[str, ...]
+
+    @functools.cached_property
+    def hidden(self) -> tuple[str, ...]:
+        """Closed places inside of the roots; with the whole disk open there are none."""
+        if "/" in self._real_roots:
+            return ()
+        places = (*hidden_places(), *(os.path.realpath(each) for each in self.also_hidden))
+        return tuple(place for place in places if is_beneath(place, self._real_roots) and place not in self._real_roots)
+
+    def load_hidden(self) -> None:
+        """Look at the disk now."""
+        _ = self.hidden
+
+    def is_hidden(self, place: str, *, writing: bool) -> bool:
+        """Tell whether a place is closed; a root that lies in a closed place was somebody's choice, and is not."""
+        roots = self._real_writable if writing else self._real_roots
+        return _depth(place, self.hidden) > _depth(place, roots)
+
+    def is_guarded(self, place: str, *, new_folder: bool = False) -> bool:
+        """Tell whether a change of this place needs a yes."""
+        roots = self._real_writable
+        return (
+            is_protected_path(place, roots, self.protected, new_folder=new_folder)
+            or is_protected_at_home(place, roots, self._homes, new_folder=new_folder)
+            or is_beneath(place, self._link_targets)
+        )
+
+    @functools.cached_property
+    def _real_writable(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(os.path.realpath(root) for root in self.writable))
+
+    @functools.cached_property
+    def _real_roots(self) -> tuple[str, ...]:
+        return (*self._real_writable, *(os.path.realpath(root) for root in self.readable))
+
+    @functools.cached_property
+    def _homes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(os.path.realpath(home) for home in home_folders()))
+
+    @functools.cached_property
+    def _link_targets(self) -> tuple[str, ...]:
+        """Where links and pointers in the place of protected paths lead to."""
+        guards = [(root, path) for root in self._real_writable for path in self.protected]
+        guards += home_guards(self._real_writable, self._homes)
+        return tuple(place for folder, path in guards for place in resolve_link_targets(folder, path))
+
+
+def _depth(place: str, folders: Iterable[str]) -> int:
+    """How long the path of the innermost of these folders around a place is; less than nothing if there is none."""
+    return max((len(folder) for folder in folders if is_beneath(place, (folder,))), default=-1)
+
+
+# --- workspace --------------------------------------------------------------------------------------------------------
 
 _MAX_LINKS: Final = 40
 
@@ -94,7 +218,7 @@ class Workspace:
             raise OutsideWorkspace(f"{path!r} is outside of the folders that tools may use")
         root, start = found
         relative = absolute[len(start) :].lstrip("/")
-        return Location(root=root, relative=relative, shown=self._shown(absolute, root, relative))
+        return Location(root=root, relative=relative, display_path=self._display_path(absolute, root, relative))
 
     @staticmethod
     def _root_of(absolute: str, roots: Sequence[str]) -> tuple[str, str] | None:
@@ -131,11 +255,11 @@ class Workspace:
         try:
             if not location.relative:
                 with self._folder(location) as folder:
-                    return status_of(os.fstat(folder))
+                    return to_file_status(os.fstat(folder))
             with self._folder(location, os.path.dirname(location.relative)) as folder:
                 name = os.path.basename(location.relative)
                 self._refuse_hidden(location, folder, name)
-                return status_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+                return to_file_status(os.stat(name, dir_fd=folder, follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -163,33 +287,35 @@ class Workspace:
             ProtectedPath: A person has to agree first.
             FileChanged: It is not as expected.
         """
-        location = self._for_writing(path)
+        location = self._locate_for_writing(path)
         with self._parent(location, make_parents=make_parents) as (folder, name):
             self._check_protected(location, folder, name)
             if place is not None and _place(folder, name) != place:
-                raise FileChanged(f"{location.shown!r} leads elsewhere by now, so nothing was written; read it again")
-            replace_file(folder, name, data, expected, location.shown)
+                raise FileChanged(
+                    f"{location.display_path!r} leads elsewhere by now, so nothing was written; read it again"
+                )
+            replace_file(folder, name, data, expected, location.display_path)
 
     def remove(self, path: str) -> None:
         """Remove a file, or a link without following it."""
-        location = self._for_writing(path)
+        location = self._locate_for_writing(path)
         if not location.relative:
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.display_path)
         with self._folder(location, os.path.dirname(location.relative)) as folder:
             name = os.path.basename(location.relative)
             self._refuse_hidden(location, folder, name, writing=True)
             self._check_protected(location, folder, name)
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.display_path)
             os.unlink(name, dir_fd=folder)
 
-    def scan(self, path: str, *, limit: int) -> Iterator[Entry]:
+    def scan(self, path: str, *, limit: int) -> Iterator[FolderEntry]:
         """List one folder by name, at most `limit` entries; links are listed, not followed."""
         location = self.locate(path)
         with self._folder(location, location.relative, os.O_RDONLY | os.O_DIRECTORY) as folder:
             return islice(iter(list_folder(folder)), limit)
 
-    def walk(self, path: str, *, ignore: IgnoreRules | None, limit: int) -> Iterator[tuple[str, Entry]]:
+    def walk(self, path: str, *, ignore: IgnoreRules | None, limit: int) -> Iterator[tuple[str, FolderEntry]]:
         """Go through everything beneath a folder, depth first and by name, with paths that `read` takes.
 
         Links are listed, not followed; `.git` is left out, and what `ignore` and the ignore files on the way say.
@@ -199,18 +325,18 @@ class Workspace:
         with ExitStack() as opened:
             folder = opened.enter_context(self._folder(location, location.relative, os.O_RDONLY | os.O_DIRECTORY))
             root = opened.enter_context(self._folder(location))
-            left_out = (*self._bounds.hidden, *held_here())
+            left_out = (*self._bounds.hidden, *held_stand_ins())
             yield from islice(walk_folder(folder, root, location, ignore, left_out), limit)
 
     def is_protected(self, path: str) -> bool:
         """Tell whether a write to this path needs a person's agreement, whether or not anything is there yet."""
         return self._bounds.is_guarded(self._target(self.locate(path)))
 
-    def place_of(self, path: str) -> str:
+    def resolve_target(self, path: str) -> str:
         """Tell where a write to this path would go: an absolute path without links."""
         return self._target(self.locate(path))
 
-    def behind_links(self, path: str) -> str | None:
+    def find_link_target(self, path: str) -> str | None:
         """Tell where a write to this path would go, if links on the way make that another place than it seems."""
         location = self.locate(path)
         target = self._target(location)
@@ -236,7 +362,7 @@ class Workspace:
             there, name = os.path.split(there)
             missing = os.path.join(name, missing) if missing else name
 
-    def _shown(self, absolute: str, root: str, relative: str) -> str:
+    def _display_path(self, absolute: str, root: str, relative: str) -> str:
         if root == self.root:
             return relative or "."
         for start in (self.root, os.path.realpath(self.root)):
@@ -244,19 +370,19 @@ class Workspace:
                 return absolute[len(start) :].lstrip("/")
         return absolute
 
-    def _for_writing(self, path: str) -> Location:
+    def _locate_for_writing(self, path: str) -> Location:
         location = self.locate(path)
         if self._read_only:
-            raise PermissionError(errno.EACCES, "this session may only read files", location.shown)
+            raise PermissionError(errno.EACCES, "this session may only read files", location.display_path)
         if location.root not in self._writable:
-            raise PermissionError(errno.EACCES, "files in this folder may only be read", location.shown)
-        self._bounds.look()  # a folder that this very write makes must not look as if it had been there
+            raise PermissionError(errno.EACCES, "files in this folder may only be read", location.display_path)
+        self._bounds.load_hidden()  # a folder that this very write makes must not look as if it had been there
         return location
 
     @contextmanager
     def _folder(self, location: Location, relative: str = "", flags: int = FOLDER_ONLY) -> Generator[int]:
         """Open a folder beneath the location's root; errors inside of it are told with the path that was asked for."""
-        with ExitStack() as opened, _telling(location.shown):
+        with ExitStack() as opened, _translate_errors(location.display_path):
             root = os.open(location.root, FOLDER_ONLY | os.O_CLOEXEC)
             opened.callback(os.close, root)
             if relative or flags != FOLDER_ONLY:
@@ -276,9 +402,9 @@ class Workspace:
                 self._refuse_hidden(location, descriptor)
                 found = os.fstat(descriptor)
                 if stat.S_ISDIR(found.st_mode):
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.display_path)
                 if not stat.S_ISREG(found.st_mode):
-                    raise PermissionError(errno.EACCES, "this is not an ordinary file", location.shown)
+                    raise PermissionError(errno.EACCES, "this is not an ordinary file", location.display_path)
                 yield descriptor, found
             finally:
                 os.close(descriptor)
@@ -292,7 +418,7 @@ class Workspace:
             for _ in range(_MAX_LINKS):
                 parent, name = os.path.split(relative.rstrip("/"))
                 if name in {"", ".", ".."}:
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.shown)
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.display_path)
                 with ExitStack() as opened:
                     folder = self._open_parent(location, root, parent, make=make_parents)
                     opened.callback(os.close, folder)
@@ -305,9 +431,9 @@ class Workspace:
                         yield folder, name
                         return
                 if target.startswith("/") and not whole_disk:
-                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), location.shown)
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), location.display_path)
                 relative = os.path.join(parent, target).lstrip("/")
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), location.shown)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), location.display_path)
 
     def _open_parent(self, location: Location, root: int, path: str, *, make: bool) -> int:
         whole_disk = location.root == "/"
@@ -328,28 +454,30 @@ class Workspace:
 
     def _refuse_hidden(self, location: Location, opened: int, name: str = "", *, writing: bool = False) -> None:
         if self._bounds.hidden and self._bounds.is_hidden(_place(opened, name), writing=writing):
-            raise OutsideWorkspace(f"{location.shown!r} may hold keys or other secrets, so no tool may use it")
+            raise OutsideWorkspace(f"{location.display_path!r} may hold keys or other secrets, so no tool may use it")
 
     def _check_protected(self, location: Location, folder: int, name: str, *, new_folder: bool = False) -> None:
         if not self._may_write_protected and self._bounds.is_guarded(_place(folder, name), new_folder=new_folder):
-            raise ProtectedPath(f"{location.shown!r} is protected: a person has to agree before it is changed")
+            raise ProtectedPath(f"{location.display_path!r} is protected: a person has to agree before it is changed")
 
 
 def _place(opened: int, name: str = "") -> str:
     """The path of something that is open, or of a name in it, without links."""
-    place = path_of(opened)
+    place = descriptor_path(opened)
     if place is None:
         raise FileNotFoundError(errno.ENOENT, "it was moved away just now")
     return os.path.join(place, name) if name else place
 
 
 @contextmanager
-def _telling(shown: str) -> Generator[None]:
+def _translate_errors(display_path: str) -> Generator[None]:
     """Turn the kernel's refusal to leave the root into words, and name the path as people know it in all others."""
     try:
         yield
     except OSError as error:
         if error.errno in {errno.EXDEV, errno.ELOOP}:
-            raise OutsideWorkspace(f"{shown!r} leads out of the folders that tools may use, through a link") from None
-        error.filename = shown
+            raise OutsideWorkspace(
+                f"{display_path!r} leads out of the folders that tools may use, through a link"
+            ) from None
+        error.filename = display_path
         raise

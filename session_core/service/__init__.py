@@ -9,9 +9,7 @@
 - `handlers`: one synchronous function per command, in a table
 - `core`: what handlers work with: sessions, starting and ending turns
 - `stop`: the stop contract, beside the mailbox
-- `durable_replies`: replies that wait for the disk
 - `idempotency`: replies remembered for retries
-- `clients`: who is attached, by which name and in which role
 - `feed`: a snapshot, events, and a new snapshot after a lag, for readers in this process
 - `loaded_sessions`: which sessions are in memory, and how they leave and come back
 - `session_tree`: which sessions work for which
@@ -23,8 +21,6 @@
 - `extension_bridge`: the service as extensions reach it
 - `file_finder`: files of a session's folder by some letters of their paths
 - `retention`: what is archived and deleted by itself, if anything
-- `wakeups`: messages that deliver themselves later
-- `statistics`: counts for people and tests
 
 In come commands; out go replies and, through the sessions, events. Frontends are not its business, nor is how an agent
 is put together: see `session_core.assembly`.

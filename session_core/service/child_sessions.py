@@ -37,7 +37,7 @@ def workspace_of(settings: Settings, hidden: Sequence[str]) -> Workspace:
     )
 
 
-def kept_as(turn_id: TurnId, cwd: str) -> TurnId:
+def checkpoint_turn_id(turn_id: TurnId, cwd: str) -> TurnId:
     """Return the name of a turn's files in the checkpoints: names of files there are relative to the working folder."""
     return TurnId(f"{turn_id}-{sha256(cwd.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}")
 
@@ -50,7 +50,7 @@ class TurnHost:
     session: Session
     work: Work
     call_id: CallId
-    kept_for: tuple[SessionId, TurnId]
+    undo_turn: tuple[SessionId, TurnId]
     """The turn that undoes what this call changes: a helper's work is part of the turn that waits for it."""
     touched: list[str] = attrs.field(factory=list)
     """The files that this call has changed, or was about to."""
@@ -77,7 +77,7 @@ class TurnHost:
         self.touched.append(path)
         workspace = self._workspace
         try:
-            await trio.to_thread.run_sync(store.save_before, *self.kept_for, workspace, path)
+            await trio.to_thread.run_sync(store.save_before, *self.undo_turn, workspace, path)
         except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
             raise ToolFailed(str(failure)) from failure
 
@@ -87,7 +87,7 @@ class TurnHost:
             return
         workspace = self._workspace
         try:
-            keep = partial(store.snapshot_tree, *self.kept_for, workspace, command=self.command)
+            keep = partial(store.snapshot_tree, *self.undo_turn, workspace, command=self.command)
             await trio.to_thread.run_sync(keep)
         except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
             raise ToolFailed(f"The folder could not be saved before the command: {failure}") from failure
@@ -96,16 +96,16 @@ class TurnHost:
         """Note how the call has left the files, so that later changes by others are told apart."""
         await self._note(runs_on=bool(self.outliving))
 
-    def command_runs_on(self) -> Callable[[], Awaitable[None]]:
+    def watch_background_command(self) -> Callable[[], Awaitable[None]]:
         """Go on watching the folder after this call; what is returned is awaited when the command has ended."""
         self.outliving.append(self.command)
         return self._after_command
 
     async def _after_command(self) -> None:
         self.outliving.clear()
-        owner = self.core.sessions.get(self.kept_for[0])
+        owner = self.core.sessions.get(self.undo_turn[0])
         turn = owner.work.turn_id if owner is not None and owner.work is not None else None
-        in_time = turn is not None and kept_as(turn, self._workspace.root) == self.kept_for[1]
+        in_time = turn is not None and checkpoint_turn_id(turn, self._workspace.root) == self.undo_turn[1]
         await self._note(certain=in_time)
 
     async def _note(self, *, runs_on: bool = False, certain: bool = True) -> None:
@@ -115,7 +115,7 @@ class TurnHost:
         try:
             note = partial(
                 store.note_after,
-                *self.kept_for,
+                *self.undo_turn,
                 workspace,
                 paths=self.touched,
                 command=self.command,
@@ -148,13 +148,13 @@ class TurnHost:
             with trio.move_on_after(self.core.config.stop_patience_ms / 1000, shield=True):
                 await work.ended.wait()
             self._count(child)
-        return _told(child_id, child.outcomes[work.turn_id])
+        return _build_task_output(child_id, child.outcomes[work.turn_id])
 
     def _start_child(self, task: TaskRequest) -> tuple[Session, Work]:
         core, parent = self.core, self.session
-        if core.family.depth(parent.state.session_id) >= limits.MAX_TASK_DEPTH:
+        if core.tree.depth(parent.state.session_id) >= limits.MAX_TASK_DEPTH:
             raise ToolFailed("This session is itself a helper of a helper, and may not start further ones.")
-        models = core.agent.models.at(parent.state.settings.cwd)
+        models = core.agent.models.with_folder_models(parent.state.settings.cwd)
         if task.model is not None and task.model not in models.providers:
             raise ToolFailed(f"There is no model called {task.model!r}; leave the argument out to use your own.")
         try:
@@ -165,7 +165,7 @@ class TurnHost:
         settings = attrs.evolve(
             settings,
             model=task.model or settings.model,
-            permission_tier="read_only" if task.read_only else settings.permission_tier,
+            permission_mode="read_only" if task.read_only else settings.permission_mode,
         )
         created = ev.SessionCreated(name=name, settings=settings, parent_id=parent.state.session_id)
         try:
@@ -179,7 +179,7 @@ class TurnHost:
         return child, child.work
 
     def _stop_child(self, child: Session) -> None:
-        for each in (child, *self.core.family.helpers(child)):
+        for each in (child, *self.core.tree.helpers(child)):
             if self.core.ending:
                 each.interrupt("what it works for was interrupted")  # nobody asked for a stop
             else:
@@ -194,7 +194,7 @@ class TurnHost:
             self.session.record(ev.UsageRecorded(model=model, source="task", usage=usage))
 
 
-def _told(child_id: SessionId, outcome: TurnOutcome) -> ToolOutput:
+def _build_task_output(child_id: SessionId, outcome: TurnOutcome) -> ToolOutput:
     details = JsonObject({"session_id": child_id, "status": outcome.status, "steps": outcome.steps})
     if outcome.status == "completed":
         # A helper that ends with a value, rather than with words, says that.

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from session_core.agent.compaction import Summary, SummaryFailed, summary_message
-from session_core.agent.model_call import shown
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.agent.compaction import Summary, SummaryFailed, build_summary_message
+from session_core.agent.model_call import clean_error
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import ClientId, TurnId, new_id
 from session_core.service.core import ServiceCore
 from session_core.service.validation import wants_turn
@@ -31,19 +31,19 @@ async def _run_compaction(core: ServiceCore, session: Session, work: Work) -> No
         with work.scope:
             summary = await core.agent.summarising.summarise(core.desk(session, work), automatic=False)
     except SummaryFailed as failure:
-        error = shown(f"the summary could not be made: {failure}")
+        error = clean_error(f"the summary could not be made: {failure}")
     except FOREIGN_FAULTS as failure:
-        if passes_through(failure):
+        if must_propagate(failure):
             raise
         log.exception("compaction failed")
-        error = shown(f"the summary could not be made: {type(failure).__name__}: {failure}")
+        error = clean_error(f"the summary could not be made: {type(failure).__name__}: {failure}")
     finally:
         if work.stop_requested:
             session.close_requests("stopped")
         if summary is None or work.stop_requested:
             session.record(ev.CompactionFinished(status=core.status_after(work, error), error=error))
         else:
-            message = summary_message(summary, session.state.head, session.now())
+            message = build_summary_message(summary, session.state.head, session.now())
             session.record(ev.CompactionFinished(status="completed", summary=message))
         _end(core, session, work)
 

@@ -8,7 +8,7 @@ import attrs
 
 from session_core import limits
 from session_core.agent.compaction import Compactor as Compactor
-from session_core.agent.folder_settings import Workplaces
+from session_core.agent.folder_settings import FolderSettingsSource
 from session_core.agent.hooks import NO_HOOKS, Hooks
 from session_core.agent.standing_grants import StandingGrants
 from session_core.agent.turn import COMPACT_AT, MakePrompt, ToolSource
@@ -18,7 +18,7 @@ from session_core.errors import InvalidInput
 from session_core.ids import now_ms
 from session_core.protocols.api import ProtocolFactory
 from session_core.protocols.options import PluginOptions
-from session_core.protocols.registry import problem_of_factory
+from session_core.protocols.registry import find_factory_problem
 from session_core.providers.base import Provider
 from session_core.providers.catalogue import ModelInfo
 from session_core.providers.choose import ModelChoice
@@ -32,7 +32,7 @@ from session_core.tools.base import Tool
 from session_core.tools.files import file_tools
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.protocols import STANDARD
-from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Thinking, TurnLimits
+from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy, Thinking, TurnLimits
 from session_core.vocabulary.tools import ToolSpec
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ServiceConfig:
         default_model: The model of new sessions; the first of `models` by default.
         tools: Tools every session may use.
         cwd: Working directory of new sessions.
-        permission_tier: Which tools need a person's yes in new sessions.
+        permission_mode: Which tools need a person's yes in new sessions.
         sandbox: Confinement of tools in new sessions.
         compactor: Makes summaries; by default the session's own model does.
         compact_at: How full a model's context may be before its conversation is summarised.
@@ -112,7 +112,7 @@ class ServiceConfig:
     thinking: Thinking = "off"
     turn_limits: TurnLimits = attrs.field(factory=TurnLimits)
     rules: Sequence[PermissionRule] = ()
-    folders: Workplaces | None = None
+    folders: FolderSettingsSource | None = None
     hooks: Hooks = NO_HOOKS
     extensions: Extensions | None = None
     protocols: tuple[ProtocolFactory, ...] = ()
@@ -125,7 +125,7 @@ class ServiceConfig:
     hidden: tuple[str, ...] = ()
     compact_at: float = COMPACT_AT
     cwd: str = attrs.field(factory=os.getcwd)
-    permission_tier: PermissionTier = "ask_writes"
+    permission_mode: PermissionMode = "ask_writes"
     sandbox: SandboxPolicy = attrs.field(factory=SandboxPolicy)
     compactor: Compactor | None = None
     store: SessionStore = attrs.field(factory=SqliteStore)
@@ -190,7 +190,7 @@ class ServiceConfig:
             if not isinstance(factory, ProtocolFactory):
                 msg = f"protocols: {factory!r:.100} is not a ProtocolFactory"
                 raise InvalidInput(msg, field="protocols")
-            if (problem := problem_of_factory(factory)) is not None:
+            if (problem := find_factory_problem(factory)) is not None:
                 raise InvalidInput(f"protocols: {type(factory).__name__} {problem}", field="protocols")
         options: object = self.protocol_options
         if not isinstance(options, PluginOptions):

@@ -9,49 +9,87 @@ Rules:
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import trio
 
 from session_core import limits
-from session_core.agent.compaction_policy import Summarising
-from session_core.agent.model_call import Models, shown
+from session_core.agent.compaction_policy import CompactionPolicy
+from session_core.agent.model_call import Models, clean_error
 from session_core.agent.tool_runner import ToolSetting
 from session_core.agent.turn import Agent
 from session_core.checkpoints.store import CheckpointStore
 from session_core.checkpoints.values import CheckpointFailed
 from session_core.errors import Conflict, NotFound, ReadOnly, StorageFailed, StoreDamaged
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, ClientId, MessageId, SessionId, TurnId, WakeupId, new_id
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.registry import ProtocolRegistry
-from session_core.service.child_sessions import TurnHost, kept_as
+from session_core.service.child_sessions import TurnHost, checkpoint_turn_id
 from session_core.service.config import ServiceConfig
 from session_core.service.extension_api import extension_of
 from session_core.service.file_finder import FileFinder
-from session_core.service.loaded_sessions import Residents
+from session_core.service.loaded_sessions import LoadedSessions
 from session_core.service.mailbox import Mailbox
 from session_core.service.protocols import SessionProtocols
 from session_core.service.session_queues import begin_work
-from session_core.service.session_tree import Family
-from session_core.service.side_tasks import SideWorks
+from session_core.service.session_tree import SessionTree
+from session_core.service.side_tasks import SideTasks
 from session_core.service.validation import queue_item, text_parts, user_message
-from session_core.service.wakeups import WakeupClock
-from session_core.session.recorder import Ledger
+from session_core.session.recorder import EventRecorder
 from session_core.session.restore import close_after_crash, needs_memory
 from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
-from session_core.session.turn_handle import TurnDesk, message_from_queue
+from session_core.session.turn_handle import TurnHandle, message_from_queue
 from session_core.storage.base import OpenedStore
 from session_core.stream.event_stream import EventStream
-from session_core.tools.base import turn_at_work
+from session_core.tools.base import current_turn_id
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import Command, CommandRequest
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import UserPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, TurnStatus
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
+
+# --- messages that deliver themselves later: one task that sleeps until the next one is due ---------------------------
+LONGEST_NAP_S = 30.0  # look at the wall clock at least this often: it may have been set
+
+
+class WakeupClock:
+    """Calls `fire` when a wake-up is due, in the order of their times."""
+
+    def __init__(self, now: Callable[[], int], fire: Callable[[SessionId, WakeupId], None]) -> None:
+        self._now = now
+        self._fire = fire
+        self._due: dict[WakeupId, tuple[int, WakeupId, SessionId]] = {}
+        self._changed = trio.Event()
+
+    def arm(self, session_id: SessionId, wakeup_id: WakeupId, due_at: int) -> None:
+        """Add a wake-up."""
+        self._due[wakeup_id] = (due_at, wakeup_id, session_id)
+        self._changed.set()
+
+    def disarm(self, wakeup_id: WakeupId) -> None:
+        """Take a wake-up away, if it is still there."""
+        self._due.pop(wakeup_id, None)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Sleep and fire until cancelled."""
+        task_status.started()
+        while True:
+            now = self._now()
+            for _, wakeup_id, session_id in sorted(due for due in self._due.values() if due[0] <= now):
+                del self._due[wakeup_id]
+                self._fire(session_id, wakeup_id)
+            self._changed = trio.Event()
+            next_due = min((due_at for due_at, _, _ in self._due.values()), default=None)
+            nap = LONGEST_NAP_S if next_due is None else (next_due - now) / 1000
+            with trio.move_on_after(min(max(nap, 0.0), LONGEST_NAP_S)):
+                await self._changed.wait()
+
+
+# --- core -------------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +100,7 @@ Handlers = dict[type[Command[Any]], Callable[..., object]]
 
 
 @attrs.frozen
-class Later:
+class PendingReply:
     """A reply that takes time: the caller waits for it in its own task, the actor does not."""
 
     wait: Callable[[], Awaitable[object]]
@@ -83,20 +121,20 @@ class ServiceCore:
         self.config = config
         self.nursery = nursery
         self.stream = EventStream(capacity=config.stream_capacity, session_capacity=config.session_stream_capacity)
-        self.ledger = Ledger(self.stream, config.store, config.now)
+        self.ledger = EventRecorder(self.stream, config.store, config.now)
         self.store = config.store
         self.protocols = SessionProtocols(
             ProtocolRegistry(config.protocols), config.protocol, config.protocol_options, nursery
         )
-        self.residents = Residents(
+        self.loaded_sessions = LoadedSessions(
             self.ledger,
             stay_ms=config.session_stay_ms,
             is_wanted=self._is_wanted,
             on_leave=self.protocols.forget,
         )
-        self.sessions = self.residents.sessions
-        self.family = Family(self.ledger.fleet, self.sessions)
-        self.side = SideWorks(nursery)
+        self.sessions = self.loaded_sessions.sessions
+        self.tree = SessionTree(self.ledger.fleet, self.sessions)
+        self.side_tasks = SideTasks(nursery)
         self.files = FileFinder(config.hidden)
         models = Models(providers=config.models, infos=config.model_infos, folders=config.folders)
         self.agent = Agent(
@@ -114,7 +152,7 @@ class ServiceCore:
                 hidden=config.hidden,
                 make_host=self._make_host,
             ),
-            summarising=Summarising(
+            summarising=CompactionPolicy(
                 models=models, hooks=config.hooks, compactor=config.compactor, compact_at=config.compact_at
             ),
         )
@@ -133,13 +171,13 @@ class ServiceCore:
 
     def waiting_commands(self) -> Iterator[CommandRequest]:
         """The commands that wait in the mailbox."""
-        return self._mailbox.waiting() if self._mailbox is not None else iter(())
+        return self._mailbox.waiting_requests() if self._mailbox is not None else iter(())
 
     def _is_wanted(self, session_id: SessionId) -> bool:
         """Whether a command waits for a session, or something runs for it that a stop must find."""
         jobs = self.config.jobs.list(session_id) if self.config.jobs is not None else ()
-        busy = bool(self.side.of(session_id)) or any(job.state == "running" for job in jobs)
-        protocol = self.protocols.known(session_id)
+        busy = bool(self.side_tasks.running_for(session_id)) or any(job.state == "running" for job in jobs)
+        protocol = self.protocols.find_live(session_id)
         busy = busy or (protocol is not None and protocol.dirty)
         return busy or any(
             getattr(request.command, "session_id", None) == session_id for request in self.waiting_commands()
@@ -153,7 +191,7 @@ class ServiceCore:
         fleet.sessions = {summary.session_id: summary for summary in opened.summaries}
         for summary in filter(needs_memory, opened.summaries):
             try:
-                await self.residents.bring(summary.session_id)
+                await self.loaded_sessions.load_session(summary.session_id)
             except StoreDamaged as damage:
                 log.error("%s", damage.message)  # noqa: TRY400 - no bug of ours, so no traceback
                 continue
@@ -185,7 +223,7 @@ class ServiceCore:
     def storage_failed(self, failure: StorageFailed) -> None:
         """Interrupt whatever runs, as nothing it does can be kept, and tell everybody."""
         if not self.stream.closed:
-            self.ledger.enter(None, ev.StorageStopped(reason=failure.message))
+            self.ledger.record_event(None, ev.StorageStopped(reason=failure.message))
         for session in self.sessions.values():
             session.interrupt("the store has failed")
 
@@ -198,7 +236,7 @@ class ServiceCore:
 
     def session(self, session_id: SessionId, *, even_damaged: bool = False) -> Session:
         """Look a session up; one that cannot be read is there only for those who can do with it."""
-        session = self.residents.find(session_id, even_damaged=even_damaged)
+        session = self.loaded_sessions.find(session_id, even_damaged=even_damaged)
         if session is None:
             msg = f"there is no session {session_id!r}"
             raise NotFound(msg, field="session_id")
@@ -219,7 +257,7 @@ class ServiceCore:
     def add_session(self, protocol: SessionProtocol, created: ev.SessionCreated, by: ClientId | None) -> Session:
         """Bring a session into being, with the protocol that was decided for it."""
         session = Session(SessionState(session_id=protocol.session_id), self.ledger)
-        self.residents.add(session)
+        self.loaded_sessions.add(session)
         session.record(attrs.evolve(created, protocol=protocol.record), by)
         self.protocols.adopt(protocol)
         return session
@@ -227,12 +265,12 @@ class ServiceCore:
     def remove_session(self, session: Session, by: ClientId | None) -> None:
         """Remove a session that is at rest, with everything that is kept of it."""
         session_id = session.state.session_id
-        self.side.stop(session_id)
+        self.side_tasks.stop(session_id)
         self.agent.active.forget(session_id)
         for wakeup in session.state.wakeups:
             self.wakeups.disarm(wakeup.wakeup_id)
         session.record(ev.SessionDeleted(), by)
-        self.residents.remove(session_id)
+        self.loaded_sessions.remove(session_id)
         self.store.forget(session_id)
         if self.config.jobs is not None:
             self.nursery.start_soon(self.config.jobs.stop_session, session_id)
@@ -247,16 +285,16 @@ class ServiceCore:
         except CheckpointFailed as failure:
             log.warning("%s", failure.message)
 
-    def _make_host(self, desk: TurnDesk, call_id: CallId) -> TurnHost:
+    def _make_host(self, desk: TurnHandle, call_id: CallId) -> TurnHost:
         session = self.sessions[desk.state.session_id]
-        foremost = self.family.foremost(session)
+        foremost = self.tree.foremost(session)
         turn = foremost.work or desk.work
         return TurnHost(
             core=self,
             session=session,
             work=desk.work,
             call_id=call_id,
-            kept_for=(foremost.state.session_id, kept_as(turn.turn_id, session.state.settings.cwd)),
+            undo_turn=(foremost.state.session_id, checkpoint_turn_id(turn.turn_id, session.state.settings.cwd)),
         )
 
     # --- work ---------------------------------------------------------------------------------------------------------
@@ -277,7 +315,7 @@ class ServiceCore:
         Waiting messages are delivered first, in their order, then the new one. With `branch` the new message becomes
         a child of `after` (None is the root) instead, and waiting messages follow it.
         """
-        protocol = self.protocols.of(session)
+        protocol = self.protocols.get_protocol(session)
         work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
         if session.state.archived:
             session.record(ev.SessionRestored(), by)  # nothing runs out of sight
@@ -324,7 +362,7 @@ class ServiceCore:
                 session.record(message_from_queue(session.state, item, None, session.now()), item.client_id)
 
     async def _run_turn(self, session: Session, work: Work, protocol: SessionProtocol) -> None:
-        turn_at_work.set(work.turn_id)
+        current_turn_id.set(work.turn_id)
         begin_work()
         error: str | None = None
         try:
@@ -333,24 +371,24 @@ class ServiceCore:
         except StorageFailed:
             log.warning("turn %s was interrupted: nothing can be saved any more", work.turn_id)
         except StoreDamaged as damage:
-            error = shown(damage.message)
+            error = clean_error(damage.message)
         except FOREIGN_FAULTS as bug:
-            if passes_through(bug):
+            if must_propagate(bug):
                 raise
             log.exception("turn %s failed by a bug", work.turn_id)
-            error = shown(f"internal error: {type(bug).__name__}: {bug}")
+            error = clean_error(f"internal error: {type(bug).__name__}: {bug}")
         finally:
             if session.work is work:
                 session.close_work(self.status_after(work, error), error=error)
             self.after_work(session, work)
 
-    def desk(self, session: Session, work: Work) -> TurnDesk:
+    def desk(self, session: Session, work: Work) -> TurnHandle:
         """Give a piece of work its view of the session."""
-        return TurnDesk(
+        return TurnHandle(
             session,
             work,
             approval_timeout_ms=self.config.approval_timeout_ms,
-            lineage=lambda: self.family.lineage(session),
+            lineage=lambda: self.tree.lineage(session),
         )
 
     def after_work(self, session: Session, work: Work) -> None:
@@ -361,7 +399,7 @@ class ServiceCore:
             return
         if session.closing or session.work is not None:
             return
-        if work.restart and self.protocols.can_go_on(session):
+        if work.restart and self.protocols.can_start_turn(session):
             self.start_turn(session, None)
         else:
             self.deliver_quiet(session)
@@ -390,7 +428,7 @@ class ServiceCore:
         if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
             self.wakeups.arm(session_id, wakeup_id, session.now() + RETRY_WAKEUP_MS)
             return
-        if not self.protocols.can_go_on(session):
+        if not self.protocols.can_start_turn(session):
             return  # the next run of the service may have what it needs
         session.record(ev.WakeupFired(wakeup_id=wakeup.wakeup_id))
         parts = text_parts(f"[scheduled wake-up] {wakeup.text}")

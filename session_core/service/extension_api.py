@@ -43,7 +43,7 @@ class Extensions(Protocol):
         """Return those with a part in sessions that work in a folder, in the order in which they are asked."""
         ...
 
-    def whose(self, name: str, folder: str | None) -> "ExtensionKeeper":
+    def find_keeper(self, name: str, folder: str | None) -> "ExtensionKeeper":
         """Return who reloads the extension of this name and switches it on and off.
 
         `folder` is the one whose sessions alone it serves. Left out, it is one that serves all sessions, or the only
@@ -92,12 +92,12 @@ def extension_of(client_id: ClientId | None) -> str | None:
     return client_id.removeprefix(_PREFIX) if client_id is not None and client_id.startswith(_PREFIX) else None
 
 
-def shown_by(client_id: ClientId) -> str:
+def display_owner(client_id: ClientId) -> str:
     """Say who shows or keeps something: the name of an extension, and for others one that no extension can have."""
     return extension_of(client_id) or f"client:{client_id}"
 
 
-def why_not_there(model: str, extensions: Extensions | None) -> str:
+def explain_missing_model(model: str, extensions: Extensions | None) -> str:
     """Say why no extension has brought a model; nothing if it could not come from one."""
     provider, slash, _ = model.partition("/")
     if extensions is None or not slash:

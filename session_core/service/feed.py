@@ -50,7 +50,7 @@ class Feed:
         """Where to resume: everything up to here was received. None while a snapshot is due."""
         if self._buffer:
             return self._handed_out
-        return None if self._follower.needs else self._subscription.cursor
+        return None if self._follower.needed_resync else self._subscription.cursor
 
     @property
     def resyncs(self) -> int:
@@ -65,7 +65,7 @@ class Feed:
     @property
     def needs(self) -> Resync | None:
         """Why the next thing to be received is a snapshot; nothing if it is not."""
-        return None if self._buffer else self._follower.needs
+        return None if self._buffer else self._follower.needed_resync
 
     async def receive_batch(self) -> list[FeedItem]:
         """Wait until there is something, then return all of it, in order.
@@ -84,7 +84,7 @@ class Feed:
         if self._buffer:  # the iterator has taken these and not handed them out
             items, self._buffer = self._buffer[::-1], []
             return items
-        if self._follower.needs is not None:
+        if self._follower.needed_resync is not None:
             await trio.lowlevel.checkpoint()
             return await self._resync()
         try:

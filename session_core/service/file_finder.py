@@ -15,13 +15,13 @@ from session_core.tools.paths_beneath import paths_beneath
 
 
 @attrs.define
-class _Folder:
+class _FolderIndex:
     """What is known of a folder; `at` is when that was collected, on trio's clock."""
 
     lock: trio.Lock = attrs.field(factory=trio.Lock)
     index: PathIndex | None = None
     cut: bool = False
-    at: float = 0.0
+    collected_at: float = 0.0
 
 
 class FileFinder:
@@ -33,7 +33,7 @@ class FileFinder:
 
     def __init__(self, hidden: Sequence[str] = ()) -> None:
         self._hidden = tuple(hidden)
-        self._folders: dict[str, _Folder] = {}
+        self._folders: dict[str, _FolderIndex] = {}
         self.walks = 0
         """How often a folder was walked."""
 
@@ -45,30 +45,30 @@ class FileFinder:
 
         Cancellation: whoever waits for the same names collects them instead.
         """
-        known = self._known(folder)
+        known = self._get_folder(folder)
         async with known.lock:
-            if known.index is None or trio.current_time() - known.at > limits.FOUND_FRESH_MS / 1000:
+            if known.index is None or trio.current_time() - known.collected_at > limits.FOUND_FRESH_MS / 1000:
                 await self._collect(folder, known)
             index, cut = known.index, known.cut
         assert index is not None
         paths, more = await trio.to_thread.run_sync(index.best, query, limit, abandon_on_cancel=True)
         return tuple(paths), more or cut
 
-    def _known(self, folder: str) -> _Folder:
+    def _get_folder(self, folder: str) -> _FolderIndex:
         """Return what is known of a folder, and forget those that nobody has asked for lately.
 
         One that is being collected is not forgotten: whoever asks next would begin from the beginning.
         """
-        known = self._folders.pop(folder, None) or _Folder()
+        known = self._folders.pop(folder, None) or _FolderIndex()
         self._folders[folder] = known
         for name, each in tuple(self._folders.items()):
-            old = trio.current_time() - each.at > 10 * limits.FOUND_FRESH_MS / 1000
+            old = trio.current_time() - each.collected_at > 10 * limits.FOUND_FRESH_MS / 1000
             in_use = each is known or each.lock.locked()
             if not in_use and (old or len(self._folders) > limits.MAX_FOUND_FOLDERS):
                 del self._folders[name]
         return known
 
-    async def _collect(self, folder: str, known: _Folder) -> None:
+    async def _collect(self, folder: str, known: _FolderIndex) -> None:
         self.walks += 1
         try:
             found = await paths_beneath(folder, self._hidden)
@@ -76,4 +76,4 @@ class FileFinder:
             raise NotFound(f"the folder {folder!r} cannot be read", field="session_id") from problem
         known.index = await trio.to_thread.run_sync(PathIndex, found.paths)
         known.cut = found.cut
-        known.at = trio.current_time()  # those who have waited for a long walk do not begin another one
+        known.collected_at = trio.current_time()  # those who have waited for a long walk do not begin another one

@@ -9,7 +9,7 @@ import trio
 from session_core import limits
 from session_core.errors import Conflict, InvalidInput
 from session_core.ids import ClientId
-from session_core.service.core import Later
+from session_core.service.core import PendingReply
 from session_core.service.preparation import SeenRequest
 from session_core.service.validation import check_encodable
 from session_core.storage.base import StoredReply
@@ -26,9 +26,9 @@ class RememberedReplies:
         self._replies: OrderedDict[_Key, tuple[bytes, object]] = OrderedDict()
         self._keep = keep
 
-    def restore(self, kept: Iterable[StoredReply]) -> None:
+    def restore(self, stored_replies: Iterable[StoredReply]) -> None:
         """Know again what an earlier run of the service has answered."""
-        for each in kept:
+        for each in stored_replies:
             self._replies[each.client_id, each.key] = (each.fingerprint, each.reply)
 
     def recall(self, request: CommandRequest) -> object | None:
@@ -63,7 +63,7 @@ class RememberedReplies:
             return reply
         key = (request.client_id, request.idempotency_key)
         fingerprint, known = self._replies.get(key, (b"", reply))
-        if not isinstance(known, Later):
+        if not isinstance(known, PendingReply):
             return known
         self._put(request, fingerprint, reply)
         return reply
@@ -71,15 +71,15 @@ class RememberedReplies:
     def forget(self, request: CommandRequest) -> None:
         """Let a command that took time and failed be tried again with its key."""
         key = (request.client_id, request.idempotency_key or "")
-        if isinstance(self._replies.get(key, (b"", None))[1], Later):
+        if isinstance(self._replies.get(key, (b"", None))[1], PendingReply):
             del self._replies[key]
 
     def remember(self, request: CommandRequest, reply: object) -> object:
         """Keep a reply, if it has a key; the oldest goes when there are too many. Returns what to answer with."""
         if request.idempotency_key is None or request.command.reads_only:
             return reply
-        if isinstance(reply, Later):
-            reply = Later(_Once(reply).wait)
+        if isinstance(reply, PendingReply):
+            reply = PendingReply(_SharedReply(reply).wait)
         self._put(request, _fingerprint(request), reply)
         if len(self._replies) > limits.IDEMPOTENCY_CAPACITY:
             self._replies.popitem(last=False)
@@ -89,7 +89,7 @@ class RememberedReplies:
         client_id, key = request.client_id, request.idempotency_key
         assert key is not None
         self._replies[client_id, key] = (fingerprint, reply)
-        if not isinstance(reply, Later):
+        if not isinstance(reply, PendingReply):
             about = getattr(request.command, "session_id", None) if isinstance(reply, QUOTING) else None
             self._keep(
                 StoredReply(client_id=client_id, key=key, fingerprint=fingerprint, reply=reply, session_id=about)
@@ -100,13 +100,13 @@ QUOTING = (QueueReply, StopOutcome, DialogReply, AnswerReply, RunCommandReply)
 """Replies that repeat what people have said: they are deleted with their session, unlike those that only name ids."""
 
 
-class _Once:
+class _SharedReply:
     """A reply that takes time, waited for by everybody who sent its key: whatever it does is done once.
 
     Cancellation: whoever waits next goes on from the beginning, as if the one that left had never come.
     """
 
-    def __init__(self, later: Later) -> None:
+    def __init__(self, later: PendingReply) -> None:
         self._later = later
         self._waiting = trio.Lock()
         self._replies: list[object] = []

@@ -13,19 +13,19 @@ import trio
 
 from session_core.errors import StoreDamaged
 from session_core.ids import SessionId
-from session_core.session.recorder import Ledger
+from session_core.session.recorder import EventRecorder
 from session_core.session.restore import needs_memory, restore
 from session_core.session.session import Session
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 
 
-class Residents:
+class LoadedSessions:
     """The sessions in memory, by id."""
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: EventRecorder,
         *,
         stay_ms: int,
         is_wanted: Callable[[SessionId], bool],
@@ -36,26 +36,26 @@ class Residents:
         self._stay_ms = stay_ms
         self._is_wanted = is_wanted
         self._on_leave = on_leave
-        self._coming: dict[SessionId, trio.Event] = {}
+        self._loading: dict[SessionId, trio.Event] = {}
 
-    async def bring(self, session_id: SessionId, *, even_damaged: bool = False) -> None:
+    async def load_session(self, session_id: SessionId, *, even_damaged: bool = False) -> None:
         """Have a session in memory, if there is one of this id.
 
         Raises:
             StoreDamaged: It cannot be read; with `even_damaged` an empty one stands in, so that it can be deleted.
         """
         while session_id not in self.sessions and session_id in self._ledger.fleet.sessions:
-            coming = self._coming.get(session_id)
-            if coming is not None:
-                await coming.wait()
+            loading = self._loading.get(session_id)
+            if loading is not None:
+                await loading.wait()
                 continue
-            self._coming[session_id] = trio.Event()
+            self._loading[session_id] = trio.Event()
             try:
-                await self._bring(session_id, even_damaged=even_damaged)
+                await self._load_session(session_id, even_damaged=even_damaged)
             finally:
-                self._coming.pop(session_id).set()
+                self._loading.pop(session_id).set()
 
-    async def _bring(self, session_id: SessionId, *, even_damaged: bool) -> None:
+    async def _load_session(self, session_id: SessionId, *, even_damaged: bool) -> None:
         damage: StoreDamaged | None = None
         try:
             stored = await self._ledger.store.load(session_id)
@@ -73,7 +73,7 @@ class Residents:
         state = restore(session_id, stored) if stored is not None else SessionState(session_id=session_id)
         session = Session(state, self._ledger)
         session.damage = damage
-        session.left_at = stored.events[-1].at if stored is not None and stored.events else 0
+        session.last_alive_at = stored.events[-1].at if stored is not None and stored.events else 0
         self._ledger.stream.open_session(session_id, sseq=state.sseq)
         self.add(session)
         for display in state.displays:  # whoever showed it is gone, or the session would not have left memory

@@ -21,13 +21,14 @@ import outcome
 import trio
 
 from session_core import limits
-from session_core.errors import Overloaded, ServiceClosed
-from session_core.service.session_queues import Lines
+from session_core.errors import Overloaded, ServiceClosed, StorageFailed
+from session_core.service.session_queues import SessionQueues
+from session_core.storage.base import SessionStore
 from session_core.vocabulary.commands import CommandRequest
 
 
 @attrs.define(eq=False, slots=True)
-class Entry:
+class MailboxEntry:
     """A command that waits; `number` is its place in the order of all calls."""
 
     request: CommandRequest
@@ -69,14 +70,14 @@ class Mailbox:
         perform: Callable[[CommandRequest, int], object],
         *,
         capacity: int,
-        hold: Callable[[Entry, object], bool] = lambda _entry, _reply: False,
+        hold: Callable[[MailboxEntry, object], bool] = lambda _entry, _reply: False,
     ) -> None:
         self._perform = perform
         self._hold = hold
         self._capacity = capacity
-        self.lines = Lines(capacity)
+        self.queues = SessionQueues(capacity)
         """Where commands stand that have to wait before they may come in."""
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[MailboxEntry] = deque()
         self._actor: trio.lowlevel.Task | None = None
         self._actor_parked = False
         self._caller_runs = False  # one command per tick runs in its caller's task; those that come meanwhile wait
@@ -103,7 +104,7 @@ class Mailbox:
             raise Overloaded(msg)
         if self._actor_parked and not self._caller_runs:
             return await self._run_at_once(request, number)
-        entry = Entry(request, number or self.take_number(), trio.lowlevel.current_task())
+        entry = MailboxEntry(request, number or self.take_number(), trio.lowlevel.current_task())
         self._entries.append(entry)
         if self._actor_parked and self._actor is not None:
             self._actor_parked = False
@@ -121,10 +122,10 @@ class Mailbox:
             await trio.lowlevel.cancel_shielded_checkpoint()
             self._caller_runs = False
 
-    def waiting(self) -> Iterator[CommandRequest]:
+    def waiting_requests(self) -> Iterator[CommandRequest]:
         """Look at the commands that wait, also before the mailbox."""
         inside = (entry.request for entry in self._entries if entry.caller is not None)
-        return chain(inside, self.lines.waiting())
+        return chain(inside, self.queues.waiting_requests())
 
     def statistics(self) -> MailboxStatistics:
         """Return the counts of this moment."""
@@ -162,7 +163,70 @@ class Mailbox:
     def close(self) -> None:
         """Refuse everything from now on, also what waits."""
         self._closed = True
-        self.lines.close()
+        self.queues.close()
         while self._entries:
             closed = ServiceClosed("the service was closed before this command ran")
             self._entries.popleft().resolve(outcome.Error(closed))
+
+
+# --- replies that wait for the disk -----------------------------------------------------------------------------------
+# One task waits for all of them, so that each caller sleeps only once per command.
+
+
+@attrs.frozen
+class DurableReply:
+    """A reply whose effects are durable."""
+
+    reply: object
+
+
+class Acknowledger:
+    """Holds the outcomes of commands that have run until their effects are durable."""
+
+    def __init__(self, store: SessionStore, seq: Callable[[], int]) -> None:
+        self._store = store
+        self._seq = seq
+        self._held: list[tuple[MailboxEntry, object]] = []
+        self._task: trio.lowlevel.Task | None = None
+        self._parked = False
+
+    def hold(self, entry: MailboxEntry, reply: object) -> None:
+        """Answer a caller as soon as everything recorded so far is durable."""
+        self._held.append((entry, reply))
+        if self._parked and self._task is not None:
+            self._parked = False
+            trio.lowlevel.reschedule(self._task)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Answer callers until cancelled; `finish` answers those that are left."""
+        self._task = trio.lowlevel.current_task()
+        task_status.started()
+        while True:
+            if not self._held:
+                self._parked = True
+                await trio.lowlevel.wait_task_rescheduled(self._abort)
+            count = len(self._held)
+            try:
+                await self._store.wait_durable(self._seq())
+            except StorageFailed as failure:
+                self._answer(count, failure)
+            else:
+                self._answer(count, None)
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._parked = False
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def finish(self) -> None:
+        """Answer everybody who still waits; the store has written all it ever will."""
+        self._answer(len(self._held), self._store.failure)
+
+    def _answer(self, count: int, failure: StorageFailed | None) -> None:
+        answered, self._held = self._held[:count], self._held[count:]
+        for entry, reply in answered:
+            result: outcome.Outcome[Any]
+            if failure is None:
+                result = outcome.Value(DurableReply(reply))
+            else:
+                result = outcome.Error(StorageFailed(failure.message))  # one of its own for each: they get tracebacks
+            entry.resolve(result)

@@ -17,7 +17,7 @@ from session_core.ids import SessionId
 from session_core.service.validation import checked_path
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.argument_checks import checked_value
-from session_core.vocabulary.session_commands import ForkSession
+from session_core.vocabulary.commands import ForkSession
 
 if TYPE_CHECKING:
     from session_core.service.core import ServiceCore
@@ -82,7 +82,7 @@ def enters_folder(core: "ServiceCore", command: c.Command[Any]) -> bool:
 
 
 @asynccontextmanager
-async def in_folder(core: "ServiceCore", command: c.Command[Any]) -> AsyncGenerator[None]:
+async def hold_folder(core: "ServiceCore", command: c.Command[Any]) -> AsyncGenerator[None]:
     """Have the folder read, and keep it as it is then for the length of the block, with the extensions it needs.
 
     Raises:
@@ -100,7 +100,7 @@ async def in_folder(core: "ServiceCore", command: c.Command[Any]) -> AsyncGenera
         release = _nothing  # nothing of the folder's own is to be had
     try:
         if type(command) in _NEEDS_EXTENSIONS or _names_unknown_model(core, command):
-            await folders.until_extended(folder)
+            await folders.wait_for_extensions(folder)
         yield
     finally:
         release()

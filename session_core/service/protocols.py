@@ -14,12 +14,12 @@ import attrs
 import trio
 
 from session_core.errors import InvalidInput, SessionCoreError
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId, new_session_id
 from session_core.protocols.api import ProtocolFactory
 from session_core.protocols.faults import DuplicatePlugin, OptionsInvalid, ProtocolFault, ProtocolTooNew, UnknownPlugin
 from session_core.protocols.lifecycle import SessionProtocol
-from session_core.protocols.options import Materialization, PluginOptions, host_supplied, resolve_options
+from session_core.protocols.options import Materialization, PluginOptions, resolve_options, select_host_options
 from session_core.protocols.registry import ProtocolRegistry
 from session_core.session.session import Session
 from session_core.vocabulary import events as ev
@@ -81,16 +81,18 @@ class SessionProtocols:
         factory = self._factory(name)
         inherited = JsonObject()
         if like is not None and like.name == name:
-            inherited = self._upgraded(factory, like).options
+            inherited = self._upgrade_record(factory, like).options
             opening = attrs.evolve(opening, parent=inherited)
-        supplied = host_supplied(
+        supplied = select_host_options(
             factory.options,
             self._supplied.plugins.get(name),
             lambda option, field: option in inherited and (field.inherit or opening.opening == "fork"),
         )
         given = JsonObject({**(supplied or {}), **stated.plugins.get(name, {})})
         options = resolve_options(name, factory.options, None, given, opening)
-        return self._built(factory, ProtocolRecord(name=name, version=factory.version, options=options), opening)
+        return self._build_protocol(
+            factory, ProtocolRecord(name=name, version=factory.version, options=options), opening
+        )
 
     def decide_for_child(self, parent: Session) -> SessionProtocol:
         """Decide the protocol of a session that works for another one: the same."""
@@ -101,7 +103,7 @@ class SessionProtocols:
         """Let a protocol belong to its session, which has come into being with it."""
         self._live[protocol.session_id] = protocol
 
-    def of(self, session: Session) -> SessionProtocol:
+    def get_protocol(self, session: Session) -> SessionProtocol:
         """Return the protocol of a session in memory; one that came back is built on first use.
 
         Raises:
@@ -110,19 +112,19 @@ class SessionProtocols:
         session_id = session.state.session_id
         live = self._live.get(session_id)
         if live is None:
-            live = self._live[session_id] = self._resumed(session)
+            live = self._live[session_id] = self._rebuild_protocol(session)
         return live
 
-    def can_go_on(self, session: Session) -> bool:
+    def can_start_turn(self, session: Session) -> bool:
         """Tell whether a turn can start in a session; where it cannot, and nobody waits to be told, the log is."""
         try:
-            self.of(session)
+            self.get_protocol(session)
         except ProtocolUnusable as problem:
             log.warning("session %s: %s", session.state.session_id, problem.message)
             return False
         return True
 
-    def known(self, session_id: SessionId) -> SessionProtocol | None:
+    def find_live(self, session_id: SessionId) -> SessionProtocol | None:
         """Return the protocol of a session if it has been used."""
         return self._live.get(session_id)
 
@@ -144,14 +146,14 @@ class SessionProtocols:
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
-    def _resumed(self, session: Session) -> SessionProtocol:
+    def _rebuild_protocol(self, session: Session) -> SessionProtocol:
         state = session.state
         record = state.protocol
         opening = Materialization(opening="resume", session_id=state.session_id, parent_id=state.parent_id)
         try:
             factory = self._factory(record.name)
-            known = self._upgraded(factory, record)
-            stated = host_supplied(factory.options, self._supplied.plugins.get(record.name))
+            known = self._upgrade_record(factory, record)
+            stated = select_host_options(factory.options, self._supplied.plugins.get(record.name))
             options = resolve_options(record.name, factory.options, known.options, stated, opening)
         except UnknownPlugin as error:
             raise ProtocolUnusable(
@@ -162,7 +164,7 @@ class SessionProtocols:
         except (DuplicatePlugin, OptionsInvalid, ProtocolTooNew) as error:
             raise ProtocolUnusable(f"this session cannot go on here: {error.message}", field="session_id") from error
         now = attrs.evolve(known, options=options)
-        live = self._built(factory, now, opening)
+        live = self._build_protocol(factory, now, opening)
         if now != record:
             session.record(ev.ProtocolConfigured(protocol=now))
         return live
@@ -174,7 +176,7 @@ class SessionProtocols:
             raise ProtocolUnusable(str(fault), field="protocol") from fault
 
     @staticmethod
-    def _upgraded(factory: ProtocolFactory, record: ProtocolRecord) -> ProtocolRecord:
+    def _upgrade_record(factory: ProtocolFactory, record: ProtocolRecord) -> ProtocolRecord:
         if record.version > factory.version:
             raise ProtocolTooNew(
                 f"the protocol {record.name} is of version {factory.version} here, and the session was written by "
@@ -188,7 +190,7 @@ class SessionProtocols:
         except ValueError as error:
             raise OptionsInvalid(f"options of the protocol {record.name}: {error}", field="protocol") from error
         except FOREIGN_FAULTS as error:
-            if passes_through(error):
+            if must_propagate(error):
                 raise
             fault = ProtocolFault(record.name, "upgrade", f"{type(error).__name__}: {error}")
             raise ProtocolUnusable(str(fault), field="protocol") from error
@@ -199,7 +201,7 @@ class SessionProtocols:
         return attrs.evolve(record, version=factory.version, options=options)
 
     @staticmethod
-    def _built(factory: ProtocolFactory, record: ProtocolRecord, opening: Materialization) -> SessionProtocol:
+    def _build_protocol(factory: ProtocolFactory, record: ProtocolRecord, opening: Materialization) -> SessionProtocol:
         try:
             return SessionProtocol(factory, record, opening)
         except ProtocolFault as fault:

@@ -52,7 +52,7 @@ class Executor(Protocol):
         ...
 
 
-def due(summaries: Iterable[SessionSummary], retention: Retention, now: int) -> tuple[Due, ...]:
+def find_due_actions(summaries: Iterable[SessionSummary], retention: Retention, now: int) -> tuple[Due, ...]:
     """Return what is to be done at the time `now`, families with the oldest ids first, children before parents."""
     if retention.keeps_everything:
         return ()
@@ -60,7 +60,7 @@ def due(summaries: Iterable[SessionSummary], retention: Retention, now: int) -> 
     families: dict[SessionId, list[tuple[int, SessionSummary]]] = {}
     places: dict[SessionId, tuple[SessionId, int]] = {}
     for summary in listed.values():
-        root, depth = _place(summary.session_id, listed, places)
+        root, depth = _find_root(summary.session_id, listed, places)
         families.setdefault(root, []).append((-depth, summary))
     found: list[Due] = []
     for members in families.values():
@@ -84,7 +84,7 @@ def _are_old(family: list[SessionSummary], days: int | None, now: int) -> bool:
     return days is not None and all(summary.updated_at <= now - days * _DAY_MS for summary in family)
 
 
-def _place(
+def _find_root(
     session_id: SessionId, listed: Mapping[SessionId, SessionSummary], places: dict[SessionId, tuple[SessionId, int]]
 ) -> tuple[SessionId, int]:
     """Return the root of a session's family and how far below it the session is, noting it for all on the way.
@@ -121,7 +121,7 @@ async def run(
     refused: set[SessionId] = set()
     while True:
         try:
-            finished = await _look(service, retention, now, refused)
+            finished = await _apply_due_actions(service, retention, now, refused)
         except (ReadOnly, StorageFailed, ServiceClosed) as end:
             log.warning("retention has ended: %s", end.message)
             return
@@ -133,15 +133,17 @@ async def run(
         await trio.sleep(LOOK_EVERY_S if finished else PAUSE_S)
 
 
-async def _look(service: Executor, retention: Retention, now: Callable[[], int], refused: set[SessionId]) -> bool:
+async def _apply_due_actions(
+    service: Executor, retention: Retention, now: Callable[[], int], refused: set[SessionId]
+) -> bool:
     """Do a few of the things that are due; returns whether none of them is left but those that were refused."""
-    found = [each for each in due(await _list(service), retention, now()) if each[1] not in refused]
+    found = [each for each in find_due_actions(await _list(service), retention, now()) if each[1] not in refused]
     few = found[:AT_ONCE]
     chosen = {session_id for _, session_id in few}
     for action, session_id in few:
         # Looked at once more, as somebody may have come back meanwhile; only at these, to be quick.
         still = [summary for summary in await _list(service) if summary.session_id in chosen]
-        if (action, session_id) not in due(still, retention, now()):
+        if (action, session_id) not in find_due_actions(still, retention, now()):
             continue
         try:
             await _apply(service, action, session_id)

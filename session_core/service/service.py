@@ -5,11 +5,13 @@ from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, cast
 
+import attrs
 import trio
 
 from session_core import limits
 from session_core.agent.hooks import NO_HOOKS
 from session_core.errors import (
+    Conflict,
     Forbidden,
     InternalError,
     InvalidInput,
@@ -18,35 +20,113 @@ from session_core.errors import (
     ServiceClosed,
     SessionCoreError,
 )
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, SessionId
-from session_core.own_errors import OwnError
+from session_core.own_errors import ErrorCapture
 from session_core.service import retention
-from session_core.service.clients import AttachedClient as AttachedClient
-from session_core.service.clients import coming
 from session_core.service.config import Companion, ServiceConfig
-from session_core.service.core import Caller, Later, ServiceCore
-from session_core.service.durable_replies import Acknowledger, Durable
+from session_core.service.core import Caller, PendingReply, ServiceCore
+from session_core.service.extension_api import extension_of
 from session_core.service.feed import Feed
 from session_core.service.handlers import HANDLERS
 from session_core.service.idempotency import RememberedReplies
-from session_core.service.mailbox import Entry, Mailbox
-from session_core.service.preparation import SeenRequest, ask_hooks, enters_folder, in_folder, wants_hooks
-from session_core.service.session_queues import Place
-from session_core.service.statistics import ServiceStatistics, statistics_of
-from session_core.service.validation import checked_client_id
+from session_core.service.mailbox import Acknowledger, DurableReply, Mailbox, MailboxEntry, MailboxStatistics
+from session_core.service.preparation import SeenRequest, ask_hooks, enters_folder, hold_folder, wants_hooks
+from session_core.service.session_queues import QueuePlace
+from session_core.service.validation import checked_client_id, checked_name, checked_ui
 from session_core.storage.base import OpenedStore
+from session_core.stream.event_stream import StreamStatistics
 from session_core.stream.subscription import Subscription
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.argument_checks import check_for
+from session_core.vocabulary.argument_checks import build_check, describe
 from session_core.vocabulary.commands import Command, CommandRequest, DeleteSession, RequestStop
 from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.methods import SessionMethods
 from session_core.vocabulary.replies import WaitForTurnReply
 from session_core.vocabulary.sessions import ClientKind, ClientPresence, ClientRole
 
-log = logging.getLogger(__name__)
+# Clients that are attached to a service in this process: who they are, and the service as each of them sees it.
 R = TypeVar("R")
+
+
+def build_client_attached(
+    client_id: str,
+    attached: Collection[ClientId],
+    *,
+    role: ClientRole,
+    ui: Collection[UiKind],
+    name: str,
+    kind: ClientKind,
+) -> ev.ClientAttached:
+    """Return what is told of a client that comes.
+
+    Raises:
+        InvalidInput: Something about it is wrong.
+        Conflict: One of that id is there already, or the id belongs to the service itself.
+    """
+    checked = checked_client_id(client_id)
+    for field, value, allowed in (("role", role, ClientRole), ("kind", kind, ClientKind)):
+        if not build_check(allowed)(value):
+            raise InvalidInput(f"{field} must be {describe(allowed)}, not {value!r}", field=field)
+    kinds = checked_ui(ui)
+    called = checked_name(name) if name != "" else ""
+    if checked in attached or checked in {LOCAL_CLIENT, retention.CLIENT} or extension_of(checked) is not None:
+        raise Conflict(f"a client called {checked!r} is already attached", field="client_id")
+    return ev.ClientAttached(client_id=checked, role=role, ui=kinds, name=called, kind=kind)
+
+
+class AttachedClient(SessionMethods):
+    """A service as one client sees it: the same methods, done in its name."""
+
+    def __init__(self, service: "SessionService", client_id: ClientId) -> None:
+        self.client_id = client_id
+        self._service = service
+
+    async def execute(self, command: Command[R], *, idempotency_key: str | None = None) -> R:
+        """Run a command in this client's name."""
+        return await self._service.execute(command, idempotency_key=idempotency_key, client_id=self.client_id)
+
+    def follow(
+        self, session_id: SessionId | None = None, *, after: Cursor | None = None, max_bytes: int | None = None
+    ) -> Feed:
+        """Follow one session, or the list of all; see `SessionService.follow`."""
+        return self._service.follow(session_id, after=after, max_bytes=max_bytes)
+
+
+# --- service ----------------------------------------------------------------------------------------------------------
+
+
+# --- counts of a service, for people and tests ------------------------------------------------------------------------
+@attrs.frozen(kw_only=True)
+class ServiceStatistics:
+    """Counts for people and tests."""
+
+    sessions: int
+    in_memory: int
+    running: int
+    clients: int
+    mailbox: MailboxStatistics
+    stream: StreamStatistics
+    read_only: str | None = None
+
+
+def statistics_of(core: ServiceCore, mailbox: Mailbox) -> ServiceStatistics:
+    """Return the counts of this moment."""
+    fleet = core.ledger.fleet
+    return ServiceStatistics(
+        sessions=len(fleet.sessions),
+        in_memory=len(core.sessions),
+        read_only=fleet.read_only,
+        running=sum(1 for session in core.sessions.values() if session.work is not None),
+        clients=len(fleet.clients),
+        mailbox=mailbox.statistics(),
+        stream=core.stream.statistics(),
+    )
+
+
+# --- service ----------------------------------------------------------------------------------------------------------
+
+log = logging.getLogger(__name__)
 
 
 class SessionService(SessionMethods):
@@ -90,7 +170,7 @@ class SessionService(SessionMethods):
             return cast("R", await self._run(request, None))
         self._refuse_observer(request)
         # Its place in the order is that of its sending.
-        with self._mailbox.lines.joined(request, self._mailbox.take_number()) as place:
+        with self._mailbox.queues.hold_place(request, self._mailbox.take_number()) as place:
             await place.reach_the_front()
             return cast("R", await self._prepare(request, place))
 
@@ -101,47 +181,49 @@ class SessionService(SessionMethods):
         return (
             (session_id is not None and session_id not in core.sessions)
             or enters_folder(core, command)
-            or self._mailbox.lines.hold_up(request)
+            or self._mailbox.queues.must_wait(request)
             or (core.config.hooks is not NO_HOOKS and wants_hooks(core.config.hooks, command))
         )
 
-    async def _prepare(self, request: CommandRequest, place: Place) -> object:
+    async def _prepare(self, request: CommandRequest, place: QueuePlace) -> object:
         core, command, key = self._core, request.command, request.idempotency_key
         if self._replies.knows(request.client_id, key):
             return await self._send(request, place)
         if core.config.hooks is not NO_HOOKS:
-            with place.asked_about():
+            with place.allow_hook_commands():
                 seen = await ask_hooks(core.config.hooks, command)
             request = SeenRequest(command=seen, sent=command, client_id=request.client_id, idempotency_key=key)
         if not enters_folder(core, command):
             return await self._send(request, place)
-        async with in_folder(core, command):
+        async with hold_folder(core, command):
             return await self._send(request, place)
 
-    async def _send(self, request: CommandRequest, place: Place | None) -> object:
+    async def _send(self, request: CommandRequest, place: QueuePlace | None) -> object:
         session_id: SessionId | None = getattr(request.command, "session_id", None)
         if session_id is None or session_id in self._core.sessions:
             return await self._run(request, place)
         # Even what cannot be read any more can be deleted; it is gone again if the deletion was refused.
-        await self._core.residents.bring(session_id, even_damaged=isinstance(request.command, DeleteSession))
+        await self._core.loaded_sessions.load_session(
+            session_id, even_damaged=isinstance(request.command, DeleteSession)
+        )
         try:
             return await self._run(request, place)
         finally:
-            self._core.residents.drop_if_damaged(session_id)
+            self._core.loaded_sessions.drop_if_damaged(session_id)
 
-    async def _run(self, request: CommandRequest, place: Place | None) -> object:
+    async def _run(self, request: CommandRequest, place: QueuePlace | None) -> object:
         command = request.command
         if command.lane == "beside":
             reply = self._perform(request, self._mailbox.last_number)
-            if not isinstance(reply, Later):
+            if not isinstance(reply, PendingReply):
                 await trio.lowlevel.cancel_shielded_checkpoint()
         else:
             if place is not None:
                 place.leave()
             reply = await self._mailbox.call(request, place.number if place is not None else None)
-        if isinstance(reply, Durable):
+        if isinstance(reply, DurableReply):
             return reply.reply
-        if isinstance(reply, Later):
+        if isinstance(reply, PendingReply):
             try:
                 reply = self._replies.settle(request, await self._wait(reply, command))
             except SessionCoreError:
@@ -161,7 +243,7 @@ class SessionService(SessionMethods):
             self._acknowledger.run,
             self._mailbox.run,
             *([core.wakeups.run] if core.config.wakeups else []),
-            core.residents.run,
+            core.loaded_sessions.run,
         ):
             await nursery.start(part)
         nursery.start_soon(retention.run, self, core.config.retention, core.config.now)
@@ -172,12 +254,12 @@ class SessionService(SessionMethods):
         try:
             await companion(self)
         except FOREIGN_FAULTS as bug:
-            if passes_through(bug):
+            if must_propagate(bug):
                 raise
             log.exception("something that ran beside the service failed; the service goes on without it")
 
     @staticmethod
-    async def _wait(later: Later, command: Command[Any]) -> object:
+    async def _wait(later: PendingReply, command: Command[Any]) -> object:
         try:
             return await later.wait()
         except SessionCoreError:
@@ -190,8 +272,8 @@ class SessionService(SessionMethods):
         if store.durable_seq < seq:
             await store.wait_durable(seq)
 
-    def _hold(self, entry: Entry, reply: object) -> bool:
-        if entry.request.command.reads_only or isinstance(reply, Later):
+    def _hold(self, entry: MailboxEntry, reply: object) -> bool:
+        if entry.request.command.reads_only or isinstance(reply, PendingReply):
             return False
         self._acknowledger.hold(entry, reply)
         return True
@@ -252,18 +334,18 @@ class SessionService(SessionMethods):
             )
 
         async def bring() -> None:
-            await core.residents.bring(session_id)
+            await core.loaded_sessions.load_session(session_id)
 
         return Feed(
             core.stream, session_id, lambda: core.snapshot_of(session_id), bring, after=after, max_bytes=max_bytes
         )
 
     def _check_place(self, session_id: SessionId | None, after: Cursor | None) -> None:
-        if after is not None and not check_for(Cursor)(after):
+        if after is not None and not build_check(Cursor)(after):
             msg = f"after must be a cursor, not {after!r}"
             raise InvalidInput(msg, field="after")
         if session_id is not None:
-            if not check_for(str)(session_id):
+            if not build_check(str)(session_id):
                 msg = f"session_id must be text, not {session_id!r}"
                 raise InvalidInput(msg, field="session_id")
             if session_id not in self._core.ledger.fleet.sessions or session_id in self._core.sessions:
@@ -285,7 +367,7 @@ class SessionService(SessionMethods):
     def tell(self, event: ev.ConfigurationChanged | ev.ExtensionChanged | ev.ExtensionRemoved) -> None:
         """Tell everybody who follows the list of sessions that settings or extensions have changed."""
         if not self._core.stream.closed:
-            self._core.ledger.enter(None, event)
+            self._core.ledger.record_event(None, event)
 
     def statistics(self) -> ServiceStatistics:
         """Return the counts of this moment."""
@@ -295,7 +377,7 @@ class SessionService(SessionMethods):
         """Tell whether anything runs, waits for people, or is to begin by itself later."""
         core = self._core
         busy = any(session.work is not None for session in core.sessions.values())
-        jobs = core.config.jobs is not None and core.config.jobs.running > 0
+        jobs = core.config.jobs is not None and core.config.jobs.running_count > 0
         return busy or jobs or any(each.wakeups or each.open_requests for each in core.ledger.fleet.sessions.values())
 
     # --- clients ------------------------------------------------------------------------------------------------------
@@ -314,14 +396,14 @@ class SessionService(SessionMethods):
 
         `ui` is what it can show and ask for extensions, `name` what people call it, `kind` what it is.
         """
-        came = coming(client_id, self._clients, role=role, ui=ui, name=name, kind=kind)
+        came = build_client_attached(client_id, self._clients, role=role, ui=ui, name=name, kind=kind)
         self._refuse_if_closed()
-        self._core.ledger.enter(None, came)
+        self._core.ledger.record_event(None, came)
         try:
             yield AttachedClient(self, came.client_id)
         finally:
             if not self._core.stream.closed:
-                self._core.ledger.enter(None, ev.ClientDetached(client_id=came.client_id))
+                self._core.ledger.record_event(None, ev.ClientDetached(client_id=came.client_id))
 
     @property
     def _clients(self) -> dict[ClientId, ClientPresence]:
@@ -372,17 +454,17 @@ async def open_session_service(config: ServiceConfig | None = None) -> AsyncGene
 
 @asynccontextmanager
 async def _run_service(config: ServiceConfig, opened: OpenedStore) -> AsyncGenerator[SessionService]:
-    own = OwnError()
+    own = ErrorCapture()
     core: ServiceCore | None = None
     try:
-        with own.unwrapped():
+        with own.reraise():
             async with trio.open_nursery() as nursery:
                 core = ServiceCore(config, nursery)
                 service = SessionService(core)
                 await nursery.start(core.store.run, core)
                 await service._start(opened, nursery)  # noqa: SLF001 - the service's own part
                 try:
-                    with own.noted():
+                    with own.capture():
                         yield service
                 finally:
                     nursery.cancel_scope.cancel(reason="the session service is closing")

@@ -36,14 +36,14 @@ def begin_work() -> None:
 
 
 @attrs.define(eq=False, slots=True)
-class Place:
+class QueuePlace:
     """The place of one command in the line of its session; `number` is its place in the order of all commands."""
 
     request: CommandRequest
     number: int
     _session_id: SessionId | None
-    _line: "_Line | None"
-    _lines: "Lines"
+    _queue: "_SessionQueue | None"
+    _queues: "SessionQueues"
     _free: trio.Event | None = None
 
     async def reach_the_front(self) -> None:
@@ -52,16 +52,16 @@ class Place:
         Raises:
             ServiceClosed: The service has closed meanwhile.
         """
-        if self._line is not None and not self._line.has_in_front(self):
+        if self._queue is not None and not self._queue.is_at_front(self):
             self._free = trio.Event()
             await self._free.wait()
-        self._lines.refuse_if_closed()
+        self._queues.refuse_if_closed()
 
     @contextmanager
-    def asked_about(self) -> Generator[None]:
+    def allow_hook_commands(self) -> Generator[None]:
         """Have hooks asked about the command within the block; what they send for its session passes the line."""
-        if self._line is not None:
-            self._line.let_readers_pass(self)
+        if self._queue is not None:
+            self._queue.let_readers_pass(self)
         also = {self._session_id} if self._session_id is not None else set[SessionId]()
         token = _answering.set(_answering.get() | also)
         try:
@@ -71,18 +71,18 @@ class Place:
 
     def leave(self) -> None:
         """Let those behind move up, as this one goes into the mailbox in this very step, or has given up."""
-        line, self._line = self._line, None
+        line, self._queue = self._queue, None
         if line is not None:
-            self._lines.left(self, line)
+            self._queues.remove_place(self, line)
 
-    def go_on(self) -> None:
+    def release(self) -> None:
         """Wait no longer."""
         if self._free is not None:
             self._free.set()
 
 
 @attrs.define(eq=False, slots=True)
-class _Line:
+class _SessionQueue:
     """Those who stand in line for a session, in the order of arrival: all changes, and what each client has sent.
 
     A change goes on when it is the first of both, a reader when it is the first of its client; so only those two can be
@@ -90,47 +90,47 @@ class _Line:
     """
 
     session_id: SessionId
-    places: dict[Place, None] = attrs.field(factory=dict)
-    _changes: dict[Place, None] = attrs.field(factory=dict)
-    _of_client: dict[ClientId, dict[Place, None]] = attrs.field(factory=dict)
+    places: dict[QueuePlace, None] = attrs.field(factory=dict)
+    _changes: dict[QueuePlace, None] = attrs.field(factory=dict)
+    _by_client: dict[ClientId, dict[QueuePlace, None]] = attrs.field(factory=dict)
 
-    def join(self, place: Place) -> None:
+    def join(self, place: QueuePlace) -> None:
         self.places[place] = None
         if not place.request.command.reads_only:
             self._changes[place] = None
-        self._of_client.setdefault(place.request.client_id, {})[place] = None
+        self._by_client.setdefault(place.request.client_id, {})[place] = None
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: QueuePlace) -> None:
         del self.places[place]
         self._changes.pop(place, None)
         self.let_readers_pass(place)
         self._move_up(self._changes)
 
-    def let_readers_pass(self, place: Place) -> None:
+    def let_readers_pass(self, place: QueuePlace) -> None:
         """Let what the same client reads wait for this one no more."""
         client_id = place.request.client_id
-        own = self._of_client.get(client_id)
+        own = self._by_client.get(client_id)
         if own is not None and place in own:
             del own[place]
             self._move_up(own)
             if not own:
-                del self._of_client[client_id]
+                del self._by_client[client_id]
 
-    def has_in_front(self, place: Place) -> bool:
-        own = self._of_client.get(place.request.client_id, {})
+    def is_at_front(self, place: QueuePlace) -> bool:
+        own = self._by_client.get(place.request.client_id, {})
         is_first = place not in own or next(iter(own)) is place
         return is_first and (place.request.command.reads_only or next(iter(self._changes)) is place)
 
-    def holds_up(self, request: CommandRequest) -> bool:
-        return bool(self._of_client.get(request.client_id)) or (bool(self._changes) and not request.command.reads_only)
+    def must_wait(self, request: CommandRequest) -> bool:
+        return bool(self._by_client.get(request.client_id)) or (bool(self._changes) and not request.command.reads_only)
 
-    def _move_up(self, places: dict[Place, None]) -> None:
+    def _move_up(self, places: dict[QueuePlace, None]) -> None:
         first = next(iter(places), None)
-        if first is not None and self.has_in_front(first):
-            first.go_on()
+        if first is not None and self.is_at_front(first):
+            first.release()
 
 
-class Lines:
+class SessionQueues:
     """The lines of all sessions.
 
     Args:
@@ -139,32 +139,32 @@ class Lines:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._lines: dict[SessionId, _Line] = {}
+        self._queues: dict[SessionId, _SessionQueue] = {}
         self._standing = 0
         self._closed = False
 
-    def hold_up(self, request: CommandRequest) -> bool:
+    def must_wait(self, request: CommandRequest) -> bool:
         """Tell whether a command has to stand in line, because of those who do already."""
         session_id: SessionId | None = getattr(request.command, "session_id", None)
-        line = self._lines.get(session_id) if self._lines and session_id is not None else None
-        return line is not None and not _passes(request, line.session_id) and line.holds_up(request)
+        line = self._queues.get(session_id) if self._queues and session_id is not None else None
+        return line is not None and not _may_skip_queue(request, line.session_id) and line.must_wait(request)
 
     @contextmanager
-    def joined(self, request: CommandRequest, number: int) -> Generator[Place]:
+    def hold_place(self, request: CommandRequest, number: int) -> Generator[QueuePlace]:
         """Stand in line for the length of the block, or until `Place.leave`.
 
         Raises:
             Overloaded: Too many do already.
         """
         session_id: SessionId | None = getattr(request.command, "session_id", None)
-        if session_id is None or _passes(request, session_id):
-            yield Place(request, number, session_id, None, self)
+        if session_id is None or _may_skip_queue(request, session_id):
+            yield QueuePlace(request, number, session_id, None, self)
             return
         if self._standing >= self._capacity:
             msg = f"{self._capacity} commands are waiting already; try again in a moment"
             raise Overloaded(msg)
-        line = self._lines.setdefault(session_id, _Line(session_id))
-        place = Place(request, number, session_id, line, self)
+        line = self._queues.setdefault(session_id, _SessionQueue(session_id))
+        place = QueuePlace(request, number, session_id, line, self)
         line.join(place)
         self._standing += 1
         try:
@@ -172,23 +172,23 @@ class Lines:
         finally:
             place.leave()
 
-    def left(self, place: Place, line: _Line) -> None:
+    def remove_place(self, place: QueuePlace, line: _SessionQueue) -> None:
         """Take somebody out of a line."""
         line.leave(place)
         self._standing -= 1
         if not line.places:
-            del self._lines[line.session_id]
+            del self._queues[line.session_id]
 
-    def waiting(self) -> Iterator[CommandRequest]:
+    def waiting_requests(self) -> Iterator[CommandRequest]:
         """Look at those who stand in line."""
-        return (place.request for line in self._lines.values() for place in line.places)
+        return (place.request for line in self._queues.values() for place in line.places)
 
     def close(self) -> None:
         """Tell all who stand in line, and whoever comes later, that the service is closed."""
         self._closed = True
-        for line in self._lines.values():
+        for line in self._queues.values():
             for place in line.places:
-                place.go_on()
+                place.release()
 
     def refuse_if_closed(self) -> None:
         """Let nobody on any more once the service is closed."""
@@ -197,5 +197,5 @@ class Lines:
             raise ServiceClosed(msg)
 
 
-def _passes(request: CommandRequest, session_id: SessionId) -> bool:
+def _may_skip_queue(request: CommandRequest, session_id: SessionId) -> bool:
     return extension_of(request.client_id) is not None or session_id in _answering.get()

@@ -7,12 +7,12 @@ from session_core.ids import ClientId, SessionId
 from session_core.session.session import Session
 from session_core.session.session_list import FleetState
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.sessions import Approval, PermissionTier, SandboxPolicy, TurnLimits
+from session_core.vocabulary.sessions import Approval, PermissionMode, SandboxPolicy, TurnLimits
 
-_STRICTEST_FIRST: Final[tuple[PermissionTier, ...]] = get_args(PermissionTier)
+_STRICTEST_FIRST: Final[tuple[PermissionMode, ...]] = get_args(PermissionMode)
 
 
-class Family:
+class SessionTree:
     """Looks sessions up by their kinship; `sessions` are those in memory."""
 
     def __init__(self, fleet: FleetState, sessions: Mapping[SessionId, Session]) -> None:
@@ -33,14 +33,14 @@ class Family:
 
     def depth(self, session_id: SessionId) -> int:
         """How many sessions stand above this one."""
-        return sum(1 for _ in self._above(session_id))
+        return sum(1 for _ in self._ancestors(session_id))
 
     def lineage(self, session: Session) -> list[Session]:
         """This session, the one that waits for its work, the one that waits for that one, and so on."""
         line = [session]
-        for ancestor in self._above(session.state.session_id):
+        for ancestor in self._ancestors(session.state.session_id):
             above = self._sessions.get(ancestor)
-            if above is None or line[-1].state.session_id not in _awaited(above):
+            if above is None or line[-1].state.session_id not in _awaited_children(above):
                 break
             line.append(above)
         return line
@@ -51,14 +51,14 @@ class Family:
 
     def helpers(self, session: Session) -> Iterator[Session]:
         """The sessions that a running turn waits for, those that they wait for, and so on."""
-        awaited = _awaited(session)
+        awaited = _awaited_children(session)
         while awaited:
             helper = self._sessions.get(awaited.pop())
             if helper is not None:
                 yield helper
-                awaited += _awaited(helper)
+                awaited += _awaited_children(helper)
 
-    def asked_for(self, session: Session) -> Iterator[tuple[Session, Approval]]:
+    def find_forwarded_approvals(self, session: Session) -> Iterator[tuple[Session, Approval]]:
         """The open approvals of a session that are asked for elsewhere, with where that is."""
         foremost = self.foremost(session)
         if foremost is not session:
@@ -68,7 +68,7 @@ class Family:
                 if approval.session_id == session.state.session_id
             )
 
-    def _above(self, session_id: SessionId) -> Iterator[SessionId]:
+    def _ancestors(self, session_id: SessionId) -> Iterator[SessionId]:
         """The parent of a session, its parent, and so on; a circle, which only a damaged store has, ends."""
         seen, summary = {session_id}, self._fleet.sessions.get(session_id)
         while summary is not None and summary.parent_id is not None and summary.parent_id not in seen:
@@ -76,26 +76,26 @@ class Family:
             yield summary.parent_id
             summary = self._fleet.sessions.get(summary.parent_id)
 
-    def change_tier(self, session: Session, tier: PermissionTier, by: ClientId | None) -> None:
-        """Change the tier of a session, and of those that work for it: what was allowed them is taken back too.
+    def change_mode(self, session: Session, mode: PermissionMode, by: ClientId | None) -> None:
+        """Change the mode of a session, and of those that work for it: what was allowed them is taken back too.
 
-        A helper that had its parent's tier gets the new one; one that had another never gets more than its parent, and
+        A helper that had its parent's mode gets the new one; one that had another never gets more than its parent, and
         one that was to change nothing stays that way.
         """
-        before = session.state.settings.permission_tier
-        session.record(ev.PermissionTierChanged(tier=tier), by)
+        before = session.state.settings.permission_mode
+        session.record(ev.PermissionModeChanged(mode=mode), by)
         for tool in session.state.tools:
             helper = self._sessions.get(tool.child_id) if tool.child_id is not None else None
             if helper is not None and tool.result is None:
-                has = helper.state.settings.permission_tier
+                has = helper.state.settings.permission_mode
                 follows = has == before and not tool.arguments.get("read_only")
-                self.change_tier(helper, tier if follows else _stricter(has, tier), by)
+                self.change_mode(helper, mode if follows else _stricter(has, mode), by)
 
     def change_sandbox(self, session: Session, policy: SandboxPolicy, by: ClientId | None) -> None:
         """Change the confinement of a session, and of those that work for it under the same one."""
         before = session.state.settings.sandbox
         session.record(ev.SandboxPolicyChanged(policy=policy), by)
-        for helper_id in _awaited(session):
+        for helper_id in _awaited_children(session):
             helper = self._sessions.get(helper_id)
             if helper is not None and helper.state.settings.sandbox == before:
                 self.change_sandbox(helper, policy, by)
@@ -104,7 +104,7 @@ class Family:
         """Change the limits of a session, and of those that work for it under the same ones; running turns are told."""
         before = session.state.settings.limits
         session.record(ev.TurnLimitsChanged(limits=limits), by)
-        for helper_id in _awaited(session):
+        for helper_id in _awaited_children(session):
             helper = self._sessions.get(helper_id)
             if helper is not None and helper.state.settings.limits == before:
                 self.change_limits(helper, limits, by)
@@ -112,9 +112,9 @@ class Family:
             session.work.on_limits_changed()
 
 
-def _stricter(one: PermissionTier, other: PermissionTier) -> PermissionTier:
+def _stricter(one: PermissionMode, other: PermissionMode) -> PermissionMode:
     return one if _STRICTEST_FIRST.index(one) <= _STRICTEST_FIRST.index(other) else other
 
 
-def _awaited(session: Session) -> list[SessionId]:
+def _awaited_children(session: Session) -> list[SessionId]:
     return [tool.child_id for tool in session.state.tools if tool.child_id is not None and tool.result is None]

@@ -15,9 +15,9 @@ from typing import TypeVar, cast
 import attrs
 import trio
 
-from session_core.agent.model_call import shown
+from session_core.agent.model_call import clean_error
 from session_core.errors import Conflict, ExtensionFailed, InternalError, ServiceClosed, SessionCoreError
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId, new_id
 from session_core.rpc.failures import RpcFailed
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @attrs.define(eq=False, kw_only=True)
-class SideWork:
+class SideTask:
     """Something that runs beside turns; when it has ended, it has an `answer` or a `failure`."""
 
     work_id: str
@@ -41,39 +41,39 @@ class SideWork:
         self.scope.cancel(reason="a stop was requested")
 
 
-class SideWorks:
+class SideTasks:
     """What runs beside turns, by session; what belongs to no session is under None."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
-        self._running: dict[SessionId | None, list[SideWork]] = {}
+        self._running: dict[SessionId | None, list[SideTask]] = {}
 
-    def of(self, session_id: SessionId | None) -> tuple[SideWork, ...]:
+    def running_for(self, session_id: SessionId | None) -> tuple[SideTask, ...]:
         """Return what runs for a session."""
         return tuple(self._running.get(session_id, ()))
 
     def stop(self, session_id: SessionId) -> None:
         """End what runs for a session."""
-        for work in self.of(session_id):
+        for work in self.running_for(session_id):
             work.stop()
 
     def start(
         self, session_id: SessionId | None, what: str, run: Callable[[], Awaitable[T]]
     ) -> Callable[[], Awaitable[T]]:
         """Begin something; what is returned waits for its outcome, and may be called by any number of tasks."""
-        work = SideWork(work_id=new_id("work"), what=what)
+        work = SideTask(work_id=new_id("work"), what=what)
         self._running.setdefault(session_id, []).append(work)
         self._nursery.start_soon(self._run, session_id, work, run, name=what)
 
         async def ended() -> T:
             await work.ended.wait()
             if work.failure is not None:
-                raise work.failure.anew()
+                raise work.failure.fresh_copy()
             return cast("T", work.answer)
 
         return ended
 
-    async def _run(self, session_id: SessionId | None, work: SideWork, run: Callable[[], Awaitable[object]]) -> None:
+    async def _run(self, session_id: SessionId | None, work: SideTask, run: Callable[[], Awaitable[object]]) -> None:
         work.failure = ServiceClosed("the service was closed before this was done")
         try:
             with work.scope:
@@ -83,12 +83,12 @@ class SideWorks:
         except SessionCoreError as refused:
             work.failure = refused
         except RpcFailed as failed:
-            work.failure = ExtensionFailed(shown(failed.message), number=failed.code)
+            work.failure = ExtensionFailed(clean_error(failed.message), number=failed.code)
         except FOREIGN_FAULTS as bug:
-            if passes_through(bug):
+            if must_propagate(bug):
                 raise
             log.exception("%s failed by a bug", work.what)
-            work.failure = InternalError(shown(f"{work.what} failed by a bug: {type(bug).__name__}: {bug}"))
+            work.failure = InternalError(clean_error(f"{work.what} failed by a bug: {type(bug).__name__}: {bug}"))
         finally:
             running = self._running[session_id]
             running.remove(work)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import trio
 
 from session_core.ids import SessionId
-from session_core.service.core import Caller, Later, ServiceCore
+from session_core.service.core import Caller, PendingReply, ServiceCore
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import replies as r
@@ -33,9 +33,9 @@ STARTS_WORK = (
 )
 
 
-def stop(core: ServiceCore, command: c.RequestStop, caller: Caller) -> Later:
+def stop(core: ServiceCore, command: c.RequestStop, caller: Caller) -> PendingReply:
     """Stop now; the reply comes when what was stopped has ended, or patience has."""
-    return Later(_Stop(core, command, caller).outcome)
+    return PendingReply(_Stop(core, command, caller).outcome)
 
 
 class _Stop:
@@ -45,20 +45,22 @@ class _Stop:
         self._command = command
         self._patience_ms = core.config.stop_patience_ms
         self._session = core.session(command.session_id)
-        self._children = list(core.family.subtree(command.session_id))
-        below = core.family.helpers(self._session) if command.scope == "turn" else self._children
+        self._children = list(core.tree.subtree(command.session_id))
+        below = core.tree.helpers(self._session) if command.scope == "turn" else self._children
         self._targets = [self._session, *below]
         self._jobs = core.config.jobs
-        self._side = core.side
-        self._before = [work for target in self._targets for work in self._running(target)]
+        self._side = core.side_tasks
+        self._before = [work for target in self._targets for work in self._list_running(target)]
         self._ended = [target.work.ended for target in self._targets if target.work is not None]
-        self._ended += [work.ended for target in self._targets for work in core.side.of(target.state.session_id)]
+        self._ended += [
+            work.ended for target in self._targets for work in core.side_tasks.running_for(target.state.session_id)
+        ]
         self._withheld = _withhold(core, self._targets)
         self._returned = _return_queue(self._targets, command, caller)
         for target in self._targets:
-            for elsewhere, approval in core.family.asked_for(target):
+            for elsewhere, approval in core.tree.find_forwarded_approvals(target):
                 elsewhere.resolve_approval(approval.request_id, "deny", "stopped", caller.client_id)
-            core.side.stop(target.state.session_id)
+            core.side_tasks.stop(target.state.session_id)
             if not target.request_stop(command.scope, caller.client_id):
                 target.close_requests("stopped", caller.client_id)
             if command.scope == "session":
@@ -80,7 +82,7 @@ class _Stop:
         still_there = {
             each
             for target in self._targets
-            for each in (*self._running(target), *_wakeups(target), *self._jobs_of(target))
+            for each in (*self._list_running(target), *_wakeups(target), *self._jobs_of(target))
         }
         gone = tuple(each for each in self._before if each not in still_there)
         stuck = any(not ended.is_set() for ended in self._ended) or (
@@ -112,11 +114,11 @@ class _Stop:
             yield from (each for target in self._targets for each in (*_wakeups(target), *self._jobs_of(target)))
         if self._command.scope == "turn":
             others = (child for child in self._children if child not in self._targets)
-            yield from (each for child in others for each in self._running(child))
+            yield from (each for child in others for each in self._list_running(child))
 
-    def _running(self, session: Session) -> list[StoppedWork]:
+    def _list_running(self, session: Session) -> list[StoppedWork]:
         """What runs or waits in a session and would end with a stop of it."""
-        side = self._side.of(session.state.session_id)
+        side = self._side.running_for(session.state.session_id)
         beside = [_entry("command", session.state.session_id, work.work_id) for work in side]
         return [*_in_session(session), *beside]
 

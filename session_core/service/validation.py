@@ -9,13 +9,13 @@ from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import ClientId, MessageId, QueueItemId, TurnId, new_id
 from session_core.service.extension_api import extension_of
-from session_core.vocabulary.argument_checks import check_for, is_base64
+from session_core.vocabulary.argument_checks import build_check, is_base64
 from session_core.vocabulary.extensions import UiKind
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import FilePart, ImagePart, Message, PostedRole, TextPart, UserPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, SandboxPolicy, TurnLimits
 from session_core.wire.codec import encode
-from session_core.wire.json_schema import fault_of_schema
+from session_core.wire.json_schema import find_schema_fault
 from session_core.wire.strict_json import find_fault
 
 
@@ -59,7 +59,7 @@ def checked_name(name: str, field: str = "name") -> str:
 
 def checked_client_id(client_id: str) -> ClientId:
     """Return the name of a client."""
-    if not check_for(str)(client_id):
+    if not build_check(str)(client_id):
         msg = f"client_id must be text, not {client_id!r}"
         raise InvalidInput(msg, field="client_id")
     return ClientId(checked_name(client_id, "client_id"))
@@ -98,7 +98,7 @@ def checked_schema(schema: JsonObject | None) -> JsonObject | None:
     """Return a JSON schema that can be used."""
     if schema is None:
         return None
-    if (fault := fault_of_schema(schema)) is not None:
+    if (fault := find_schema_fault(schema)) is not None:
         msg = f"output_schema is not a JSON schema that can be used: {fault}"
         raise InvalidInput(msg, field="output_schema")
     return schema

@@ -1,7 +1,7 @@
 """One session: its state, the fold that makes it, and the single place where it changes.
 
 - `state`: `SessionState`, the working form of a `SessionSnapshot`; `fold` for snapshots and events
-- `appliers`: what each event does to the state, one small function each (`extension_appliers`, `protocol_appliers`)
+- `appliers`: what each event does to the state, one small function each
 - `session_list`: the same for the list of all sessions; `cwd_history`: where they worked before
 - `activity`: what a session is doing, as a table of rules
 - `message_tree`: branches of the conversation
@@ -10,7 +10,6 @@
 - `cells`: code that a protocol has run, as part of the conversation; `executor_points`: what that has left behind
 - `new_messages`: how messages come into a state; `prompts`: which messages people have written themselves
 - `shell_lines`: a command that a person typed, as part of the conversation
-- `conversation_cache`: the conversation a model was shown last, kept for its next step
 - `restore`: from what a store has kept back to a state, and to rest after a crash
 - `recorder`: the step in which an event becomes true; `deferred`: a value that will be there later
 - `session`: `Session.record`, the one writer; the running turn; approvals and dialogs that wait

@@ -31,22 +31,22 @@ _GROUPS: dict[tuple[str, ...], str] = {
 }
 
 
-def _from(sources: tuple[ActivityName, ...], target: ActivityName) -> dict[ActivityName, ActivityName]:
+def _build_transitions(sources: tuple[ActivityName, ...], target: ActivityName) -> dict[ActivityName, ActivityName]:
     return dict.fromkeys(sources, target)
 
 
 RULES: dict[type, dict[ActivityName, ActivityName]] = {
-    ev.TurnStarted: _from(AT_REST, "starting"),
-    ev.MessageStarted: _from(_WORKING, "waiting_for_model"),
-    ev.PartStarted: _from(("waiting_for_model",), "streaming"),
-    ev.ToolCallStarted: _from(_WORKING, "running_tools"),
-    ev.ApprovalRequested: _from(_WORKING, "awaiting_permission"),
-    ev.ApprovalResolved: _from(("awaiting_permission",), "running_tools"),
-    ev.ModelCallFailed: _from(_WORKING, "rate_limited"),
-    ev.CompactionStarted: _from((*AT_REST, *_WORKING), "compacting"),
-    ev.StopRequested: _from(_WORKING, "stopping"),
-    ev.OutcomeDismissed: _from(AT_REST, "idle"),
-    ev.ContextCleared: _from(AT_REST, "idle"),
+    ev.TurnStarted: _build_transitions(AT_REST, "starting"),
+    ev.MessageStarted: _build_transitions(_WORKING, "waiting_for_model"),
+    ev.PartStarted: _build_transitions(("waiting_for_model",), "streaming"),
+    ev.ToolCallStarted: _build_transitions(_WORKING, "running_tools"),
+    ev.ApprovalRequested: _build_transitions(_WORKING, "awaiting_permission"),
+    ev.ApprovalResolved: _build_transitions(("awaiting_permission",), "running_tools"),
+    ev.ModelCallFailed: _build_transitions(_WORKING, "rate_limited"),
+    ev.CompactionStarted: _build_transitions((*AT_REST, *_WORKING), "compacting"),
+    ev.StopRequested: _build_transitions(_WORKING, "stopping"),
+    ev.OutcomeDismissed: _build_transitions(AT_REST, "idle"),
+    ev.ContextCleared: _build_transitions(AT_REST, "idle"),
 }
 
 AFTER_TURN: dict[TurnStatus, ActivityName] = {

@@ -10,9 +10,7 @@ import attrs
 
 from session_core import limits
 from session_core.ids import CallId, WakeupId
-from session_core.session.extension_appliers import EXTENSION_APPLIERS
 from session_core.session.new_messages import add_messages
-from session_core.session.protocol_appliers import PROTOCOL_APPLIERS, follow_head
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import JsonObject, Rope
@@ -27,13 +25,154 @@ from session_core.vocabulary.sessions import RunningTurn, StopRequest, UsageLine
 if TYPE_CHECKING:
     from session_core.session.state import SessionState
 
+from typing import TYPE_CHECKING
+
+from session_core.vocabulary.extensions import ExtensionDisplay
+from session_core.vocabulary.messages import ToolProgress
+
+if TYPE_CHECKING:
+    from session_core.session.state import SessionState
+
+from typing import TYPE_CHECKING
+
+from session_core.ids import MessageId
+from session_core.session.executor_points import apply_executor_state_saved, follow_executor
+from session_core.vocabulary.messages import Message
+from session_core.vocabulary.protocols import Frame
+from session_core.vocabulary.snapshots import path_to
+
+if TYPE_CHECKING:
+    from session_core.session.state import SessionState
+
+
+# What the events of protocols do to a session's state; total, like all of `appliers`, which collects them.
+def apply_protocol_configured(state: "SessionState", event: ev.ProtocolConfigured, _: SessionEvent) -> None:
+    """Take the options; the protocol itself never changes."""
+    if event.protocol.name == state.protocol.name:
+        state.protocol = event.protocol
+
+
+def apply_frame_opened(state: "SessionState", event: ev.FrameOpened, envelope: SessionEvent) -> None:
+    """Go on in a frame that is new; the oldest are forgotten when there are too many."""
+    state.frames = (*_update_frame(state.frames, event.left), event.frame)[-limits.MAX_FRAMES :]
+    _enter(state, event.frame.frame_id, envelope)
+
+
+def apply_frame_entered(state: "SessionState", event: ev.FrameEntered, envelope: SessionEvent) -> None:
+    """Go on in a frame that there has been before."""
+    state.frames = _update_frame(state.frames, event.left)
+    _enter(state, event.frame_id, envelope)
+
+
+def _enter(state: "SessionState", frame_id: str, envelope: SessionEvent) -> None:
+    state.frame_id = frame_id
+    state.executor, state.executor_points, state.executor_lost = None, (), False
+    state.context_tokens = 0  # not known before the next answer
+    add_messages(state, envelope)
+
+
+def follow_head(state: "SessionState", left_at: MessageId | None) -> None:
+    """Be in the frame that the head belongs to, as people go elsewhere in the tree; `left_at` is where the head was.
+
+    A frame is all that comes below the message it begins with, but for other frames. Where that message has left the
+    window, nobody can tell, and the frame stays.
+    """
+    way = path_to(state.messages, state.head)
+    if state.frames:
+        _follow_frame(state, way, left_at)
+    follow_executor(state, way)
+
+
+def _follow_frame(state: "SessionState", way: tuple[Message, ...], left_at: MessageId | None) -> None:
+    begun = {frame.first_message_id: frame.frame_id for frame in state.frames}
+    reaches_back = way[0].parent_id is None if way else state.head is None
+    otherwise = begun.get(None) if reaches_back else state.frame_id
+    found = next((begun[each.message_id] for each in reversed(way) if each.message_id in begun), otherwise)
+    if found == state.frame_id:
+        return
+    state.frames = tuple(
+        attrs.evolve(each, last_message_id=left_at) if each.frame_id == state.frame_id else each
+        for each in state.frames
+    )
+    state.frame_id = found
+
+
+def _update_frame(frames: tuple[Frame, ...], left_frame: Frame) -> tuple[Frame, ...]:
+    """Note where a frame was left; the first one of a session is noted when it is left for the first time."""
+    if any(each.frame_id == left_frame.frame_id for each in frames):
+        return tuple(left_frame if each.frame_id == left_frame.frame_id else each for each in frames)
+    return (*frames, left_frame)
+
+
+PROTOCOL_APPLIERS: dict[type, Callable[..., Any]] = {
+    ev.ProtocolConfigured: apply_protocol_configured,
+    ev.FrameOpened: apply_frame_opened,
+    ev.FrameEntered: apply_frame_entered,
+    ev.ExecutorStateSaved: lambda state, event, _: apply_executor_state_saved(state, event),
+}
+
+
+# --- appliers ---------------------------------------------------------------------------------------------------------
+
+
+# What the events of extensions do to a session's state; total, like all of `appliers`, which collects them.
+def apply_extension_displayed(state: "SessionState", event: ev.ExtensionDisplayed, _: SessionEvent) -> None:
+    """Show what the extension shows now, in its old place; what is empty is not shown at all."""
+    displays = {each.extension: each for each in state.displays}
+    before = displays.get(event.extension, ExtensionDisplay(extension=event.extension))
+    if event.status is None and event.widget is None and event.title is None:
+        before = ExtensionDisplay(extension=event.extension)
+    now = ExtensionDisplay(
+        extension=event.extension,
+        status=(before.status if event.status is None else event.status) or None,
+        widget=(before.widget if event.widget is None else event.widget) or None,
+        title=(before.title if event.title is None else event.title) or None,
+    )
+    if now == ExtensionDisplay(extension=event.extension):
+        displays.pop(event.extension, None)
+    elif event.extension in displays or len(displays) < limits.MAX_DISPLAYS:
+        displays[event.extension] = now
+    state.displays = tuple(displays.values())
+
+
+def apply_entry_appended(state: "SessionState", event: ev.EntryAppended, _: SessionEvent) -> None:
+    """Keep the newest entries."""
+    state.entries = (*state.entries, event.entry)[-limits.MAX_ENTRIES :]
+
+
+def apply_tool_progressed(state: "SessionState", event: ev.ToolProgressed, _: SessionEvent) -> None:
+    """Note how far a tool is that still runs."""
+
+    def update_progress(tool: LiveTool) -> LiveTool:
+        if tool.call_id != event.call_id or tool.result is not None:
+            return tool
+        before = tool.progress or ToolProgress()
+        now = ToolProgress(
+            message=before.message if event.message is None else event.message,
+            progress=before.progress if event.progress is None else event.progress,
+            details=before.details if event.details is None else event.details,
+        )
+        return attrs.evolve(tool, progress=now)
+
+    state.tools = tuple(map(update_progress, state.tools))
+
+
+EXTENSION_APPLIERS: dict[type, Callable[..., Any]] = {
+    ev.ExtensionDisplayed: apply_extension_displayed,
+    ev.EntryAppended: apply_entry_appended,
+    ev.ToolProgressed: apply_tool_progressed,
+}
+
+
+# --- appliers ---------------------------------------------------------------------------------------------------------
+
 E = TypeVar("E")
 Applier = Callable[["SessionState", E, SessionEvent], None]
 
 APPLIERS: dict[type, Applier[Any]] = {**EXTENSION_APPLIERS, **PROTOCOL_APPLIERS}
 
 
-def _applies(event_type: type[E]) -> Callable[[Applier[E]], Applier[E]]:
+def _register_applier(event_type: type[E]) -> Callable[[Applier[E]], Applier[E]]:
     def register(function: Applier[E]) -> Applier[E]:
         APPLIERS[event_type] = function
         return function
@@ -44,8 +183,8 @@ def _applies(event_type: type[E]) -> Callable[[Applier[E]], Applier[E]]:
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-@_applies(ev.SessionCreated)
-def _created(state: "SessionState", event: ev.SessionCreated, envelope: SessionEvent) -> None:
+@_register_applier(ev.SessionCreated)
+def _apply_session_created(state: "SessionState", event: ev.SessionCreated, envelope: SessionEvent) -> None:
     state.name = event.name
     state.settings = event.settings
     state.parent_id = event.parent_id
@@ -54,58 +193,58 @@ def _created(state: "SessionState", event: ev.SessionCreated, envelope: SessionE
     state.created_at = envelope.at
 
 
-@_applies(ev.SessionRenamed)
-def _renamed(state: "SessionState", event: ev.SessionRenamed, _: SessionEvent) -> None:
+@_register_applier(ev.SessionRenamed)
+def _apply_session_renamed(state: "SessionState", event: ev.SessionRenamed, _: SessionEvent) -> None:
     state.name = event.name
 
 
-@_applies(ev.SessionArchived)
-def _archived(state: "SessionState", _event: ev.SessionArchived, _: SessionEvent) -> None:
+@_register_applier(ev.SessionArchived)
+def _apply_session_archived(state: "SessionState", _event: ev.SessionArchived, _: SessionEvent) -> None:
     state.archived = True
 
 
-@_applies(ev.SessionRestored)
-def _restored(state: "SessionState", _event: ev.SessionRestored, _: SessionEvent) -> None:
+@_register_applier(ev.SessionRestored)
+def _apply_session_restored(state: "SessionState", _event: ev.SessionRestored, _: SessionEvent) -> None:
     state.archived = False
 
 
-@_applies(ev.SessionDeleted)
-def _deleted(state: "SessionState", _event: ev.SessionDeleted, _: SessionEvent) -> None:
+@_register_applier(ev.SessionDeleted)
+def _apply_session_deleted(state: "SessionState", _event: ev.SessionDeleted, _: SessionEvent) -> None:
     state.deleted = True
 
 
-@_applies(ev.ModelSwitched)
-def _model_switched(state: "SessionState", event: ev.ModelSwitched, _: SessionEvent) -> None:
+@_register_applier(ev.ModelSwitched)
+def _apply_model_switched(state: "SessionState", event: ev.ModelSwitched, _: SessionEvent) -> None:
     thinking = event.thinking or state.settings.thinking
     state.settings = attrs.evolve(state.settings, model=event.model, thinking=thinking)
 
 
-@_applies(ev.PermissionTierChanged)
-def _tier_changed(state: "SessionState", event: ev.PermissionTierChanged, _: SessionEvent) -> None:
-    state.settings = attrs.evolve(state.settings, permission_tier=event.tier)
+@_register_applier(ev.PermissionModeChanged)
+def _mode_changed(state: "SessionState", event: ev.PermissionModeChanged, _: SessionEvent) -> None:
+    state.settings = attrs.evolve(state.settings, permission_mode=event.mode)
     state.grants = ()  # a new rule starts from nothing, so that an "always" can be taken back
 
 
-@_applies(ev.SandboxPolicyChanged)
-def _sandbox_changed(state: "SessionState", event: ev.SandboxPolicyChanged, _: SessionEvent) -> None:
+@_register_applier(ev.SandboxPolicyChanged)
+def _apply_sandbox_changed(state: "SessionState", event: ev.SandboxPolicyChanged, _: SessionEvent) -> None:
     state.settings = attrs.evolve(state.settings, sandbox=event.policy)
 
 
-@_applies(ev.WorkingDirectoryChanged)
-def _cwd_changed(state: "SessionState", event: ev.WorkingDirectoryChanged, _: SessionEvent) -> None:
+@_register_applier(ev.WorkingDirectoryChanged)
+def _apply_cwd_changed(state: "SessionState", event: ev.WorkingDirectoryChanged, _: SessionEvent) -> None:
     state.settings = attrs.evolve(state.settings, cwd=event.cwd)
 
 
-@_applies(ev.TurnLimitsChanged)
-def _limits_changed(state: "SessionState", event: ev.TurnLimitsChanged, _: SessionEvent) -> None:
+@_register_applier(ev.TurnLimitsChanged)
+def _apply_limits_changed(state: "SessionState", event: ev.TurnLimitsChanged, _: SessionEvent) -> None:
     state.settings = attrs.evolve(state.settings, limits=event.limits)
 
 
 # --- the conversation -------------------------------------------------------------------------------------------------
 
 
-@_applies(ev.MessageAdded)
-def _message_added(state: "SessionState", event: ev.MessageAdded, envelope: SessionEvent) -> None:
+@_register_applier(ev.MessageAdded)
+def _apply_message_added(state: "SessionState", event: ev.MessageAdded, envelope: SessionEvent) -> None:
     if event.queue_item_id is not None:
         quiet = any(item.quiet for item in state.queue if item.item_id == event.queue_item_id)
         state.queue = tuple(item for item in state.queue if item.item_id != event.queue_item_id)
@@ -120,8 +259,8 @@ def _message_added(state: "SessionState", event: ev.MessageAdded, envelope: Sess
         follow_head(state, before)
 
 
-@_applies(ev.MessagesImported)
-def _messages_imported(state: "SessionState", event: ev.MessagesImported, envelope: SessionEvent) -> None:
+@_register_applier(ev.MessagesImported)
+def _apply_messages_imported(state: "SessionState", event: ev.MessagesImported, envelope: SessionEvent) -> None:
     before = state.head
     add_messages(state, envelope)
     state.head = event.head
@@ -129,22 +268,22 @@ def _messages_imported(state: "SessionState", event: ev.MessagesImported, envelo
     follow_head(state, before)
 
 
-@_applies(ev.BranchSwitched)
-def _branch_switched(state: "SessionState", event: ev.BranchSwitched, _: SessionEvent) -> None:
+@_register_applier(ev.BranchSwitched)
+def _apply_branch_switched(state: "SessionState", event: ev.BranchSwitched, _: SessionEvent) -> None:
     before, state.head = state.head, event.head
     state.context_tokens = 0
     follow_head(state, before)
 
 
-@_applies(ev.ContextCleared)
-def _context_cleared(state: "SessionState", _event: ev.ContextCleared, _: SessionEvent) -> None:
+@_register_applier(ev.ContextCleared)
+def _apply_context_cleared(state: "SessionState", _event: ev.ContextCleared, _: SessionEvent) -> None:
     before, state.head = state.head, None
     state.context_tokens = 0
     follow_head(state, before)
 
 
-@_applies(ev.MessageStarted)
-def _message_started(state: "SessionState", event: ev.MessageStarted, envelope: SessionEvent) -> None:
+@_register_applier(ev.MessageStarted)
+def _apply_message_started(state: "SessionState", event: ev.MessageStarted, envelope: SessionEvent) -> None:
     state.growing = None
     state.partial = PartialMessage(
         message_id=event.message_id,
@@ -157,9 +296,9 @@ def _message_started(state: "SessionState", event: ev.MessageStarted, envelope: 
         state.turn = attrs.evolve(state.turn, steps=state.turn.steps + 1)
 
 
-@_applies(ev.PartStarted)
-def _part_started(state: "SessionState", event: ev.PartStarted, _: SessionEvent) -> None:
-    partial = state.partial_now()
+@_register_applier(ev.PartStarted)
+def _apply_part_started(state: "SessionState", event: ev.PartStarted, _: SessionEvent) -> None:
+    partial = state.build_partial()
     if partial is None or partial.message_id != event.message_id:
         return
     state.growing = Rope()
@@ -167,23 +306,23 @@ def _part_started(state: "SessionState", event: ev.PartStarted, _: SessionEvent)
     state.partial = attrs.evolve(partial, parts=(*partial.parts, begun))
 
 
-@_applies(ev.PartDelta)
-def _part_delta(state: "SessionState", event: ev.PartDelta, _: SessionEvent) -> None:
+@_register_applier(ev.PartDelta)
+def _apply_part_delta(state: "SessionState", event: ev.PartDelta, _: SessionEvent) -> None:
     if state.growing is not None and state.partial is not None and state.partial.message_id == event.message_id:
         state.growing = state.growing.append(event.text)
 
 
-@_applies(ev.MessageCompleted)
-def _message_completed(state: "SessionState", event: ev.MessageCompleted, envelope: SessionEvent) -> None:
+@_register_applier(ev.MessageCompleted)
+def _apply_message_completed(state: "SessionState", event: ev.MessageCompleted, envelope: SessionEvent) -> None:
     state.partial = state.growing = None
     add_messages(state, envelope)
     used = event.message.usage
     if used is not None:
         state.context_tokens = used.tokens
-        _use(state, event.message.model or "", "turn", used)
+        _add_usage(state, event.message.model or "", "turn", used)
 
 
-def _use(state: "SessionState", model: str, source: UsageSource, used: Usage) -> None:
+def _add_usage(state: "SessionState", model: str, source: UsageSource, used: Usage) -> None:
     """Count what a model call has used: in all, by model and purpose, and for the running turn."""
     state.usage = state.usage.plus(used)
     if state.turn is not None:
@@ -197,18 +336,18 @@ def _use(state: "SessionState", model: str, source: UsageSource, used: Usage) ->
         state.usage_by = (*state.usage_by, UsageLine(model=model, source=source, calls=1, usage=used))
 
 
-@_applies(ev.UsageRecorded)
-def _usage_recorded(state: "SessionState", event: ev.UsageRecorded, _: SessionEvent) -> None:
-    _use(state, event.model, event.source, event.usage)
+@_register_applier(ev.UsageRecorded)
+def _apply_usage_recorded(state: "SessionState", event: ev.UsageRecorded, _: SessionEvent) -> None:
+    _add_usage(state, event.model, event.source, event.usage)
 
 
-@_applies(ev.PlanChanged)
-def _plan_changed(state: "SessionState", event: ev.PlanChanged, _: SessionEvent) -> None:
+@_register_applier(ev.PlanChanged)
+def _apply_plan_changed(state: "SessionState", event: ev.PlanChanged, _: SessionEvent) -> None:
     state.plan = event.plan
 
 
-@_applies(ev.MessageDiscarded)
-def _message_discarded(state: "SessionState", event: ev.MessageDiscarded, _: SessionEvent) -> None:
+@_register_applier(ev.MessageDiscarded)
+def _apply_message_discarded(state: "SessionState", event: ev.MessageDiscarded, _: SessionEvent) -> None:
     if state.partial is not None and state.partial.message_id == event.message_id:
         state.partial = state.growing = None
 
@@ -220,8 +359,8 @@ def _change_tool(state: "SessionState", call_id: CallId, change: Callable[[LiveT
     state.tools = tuple(change(tool) if tool.call_id == call_id else tool for tool in state.tools)
 
 
-@_applies(ev.ToolCallStarted)
-def _tool_started(state: "SessionState", event: ev.ToolCallStarted, envelope: SessionEvent) -> None:
+@_register_applier(ev.ToolCallStarted)
+def _apply_tool_started(state: "SessionState", event: ev.ToolCallStarted, envelope: SessionEvent) -> None:
     if any(tool.call_id == event.call_id for tool in state.tools):
         return
     started = LiveTool(
@@ -232,13 +371,13 @@ def _tool_started(state: "SessionState", event: ev.ToolCallStarted, envelope: Se
         state.turn = attrs.evolve(state.turn, tool_calls=state.turn.tool_calls + 1)
 
 
-@_applies(ev.TaskStarted)
-def _task_started(state: "SessionState", event: ev.TaskStarted, _: SessionEvent) -> None:
+@_register_applier(ev.TaskStarted)
+def _apply_task_started(state: "SessionState", event: ev.TaskStarted, _: SessionEvent) -> None:
     _change_tool(state, event.call_id, lambda tool: attrs.evolve(tool, child_id=event.child_id))
 
 
-@_applies(ev.ToolOutputDelta)
-def _tool_output(state: "SessionState", event: ev.ToolOutputDelta, _: SessionEvent) -> None:
+@_register_applier(ev.ToolOutputDelta)
+def _apply_tool_output_delta(state: "SessionState", event: ev.ToolOutputDelta, _: SessionEvent) -> None:
     _change_tool(
         state,
         event.call_id,
@@ -246,8 +385,8 @@ def _tool_output(state: "SessionState", event: ev.ToolOutputDelta, _: SessionEve
     )
 
 
-@_applies(ev.ToolCallFinished)
-def _tool_finished(state: "SessionState", event: ev.ToolCallFinished, envelope: SessionEvent) -> None:
+@_register_applier(ev.ToolCallFinished)
+def _apply_tool_finished(state: "SessionState", event: ev.ToolCallFinished, envelope: SessionEvent) -> None:
     result = event.result
     if any(tool.call_id == result.call_id for tool in state.tools):
         _change_tool(
@@ -262,8 +401,8 @@ def _tool_finished(state: "SessionState", event: ev.ToolCallFinished, envelope: 
         state.tools = (*state.tools, ended)
 
 
-@_applies(ev.ToolResultsCommitted)
-def _results_committed(state: "SessionState", event: ev.ToolResultsCommitted, envelope: SessionEvent) -> None:
+@_register_applier(ev.ToolResultsCommitted)
+def _apply_results_committed(state: "SessionState", event: ev.ToolResultsCommitted, envelope: SessionEvent) -> None:
     add_messages(state, envelope, {tool.call_id: tool.result for tool in state.tools if tool.result})
     state.tools = tuple(tool for tool in state.tools if tool.call_id not in event.call_ids)
 
@@ -271,8 +410,8 @@ def _results_committed(state: "SessionState", event: ev.ToolResultsCommitted, en
 # --- turns ------------------------------------------------------------------------------------------------------------
 
 
-@_applies(ev.TurnStarted)
-def _turn_started(state: "SessionState", event: ev.TurnStarted, envelope: SessionEvent) -> None:
+@_register_applier(ev.TurnStarted)
+def _apply_turn_started(state: "SessionState", event: ev.TurnStarted, envelope: SessionEvent) -> None:
     state.turn = RunningTurn(
         turn_id=event.turn_id,
         started_at=envelope.at,
@@ -281,24 +420,24 @@ def _turn_started(state: "SessionState", event: ev.TurnStarted, envelope: Sessio
     )
 
 
-@_applies(ev.TurnEnded)
-def _turn_ended(state: "SessionState", event: ev.TurnEnded, _: SessionEvent) -> None:
+@_register_applier(ev.TurnEnded)
+def _apply_turn_ended(state: "SessionState", event: ev.TurnEnded, _: SessionEvent) -> None:
     state.turn = state.stop = None
     state.last_outcome = event.outcome
 
 
-@_applies(ev.StopRequested)
-def _stop_requested(state: "SessionState", event: ev.StopRequested, envelope: SessionEvent) -> None:
+@_register_applier(ev.StopRequested)
+def _apply_stop_requested(state: "SessionState", event: ev.StopRequested, envelope: SessionEvent) -> None:
     state.stop = StopRequest(scope=event.scope, by=envelope.by, requested_at=envelope.at)
 
 
-@_applies(ev.ActivityChanged)
-def _activity_changed(state: "SessionState", event: ev.ActivityChanged, _: SessionEvent) -> None:
+@_register_applier(ev.ActivityChanged)
+def _apply_activity_changed(state: "SessionState", event: ev.ActivityChanged, _: SessionEvent) -> None:
     state.activity = event.activity
 
 
-@_applies(ev.CompactionFinished)
-def _compaction_finished(state: "SessionState", event: ev.CompactionFinished, envelope: SessionEvent) -> None:
+@_register_applier(ev.CompactionFinished)
+def _apply_compaction_finished(state: "SessionState", event: ev.CompactionFinished, envelope: SessionEvent) -> None:
     state.stop = None
     if event.summary is not None:
         state.context_tokens = 0  # not known before the next answer
@@ -308,54 +447,54 @@ def _compaction_finished(state: "SessionState", event: ev.CompactionFinished, en
 # --- queue, requests, wake-ups ----------------------------------------------------------------------------------------
 
 
-@_applies(ev.MessageQueued)
-def _message_queued(state: "SessionState", event: ev.MessageQueued, _: SessionEvent) -> None:
+@_register_applier(ev.MessageQueued)
+def _apply_message_queued(state: "SessionState", event: ev.MessageQueued, _: SessionEvent) -> None:
     state.queue = (*state.queue, event.item)
 
 
-@_applies(ev.QueueItemEdited)
-def _queue_item_edited(state: "SessionState", event: ev.QueueItemEdited, _: SessionEvent) -> None:
+@_register_applier(ev.QueueItemEdited)
+def _apply_queue_item_edited(state: "SessionState", event: ev.QueueItemEdited, _: SessionEvent) -> None:
     state.queue = tuple(
         attrs.evolve(item, parts=event.parts) if item.item_id == event.item_id else item for item in state.queue
     )
 
 
-@_applies(ev.QueueReordered)
-def _queue_reordered(state: "SessionState", event: ev.QueueReordered, _: SessionEvent) -> None:
+@_register_applier(ev.QueueReordered)
+def _apply_queue_reordered(state: "SessionState", event: ev.QueueReordered, _: SessionEvent) -> None:
     place = {item_id: index for index, item_id in enumerate(event.item_ids)}
     state.queue = tuple(sorted(state.queue, key=lambda item: place.get(item.item_id, len(place))))
 
 
-@_applies(ev.QueueItemRemoved)
-def _queue_item_removed(state: "SessionState", event: ev.QueueItemRemoved, _: SessionEvent) -> None:
+@_register_applier(ev.QueueItemRemoved)
+def _apply_queue_item_removed(state: "SessionState", event: ev.QueueItemRemoved, _: SessionEvent) -> None:
     state.queue = tuple(item for item in state.queue if item.item_id != event.item_id)
 
 
-@_applies(ev.ApprovalRequested)
-def _approval_requested(state: "SessionState", event: ev.ApprovalRequested, _: SessionEvent) -> None:
+@_register_applier(ev.ApprovalRequested)
+def _apply_approval_requested(state: "SessionState", event: ev.ApprovalRequested, _: SessionEvent) -> None:
     state.approvals = (*state.approvals, event.approval)
 
 
-@_applies(ev.ApprovalResolved)
-def _approval_resolved(state: "SessionState", event: ev.ApprovalResolved, _: SessionEvent) -> None:
+@_register_applier(ev.ApprovalResolved)
+def _apply_approval_resolved(state: "SessionState", event: ev.ApprovalResolved, _: SessionEvent) -> None:
     state.approvals = tuple(each for each in state.approvals if each.request_id != event.request_id)
     grant = event.grant or event.tool_name
     if event.decision == "allow_session" and grant not in state.grants and len(state.grants) < limits.MAX_GRANTS:
         state.grants = (*state.grants, grant)
 
 
-@_applies(ev.DialogOpened)
-def _dialog_opened(state: "SessionState", event: ev.DialogOpened, _: SessionEvent) -> None:
+@_register_applier(ev.DialogOpened)
+def _apply_dialog_opened(state: "SessionState", event: ev.DialogOpened, _: SessionEvent) -> None:
     state.dialogs = (*state.dialogs, event.dialog)
 
 
-@_applies(ev.DialogClosed)
-def _dialog_closed(state: "SessionState", event: ev.DialogClosed, _: SessionEvent) -> None:
+@_register_applier(ev.DialogClosed)
+def _apply_dialog_closed(state: "SessionState", event: ev.DialogClosed, _: SessionEvent) -> None:
     state.dialogs = tuple(each for each in state.dialogs if each.request_id != event.answer.request_id)
 
 
-@_applies(ev.WakeupScheduled)
-def _wakeup_scheduled(state: "SessionState", event: ev.WakeupScheduled, _: SessionEvent) -> None:
+@_register_applier(ev.WakeupScheduled)
+def _apply_wakeup_scheduled(state: "SessionState", event: ev.WakeupScheduled, _: SessionEvent) -> None:
     state.wakeups = (*state.wakeups, event.wakeup)
 
 
@@ -363,13 +502,13 @@ def _drop_wakeup(state: "SessionState", wakeup_id: WakeupId) -> None:
     state.wakeups = tuple(each for each in state.wakeups if each.wakeup_id != wakeup_id)
 
 
-@_applies(ev.WakeupCancelled)
-def _wakeup_cancelled(state: "SessionState", event: ev.WakeupCancelled, _: SessionEvent) -> None:
+@_register_applier(ev.WakeupCancelled)
+def _apply_wakeup_cancelled(state: "SessionState", event: ev.WakeupCancelled, _: SessionEvent) -> None:
     _drop_wakeup(state, event.wakeup_id)
 
 
-@_applies(ev.WakeupFired)
-def _wakeup_fired(state: "SessionState", event: ev.WakeupFired, _: SessionEvent) -> None:
+@_register_applier(ev.WakeupFired)
+def _apply_wakeup_fired(state: "SessionState", event: ev.WakeupFired, _: SessionEvent) -> None:
     _drop_wakeup(state, event.wakeup_id)
 
 

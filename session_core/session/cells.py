@@ -12,32 +12,35 @@ if TYPE_CHECKING:
 CELL: Final = "cell"
 """What a running cell is called among the live calls."""
 
-_SAID: Final = "[Output of the cell]"
+_OUTPUT_HEADER: Final = "[Output of the cell]"
 _NOTHING: Final = "(no output)"
 
 
 def is_cell_output(message: Message, protocol: str) -> bool:
     """Tell whether a message says what became of a cell."""
-    return message.role == "user" and message.source == protocol and message.text.startswith(_SAID)
+    return message.role == "user" and message.source == protocol and message.text.startswith(_OUTPUT_HEADER)
 
 
-def open_cell(state: "SessionState") -> LiveTool | None:
+def find_open_cell(state: "SessionState") -> LiveTool | None:
     """Return the cell that has no place in the conversation yet."""
-    return next((tool for tool in state.tools if tool.name == CELL and tool.call_id not in _called(state)), None)
+    return next((tool for tool in state.tools if tool.name == CELL and tool.call_id not in _head_call_ids(state)), None)
 
 
 def inner_calls(state: "SessionState") -> tuple[LiveTool, ...]:
     """Return the calls that the open cell has made."""
-    called, cell = _called(state), open_cell(state)  # a tool may have the name of a cell, and starts after it
+    called, cell = (
+        _head_call_ids(state),
+        find_open_cell(state),
+    )  # a tool may have the name of a cell, and starts after it
     return tuple(tool for tool in state.tools if tool is not cell and tool.call_id not in called)
 
 
-def _called(state: "SessionState") -> set[CallId]:
-    head = state.message(state.head) if state.head is not None else None
+def _head_call_ids(state: "SessionState") -> set[CallId]:
+    head = state.find_message(state.head) if state.head is not None else None
     return {call.call_id for call in head.tool_calls} if head is not None else set()
 
 
-def cell_ended(state: "SessionState", cell: LiveTool, turn_id: TurnId | None, now: int) -> ev.MessageAdded:
+def build_cell_message(state: "SessionState", cell: LiveTool, turn_id: TurnId | None, now: int) -> ev.MessageAdded:
     """Return the event that puts what became of a cell at the end of the conversation; the cell has its result."""
     result = cell.result
     text = result.text if result is not None else ""
@@ -45,7 +48,7 @@ def cell_ended(state: "SessionState", cell: LiveTool, turn_id: TurnId | None, no
         message_id=MessageId(new_id("msg")),
         parent_id=state.head,
         role="user",
-        parts=(TextPart(text=f"{_SAID}\n{text or _NOTHING}"), *(result.images if result is not None else ())),
+        parts=(TextPart(text=f"{_OUTPUT_HEADER}\n{text or _NOTHING}"), *(result.images if result is not None else ())),
         created_at=now,
         turn_id=turn_id,
         source=state.protocol.name,

@@ -7,44 +7,44 @@ from session_core.ids import SessionId
 from session_core.session.session_list import FleetState
 from session_core.vocabulary import events as ev
 
-LEAVING: Final = frozenset[type[ev.Event]]({ev.WorkingDirectoryChanged, ev.SessionDeleted})
+MOVE_EVENTS: Final = frozenset[type[ev.Event]]({ev.WorkingDirectoryChanged, ev.SessionDeleted})
 """Events after which a session is not where it was."""
 _MOST_SESSIONS: Final = 4_096
 _MOST_MOVES: Final = 16
 
 
-class Whereabouts:
+class CwdHistory:
     """Remembers the folders that sessions have left lately; where they were before that is not known any more."""
 
     def __init__(self, fleet: FleetState) -> None:
         self._fleet = fleet
-        self._left: OrderedDict[SessionId, tuple[tuple[int, str], ...]] = OrderedDict()
+        self._moves: OrderedDict[SessionId, tuple[tuple[int, str], ...]] = OrderedDict()
         self._forgotten: dict[SessionId, int] = {}
         """The newest move that was forgotten of each session that is still remembered."""
         self._all_forgotten = 0
         """The newest move of a session of which nothing is remembered."""
 
-    def leaving(self, session_id: SessionId, seq: int) -> None:
+    def record_move(self, session_id: SessionId, seq: int) -> None:
         """Note that a session leaves the folder it is in, with the event of this number."""
         summary = self._fleet.sessions.get(session_id)
         if summary is None:
             return
-        moves = (*self._left.pop(session_id, ()), (seq, summary.cwd))
+        moves = (*self._moves.pop(session_id, ()), (seq, summary.cwd))
         if len(moves) > _MOST_MOVES:
-            (self._forgotten[session_id], _), *kept = moves
-            moves = tuple(kept)
-        self._left[session_id] = moves
-        if len(self._left) > _MOST_SESSIONS:
-            oldest, gone = self._left.popitem(last=False)
+            (self._forgotten[session_id], _), *remaining = moves
+            moves = tuple(remaining)
+        self._moves[session_id] = moves
+        if len(self._moves) > _MOST_SESSIONS:
+            oldest, gone = self._moves.popitem(last=False)
             self._forgotten.pop(oldest, None)
             self._all_forgotten = max(self._all_forgotten, gone[-1][0])
 
-    def at(self, session_id: SessionId, seq: int) -> str | None:
+    def find_cwd(self, session_id: SessionId, seq: int) -> str | None:
         """Return the working directory that a session had when this event of it happened, if that is known."""
         if seq <= max(self._all_forgotten, self._forgotten.get(session_id, 0)):
             return None
-        for left, cwd in self._left.get(session_id, ()):
-            if seq <= left:
+        for move_seq, cwd in self._moves.get(session_id, ()):
+            if seq <= move_seq:
                 return cwd
         summary = self._fleet.sessions.get(session_id)
         return summary.cwd if summary is not None else None

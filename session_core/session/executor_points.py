@@ -26,16 +26,16 @@ _NAMING_BYTES = 128
 
 
 @attrs.frozen
-class StateThere:
+class ExecutorStateAtPoint:
     """What code has at a point; `lost` says that there was more, which is not kept."""
 
     state: ExecutorState | None
     lost: bool
 
 
-def state_there(
+def find_executor_state(
     state: "SessionState", way: Sequence[Message], *, running: TurnId | None = None, whole: bool = False
-) -> StateThere:
+) -> ExecutorStateAtPoint:
     """Say what code has at the end of a way through the conversation.
 
     Args:
@@ -50,23 +50,23 @@ def state_there(
         if (found := points.get(message.message_id)) is not None:
             elsewhere = {point.turn_id for point in state.executor_points if point is not found} | {running}
             cut = any(each.turn_id is not None and each.turn_id in elsewhere for each in later)
-            return StateThere(found.state, cut)
+            return ExecutorStateAtPoint(found.state, cut)
         if is_cell_output(message, state.protocol.name):
             later.append(message)
         if message.message_id in begins:  # code began anew with the frame
-            return StateThere(None, bool(later))
+            return ExecutorStateAtPoint(None, bool(later))
     reaches_back = whole or (way[0].parent_id is None if way else state.head is None)
     had_any = bool(later) or (not reaches_back and bool(state.executor_points))
-    return StateThere(None, had_any)
+    return ExecutorStateAtPoint(None, had_any)
 
 
 def follow_executor(state: "SessionState", way: Sequence[Message]) -> None:
     """Have what belongs to where the head is now, as people went elsewhere in the tree."""
-    there = state_there(state, way)
+    there = find_executor_state(state, way)
     state.executor, state.executor_lost = there.state, there.lost
 
 
-def executor_saved(state: "SessionState", event: ev.ExecutorStateSaved) -> None:
+def apply_executor_state_saved(state: "SessionState", event: ev.ExecutorStateSaved) -> None:
     """Take what the executor has kept, beside the earlier states that stay."""
     state.executor, state.executor_lost = event.state, event.lost
     if event.state is None:
@@ -89,18 +89,18 @@ def _is_whole(point: ExecutorPoint, there: Collection[str]) -> bool:
     return all(leaf.digest in there for leaf in point.state.leaves)
 
 
-def saved(state: "SessionState", kept: ExecutorState) -> ev.ExecutorStateSaved:
+def build_state_saved(state: "SessionState", new_state: ExecutorState) -> ev.ExecutorStateSaved:
     """Return the event that keeps a state, with as many of the earlier ones as there is room for."""
-    named = {leaf.digest for leaf in kept.leaves}
+    named = {leaf.digest for leaf in new_state.leaves}
     beside: dict[str, int] = {}
-    told, stay = 0, 0
+    encoded_bytes, stay = 0, 0
     for point in reversed(state.executor_points):
         beside |= {leaf.digest: leaf.size for leaf in point.state.leaves if leaf.digest not in named}
-        told += len(encode(point.state.root)) + _NAMING_BYTES * len(point.state.leaves)
-        too_much = told > limits.MAX_EARLIER_STATES_BYTES or sum(beside.values()) > limits.MAX_CELL_STATE_BYTES
+        encoded_bytes += len(encode(point.state.root)) + _NAMING_BYTES * len(point.state.leaves)
+        too_much = encoded_bytes > limits.MAX_EARLIER_STATES_BYTES or sum(beside.values()) > limits.MAX_CELL_STATE_BYTES
         if too_much or stay + 1 >= limits.MAX_EXECUTOR_POINTS:
             break
         stay += 1
     staying = state.executor_points[-stay:] if stay else ()
     leaves = {leaf.digest for point in staying if point.message_id != state.head for leaf in point.state.leaves} - named
-    return ev.ExecutorStateSaved(state=kept, earlier=stay, earlier_leaves=tuple(sorted(leaves)))
+    return ev.ExecutorStateSaved(state=new_state, earlier=stay, earlier_leaves=tuple(sorted(leaves)))

@@ -7,8 +7,8 @@ no memory of its own, and being interrupted half-way and starting over does no h
 
 from session_core import limits
 from session_core.ids import MessageId, new_id
-from session_core.session.cells import cell_ended, inner_calls, open_cell
-from session_core.session.shell_lines import line_ended, open_line, typed_line
+from session_core.session.cells import build_cell_message, find_open_cell, inner_calls
+from session_core.session.shell_lines import build_shell_line_message, find_open_shell_line, get_typed_line
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import (
@@ -47,10 +47,10 @@ def next_closing_event(
         return _answer(unanswered, status, started=started)
     if (results := _uncommitted_results(state)) is not None:
         return results
-    if (typed := open_line(state)) is not None:
+    if (typed := find_open_shell_line(state)) is not None:
         turn_id = state.turn.turn_id if state.turn is not None else None
-        return line_ended(state, typed, typed_line(typed), turn_id, now)
-    if (cell := open_cell(state)) is not None:
+        return build_shell_line_message(state, typed, get_typed_line(typed), turn_id, now)
+    if (cell := find_open_cell(state)) is not None:
         return _close_cell(state, cell, status, now)
     because = _RESOLVED_BECAUSE.get(status, "turn_ended")
     if state.approvals:
@@ -61,11 +61,11 @@ def next_closing_event(
     if state.dialogs and because != "turn_ended":
         return ev.DialogClosed(answer=DialogAnswer(request_id=state.dialogs[0].request_id, because=because))
     if state.turn is not None:
-        return ev.TurnEnded(outcome=outcome_of(state, status, now=now, error=error))
+        return ev.TurnEnded(outcome=build_outcome(state, status, now=now, error=error))
     return None
 
 
-def outcome_of(state: SessionState, status: TurnStatus, *, now: int, error: str | None = None) -> TurnOutcome:
+def build_outcome(state: SessionState, status: TurnStatus, *, now: int, error: str | None = None) -> TurnOutcome:
     """Sum up the running turn."""
     turn = state.turn
     assert turn is not None
@@ -92,10 +92,10 @@ def outcome_of(state: SessionState, status: TurnStatus, *, now: int, error: str 
 
 
 def _close_partial(state: SessionState, status: TurnStatus, now: int) -> ev.Event:
-    partial = state.partial_now()
+    partial = state.build_partial()
     assert partial is not None
-    said = _finished_parts(partial)
-    if not said:
+    parts = _finished_parts(partial)
+    if not parts:
         return ev.MessageDiscarded(message_id=partial.message_id, reason="nothing had been said yet")
     reason = _INTERRUPT_REASON.get(status, "interrupted")
     return ev.MessageCompleted(
@@ -103,7 +103,7 @@ def _close_partial(state: SessionState, status: TurnStatus, now: int) -> ev.Even
             message_id=partial.message_id,
             parent_id=partial.parent_id,
             role="assistant",
-            parts=(*said, InterruptedPart(reason=reason)),
+            parts=(*parts, InterruptedPart(reason=reason)),
             created_at=now,
             turn_id=partial.turn_id,
             model=partial.model,
@@ -113,20 +113,20 @@ def _close_partial(state: SessionState, status: TurnStatus, now: int) -> ev.Even
 
 def _finished_parts(partial: PartialMessage) -> tuple[Part, ...]:
     """Keep what can be kept; a tool call that was not written to its end never happened."""
-    said: list[Part] = []
+    parts: list[Part] = []
     for part in partial.parts:
         text = str(part.text)
         if text and part.kind == "text":
-            said.append(TextPart(text=text))
+            parts.append(TextPart(text=text))
         elif text and part.kind == "code":
-            said.append(CodePart(text=text))
+            parts.append(CodePart(text=text))
         elif text and part.kind == "thinking":
-            said.append(ThinkingPart(text=text))
-    return tuple(said)
+            parts.append(ThinkingPart(text=text))
+    return tuple(parts)
 
 
 def _head_with_calls(state: SessionState) -> Message | None:
-    head = state.message(state.head) if state.head is not None else None
+    head = state.find_message(state.head) if state.head is not None else None
     return head if head is not None and head.role == "assistant" and head.tool_calls else None
 
 
@@ -151,7 +151,7 @@ def _close_cell(state: SessionState, cell: LiveTool, status: TurnStatus, now: in
             return _answer(
                 ToolCallPart(call_id=live.call_id, name=live.name, arguments=live.arguments), status, started=True
             )
-    return cell_ended(state, cell, state.turn.turn_id if state.turn is not None else None, now)
+    return build_cell_message(state, cell, state.turn.turn_id if state.turn is not None else None, now)
 
 
 def _uncommitted_results(state: SessionState) -> ev.Event | None:

@@ -22,7 +22,7 @@ def siblings(messages: Iterable[Message], message: Message) -> tuple[Message, ..
     return tuple(each for each in messages if each.parent_id == message.parent_id and each.role == message.role)
 
 
-def missing_before(state: SessionState, path: tuple[Message, ...]) -> MessageId | None:
+def find_missing_parent(state: SessionState, path: tuple[Message, ...]) -> MessageId | None:
     """Return the message that a path of the state lacks at its beginning; None when it has all that matters."""
     if not state.earlier or any(message.role == "summary" for message in reversed(path)):
         return None

@@ -17,12 +17,12 @@ from itertools import islice
 
 from session_core import limits
 from session_core.vocabulary.frozen import Vector
-from session_core.vocabulary.messages import Message, size_of
+from session_core.vocabulary.messages import Message, count_message_chars
 
 
-def chars_in(messages: Iterable[Message]) -> int:
+def count_total_chars(messages: Iterable[Message]) -> int:
     """Return the size of all these messages together."""
-    return sum(map(size_of, messages))
+    return sum(map(count_message_chars, messages))
 
 
 def trim(messages: Vector[Message], chars: int) -> tuple[Vector[Message], int, int]:
@@ -32,11 +32,11 @@ def trim(messages: Vector[Message], chars: int) -> tuple[Vector[Message], int, i
     """
     if len(messages) <= limits.WINDOW_MESSAGES and chars <= limits.WINDOW_CHARS:
         return messages, 0, chars
-    kept, kept_chars = 0, 0
+    retained, retained_chars = 0, 0
     for message in islice(reversed(messages), max(1, limits.WINDOW_MESSAGES // 2)):
-        more = kept_chars + size_of(message)
-        if kept and more > limits.WINDOW_CHARS // 2:
+        more = retained_chars + count_message_chars(message)
+        if retained and more > limits.WINDOW_CHARS // 2:
             break
-        kept, kept_chars = kept + 1, more
-    dropped = len(messages) - kept
-    return Vector(messages[dropped:]) if dropped else messages, dropped, kept_chars
+        retained, retained_chars = retained + 1, more
+    dropped = len(messages) - retained
+    return Vector(messages[dropped:]) if dropped else messages, dropped, retained_chars

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from session_core.ids import CallId
-from session_core.session.message_window import chars_in, trim
-from session_core.vocabulary.added_messages import added_messages
+from session_core.session.message_window import count_total_chars, trim
+from session_core.vocabulary.added_messages import collect_added_messages
 from session_core.vocabulary.events import SessionEvent
-from session_core.vocabulary.messages import ToolResultPart, size_of
+from session_core.vocabulary.messages import ToolResultPart, count_message_chars
 
 if TYPE_CHECKING:
     from session_core.session.state import SessionState
@@ -17,8 +17,10 @@ def add_messages(
     state: "SessionState", envelope: SessionEvent, results: Mapping[CallId, ToolResultPart] | None = None
 ) -> None:
     """Add what the event brings, one by one, and let the oldest leave the window; the last becomes the head."""
-    for message in added_messages(envelope.event, results or {}, envelope.at):
-        before = chars_in(state.messages) if state.window_chars is None else state.window_chars
-        state.messages, dropped, state.window_chars = trim(state.messages.append(message), before + size_of(message))
+    for message in collect_added_messages(envelope.event, results or {}, envelope.at):
+        before = count_total_chars(state.messages) if state.window_chars is None else state.window_chars
+        state.messages, dropped, state.window_chars = trim(
+            state.messages.append(message), before + count_message_chars(message)
+        )
         state.earlier += dropped
         state.head = message.message_id

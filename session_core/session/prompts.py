@@ -4,7 +4,7 @@ from session_core.session.state import SessionState
 from session_core.vocabulary.messages import Message
 
 
-def is_of_people(message: Message) -> bool:
+def is_written_by_person(message: Message) -> bool:
     """Tell whether a person has written this; protocols and extensions put messages in the user's place, too."""
     return message.role == "user" and message.source is None
 
@@ -14,7 +14,7 @@ def newest_prompt(state: SessionState) -> Message | None:
     wanted = state.head
     for message in reversed(state.messages):
         if message.message_id == wanted:
-            if is_of_people(message):
+            if is_written_by_person(message):
                 return message
             wanted = message.parent_id
     return None

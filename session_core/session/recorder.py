@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from session_core.ids import ClientId
-from session_core.session.cwd_history import LEAVING, Whereabouts
+from session_core.session.cwd_history import MOVE_EVENTS, CwdHistory
 from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState
 from session_core.storage.base import SessionStore
@@ -11,27 +11,27 @@ from session_core.stream.event_stream import EventStream
 from session_core.vocabulary.events import Event, SessionEvent
 
 
-class Ledger:
+class EventRecorder:
     """Shared by all sessions of a service; nobody else writes to the stream, the store or the fleet."""
 
     def __init__(self, stream: EventStream, store: SessionStore, now: Callable[[], int]) -> None:
         self.stream = stream
         self.store = store
         self.fleet = FleetState()
-        self.whereabouts = Whereabouts(self.fleet)
+        self.cwd_history = CwdHistory(self.fleet)
         self.now = now
 
-    def enter(self, state: SessionState | None, event: Event, by: ClientId | None = None) -> SessionEvent:
+    def record_event(self, state: SessionState | None, event: Event, by: ClientId | None = None) -> SessionEvent:
         """Record an event of a session, or an app-wide one when there is no state.
 
         The store comes first: should it refuse, nothing has changed. The folds are total and cannot fail.
         """
         session_id = state.session_id if state is not None else None
-        envelope = self.stream.stamp(session_id, event, by=by, at=self.now())
+        envelope = self.stream.stamp(session_id, event, by=by, recorded_at=self.now())
         self.store.append(envelope)
         if state is not None:
             state.apply(envelope)
-            if type(event) in LEAVING:
-                self.whereabouts.leaving(state.session_id, envelope.seq)
+            if type(event) in MOVE_EVENTS:
+                self.cwd_history.record_move(state.session_id, envelope.seq)
         self.fleet.apply(envelope)
         return self.stream.push(envelope)

@@ -20,12 +20,12 @@ def restore(session_id: SessionId, stored: StoredSession) -> SessionState:
 
 def needs_memory(summary: SessionSummary) -> bool:
     """Tell whether something of a session may happen by itself, or has to be answered for: then it stays in memory."""
-    return bool(not summary.activity.at_rest or summary.queued or summary.open_requests or summary.wakeups)
+    return bool(not summary.activity.is_at_rest or summary.queued or summary.open_requests or summary.wakeups)
 
 
 def close_after_crash(session: Session) -> None:
     """Record the end of everything that was running when the service went away; what waits goes on waiting."""
-    if session.state.turn is None and not session.state.activity.at_rest:
+    if session.state.turn is None and not session.state.activity.is_at_rest:
         session.record(ev.CompactionFinished(status="interrupted"))
-    session.close_work("interrupted", ended_at=max(session.state.updated_at, session.left_at))
+    session.close_work("interrupted", ended_at=max(session.state.updated_at, session.last_alive_at))
     session.close_requests("restarted")

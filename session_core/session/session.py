@@ -19,15 +19,15 @@ import trio
 from session_core import limits
 from session_core.errors import StoreDamaged
 from session_core.ids import ClientId, Cursor, MessageId, RequestId, TurnId
-from session_core.session.conversation_cache import KnownPath
 from session_core.session.deferred import Deferred
 from session_core.session.finish_work import next_closing_event
-from session_core.session.message_tree import missing_before
-from session_core.session.recorder import Ledger
+from session_core.session.message_tree import find_missing_parent
+from session_core.session.message_window import count_total_chars
+from session_core.session.recorder import EventRecorder
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonValue
-from session_core.vocabulary.messages import Message, Usage
+from session_core.vocabulary.messages import Message, Usage, count_message_chars
 from session_core.vocabulary.sessions import (
     Decision,
     DialogAnswer,
@@ -38,6 +38,60 @@ from session_core.vocabulary.sessions import (
     TurnStatus,
 )
 from session_core.vocabulary.snapshots import SessionSnapshot
+
+
+# --- the conversation that a model was shown last, so that the next step only has to add what is new ------------------
+# It reaches further back than the state, whose window holds the newest messages only; reading the rest from the store
+# takes long, and is done once for as long as the session is in memory.
+class ConversationCache:
+    """The messages that lead to a message, from the newest summary on."""
+
+    def __init__(self) -> None:
+        self._messages: tuple[Message, ...] = ()
+        self.chars = 0
+        """The size of all its messages."""
+
+    def find_newer(self, state: SessionState) -> tuple[Message, ...] | None:
+        """Return the messages on the way from the end of this path to the head; None when it does not lead there."""
+        if not self._messages:
+            return None
+        known, wanted = self._messages[-1].message_id, state.head
+        path: list[Message] = []
+        for message in reversed(state.messages):
+            if wanted == known:
+                break
+            if message.message_id == wanted:
+                path.append(message)
+                wanted = message.parent_id
+        return tuple(reversed(path)) if wanted == known else None
+
+    def restart(self, path: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Start anew with a path; returns what of it a model gets to see."""
+        first = next((place for place, message in enumerate(path) if message.role != "tool"), len(path))
+        self._messages, self.chars = (), 0
+        return self.extend(path[first:])  # no model could place results whose calls are further back
+
+    def extend(self, newer: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Go on with these messages; returns the whole path."""
+        for count, message in enumerate(reversed(newer), start=1):
+            if message.role == "summary":
+                self._messages, self.chars, newer = (), 0, newer[-count:]
+                break
+        self._messages += newer
+        self.chars += count_total_chars(newer)
+        if self.chars > limits.WINDOW_CHARS * 3 // 2:  # as much as a full window and what is read before it
+            self._shorten()
+        return self._messages
+
+    def _shorten(self) -> None:
+        first = 0
+        while self.chars > limits.WINDOW_CHARS and first < len(self._messages) - 1:
+            self.chars -= count_message_chars(self._messages[first])
+            first += 1
+        self.restart(self._messages[first:])
+
+
+# --- session ----------------------------------------------------------------------------------------------------------
 
 Resolution = ev.ApprovalResolved | DialogAnswer
 REMEMBERED_OUTCOMES = 64
@@ -59,19 +113,19 @@ class Work:
     """What the model call that is under way may use; None when there is none."""
     helpers: list["Session"] = attrs.field(factory=list)
     """The child sessions whose usage is not yet part of this session's own."""
-    room_made: trio.Event = attrs.field(factory=trio.Event)
+    budget_changed: trio.Event = attrs.field(factory=trio.Event)
     """Set, and replaced, when what may be used has changed; helpers wait here for their share."""
     on_limits_changed: Callable[[], None] = lambda: None
     """Lets the turn look at its limits again."""
 
-    def tell_room_made(self) -> None:
+    def notify_budget_changed(self) -> None:
         """Let those look again who wait for their share of what may be used."""
-        self.room_made.set()
-        self.room_made = trio.Event()
+        self.budget_changed.set()
+        self.budget_changed = trio.Event()
 
 
 @attrs.frozen(kw_only=True)
-class Resolved:
+class ResolvedRequest:
     """How an approval or dialog ended, and who answered."""
 
     resolution: Resolution
@@ -81,54 +135,54 @@ class Resolved:
 class Session:
     """One session, living in one service; commands numbered up to `stop_mark` were overtaken by a stop."""
 
-    def __init__(self, state: SessionState, ledger: Ledger) -> None:
+    def __init__(self, state: SessionState, recorder: EventRecorder) -> None:
         self.state = state
         self.work: Work | None = None
         self.closing = False
         self.stop_mark = -1
         self.used_at = 0
-        self.left_at = 0
+        self.last_alive_at = 0
         """When an earlier run of the service recorded its last sign of life."""
         self.damage: StoreDamaged | None = None
         """Why it cannot be read: then it is empty, and only there to be deleted."""
-        self.path = KnownPath()
+        self.conversation_cache = ConversationCache()
         self.outcomes: OrderedDict[TurnId, TurnOutcome] = OrderedDict()
         if state.last_outcome is not None:
             self.outcomes[state.last_outcome.turn_id] = state.last_outcome
-        self._ledger = ledger
-        self._resolved: OrderedDict[RequestId, Resolved] = OrderedDict()
-        self._waiting: dict[RequestId, Deferred[Resolved]] = {}
+        self._recorder = recorder
+        self._resolved: OrderedDict[RequestId, ResolvedRequest] = OrderedDict()
+        self._waiting: dict[RequestId, Deferred[ResolvedRequest]] = {}
 
     # --- the one writer -----------------------------------------------------------------------------------------------
 
     def record(self, event: ev.Event, by: ClientId | None = None) -> ev.SessionEvent:
         """Make an event true: journal it, fold it, publish it. Synchronous; nothing can come in between."""
         before = self.state.activity
-        recorded = self._ledger.enter(self.state, event, by)
-        if isinstance(event, ev.DELTAS):
+        recorded = self._recorder.record_event(self.state, event, by)
+        if isinstance(event, ev.DELTA_EVENTS):
             return recorded  # most events by far, and none of them changes the activity or ends anything
         if self.state.activity is not before:
-            self._ledger.enter(self.state, ev.ActivityChanged(activity=self.state.activity))
-        self._notice(event, by)
+            self._recorder.record_event(self.state, ev.ActivityChanged(activity=self.state.activity))
+        self._handle_recorded_event(event, by)
         return recorded
 
-    def _notice(self, event: ev.Event, by: ClientId | None) -> None:
+    def _handle_recorded_event(self, event: ev.Event, by: ClientId | None) -> None:
         match event:
             case ev.ApprovalResolved(request_id=request_id):
-                self._remember(request_id, Resolved(resolution=event, by=by))
+                self._remember(request_id, ResolvedRequest(resolution=event, by=by))
             case ev.DialogClosed(answer=answer):
-                self._remember(answer.request_id, Resolved(resolution=answer, by=by))
+                self._remember(answer.request_id, ResolvedRequest(resolution=answer, by=by))
             case ev.TurnEnded(outcome=outcome):
                 self.outcomes[outcome.turn_id] = outcome
                 if len(self.outcomes) > REMEMBERED_OUTCOMES:
                     self.outcomes.popitem(last=False)
-                self._work_ended()
+                self._finish_work()
             case ev.CompactionFinished():
-                self._work_ended("compaction")
+                self._finish_work("compaction")
             case _:
                 pass
 
-    def _work_ended(self, kind: Literal["turn", "compaction"] = "turn") -> None:
+    def _finish_work(self, kind: Literal["turn", "compaction"] = "turn") -> None:
         work = self.work
         if work is not None and work.kind == kind:
             self.work = None
@@ -137,25 +191,27 @@ class Session:
     @property
     def cursor(self) -> Cursor:
         """The end of the stream right now."""
-        return self._ledger.stream.cursor
+        return self._recorder.stream.cursor
 
     def now(self) -> int:
         """The service's clock."""
-        return self._ledger.now()
+        return self._recorder.now()
 
     def snapshot(self) -> SessionSnapshot:
         """Take the whole state at this moment; takes nothing away."""
         return self.state.snapshot(self.cursor)
 
-    async def until_durable(self) -> None:
+    async def wait_until_durable(self) -> None:
         """Wait until everything recorded so far is durable."""
-        seq = self._ledger.stream.seq
-        if self._ledger.store.durable_seq < seq:
-            await self._ledger.store.wait_durable(seq)
+        seq = self._recorder.stream.seq
+        if self._recorder.store.durable_seq < seq:
+            await self._recorder.store.wait_durable(seq)
 
     async def load_path(self, message_id: MessageId) -> tuple[Message, ...]:
         """Read the way to a message that is no longer in the state, as much of it as a state would hold."""
-        return await self._ledger.store.load_path(self.state.session_id, message_id, max_chars=limits.WINDOW_CHARS // 2)
+        return await self._recorder.store.load_path(
+            self.state.session_id, message_id, max_chars=limits.WINDOW_CHARS // 2
+        )
 
     async def conversation(self) -> tuple[Message, ...]:
         """Return the messages that lead to the head, from the newest summary on if there is one.
@@ -163,23 +219,23 @@ class Session:
         A long conversation reaches further back than the state: the rest is read from the store, once while the
         session is in memory.
         """
-        path = self.path
-        newer = path.newer(self.state)
+        path = self.conversation_cache
+        newer = path.find_newer(self.state)
         if newer is not None:
             return path.extend(newer)
         recent = self.state.transcript
-        missing = missing_before(self.state, recent)
+        missing = find_missing_parent(self.state, recent)
         older = await self.load_path(missing) if missing is not None else ()
-        return path.begin(older + recent)
+        return path.restart(older + recent)
 
     def keep_leaves(self, leaves: Mapping[str, bytes]) -> None:
         """Have the store keep parts of an executor's state, in one step with what is recorded."""
         if leaves:
-            self._ledger.store.keep_leaves(self.state.session_id, leaves)
+            self._recorder.store.keep_leaves(self.state.session_id, leaves)
 
     async def load_leaves(self, digests: Collection[str]) -> Mapping[str, bytes]:
         """Read parts of an executor's state back; those that are not there are left out."""
-        return await self._ledger.store.load_leaves(self.state.session_id, digests) if digests else {}
+        return await self._recorder.store.load_leaves(self.state.session_id, digests) if digests else {}
 
     # --- ending work --------------------------------------------------------------------------------------------------
 
@@ -274,11 +330,11 @@ class Session:
         )
         return True
 
-    def resolved(self, request_id: RequestId) -> Resolved | None:
+    def find_resolved(self, request_id: RequestId) -> ResolvedRequest | None:
         """How a request ended, for as long as it is remembered."""
         return self._resolved.get(request_id)
 
-    async def wait_resolved(self, request_id: RequestId, timeout_ms: int) -> Resolved:
+    async def wait_resolved(self, request_id: RequestId, timeout_ms: int) -> ResolvedRequest:
         """Wait until a request is answered; time running out means no.
 
         Cancellation: the request stays open, to be answered or to be closed by whoever cancelled.
@@ -293,9 +349,9 @@ class Session:
         if (known := self._resolved.get(request_id)) is not None:
             return known  # closed just now, or answered at the very moment the time was up
         self._waiting.pop(request_id, None)  # it was answered so long ago that nobody remembers how
-        return Resolved(resolution=DialogAnswer(request_id=request_id, because="timed_out"), by=None)
+        return ResolvedRequest(resolution=DialogAnswer(request_id=request_id, because="timed_out"), by=None)
 
-    def _remember(self, request_id: RequestId, resolved: Resolved) -> None:
+    def _remember(self, request_id: RequestId, resolved: ResolvedRequest) -> None:
         self._resolved[request_id] = resolved
         if len(self._resolved) > limits.MAX_FINISHED_REQUESTS:
             self._resolved.popitem(last=False)

@@ -4,9 +4,9 @@ from typing import Any
 
 from session_core.ids import ClientId, Cursor, SessionId
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.extensions import ExtensionInfo
-from session_core.vocabulary.frozen import changed
+from session_core.vocabulary.frozen import evolve_value
 from session_core.vocabulary.sessions import IDLE, ClientPresence
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSummary
 
@@ -26,7 +26,7 @@ class FleetState:
     def apply(self, envelope: SessionEvent) -> None:
         """Fold one event of any session into the list."""
         event, session_id = envelope.event, envelope.session_id
-        if isinstance(event, PASSING):
+        if isinstance(event, TRANSIENT_EVENTS):
             return
         if session_id is None:
             self._apply_app_wide(event)
@@ -37,7 +37,7 @@ class FleetState:
                 self.earlier = max(0, self.earlier - 1)
         elif session_id in self.sessions:
             before = self.sessions[session_id]
-            self.sessions[session_id] = changed(before, updated_at=envelope.at, **_changes(before, event))
+            self.sessions[session_id] = evolve_value(before, updated_at=envelope.at, **_changes(before, event))
 
     def _apply_app_wide(self, event: ev.Event) -> None:
         if isinstance(event, ev.ClientAttached):
@@ -76,12 +76,12 @@ class FleetState:
         return state
 
 
-def _new_summary(session_id: SessionId, event: ev.SessionCreated, at: int) -> SessionSummary:
+def _new_summary(session_id: SessionId, event: ev.SessionCreated, created_at: int) -> SessionSummary:
     return SessionSummary(
         session_id=session_id,
         name=event.name,
-        created_at=at,
-        updated_at=at,
+        created_at=created_at,
+        updated_at=created_at,
         archived=False,
         parent_id=event.parent_id,
         cwd=event.settings.cwd,

@@ -11,11 +11,13 @@ from session_core.vocabulary.messages import LiveTool, Message, TextPart
 SHELL = "shell"
 """The tool that runs such commands."""
 
-_RAN: Final = "I have run this command myself"
-_SAID: Final = re.compile(re.escape(_RAN) + r"(?: \(\w+\))?:\n\n\$ (.*?)\n\n", re.DOTALL)
+_COMMAND_HEADER: Final = "I have run this command myself"
+_COMMAND_PATTERN: Final = re.compile(re.escape(_COMMAND_HEADER) + r"(?: \(\w+\))?:\n\n\$ (.*?)\n\n", re.DOTALL)
 
 
-def line_ended(state: SessionState, tool: LiveTool, line: str, turn_id: TurnId | None, now: int) -> ev.MessageAdded:
+def build_shell_line_message(
+    state: SessionState, tool: LiveTool, line: str, turn_id: TurnId | None, now: int
+) -> ev.MessageAdded:
     """Return the event that puts a command and what became of it at the end of the conversation."""
     result = tool.result
     came_out = tool.output if result is None else result.text
@@ -25,27 +27,27 @@ def line_ended(state: SessionState, tool: LiveTool, line: str, turn_id: TurnId |
         message_id=MessageId(new_id("msg")),
         parent_id=state.head,
         role="user",
-        parts=(TextPart(text=f"{_RAN}{how}:\n\n$ {line}\n\n{came_out or '(no output)'}{ending}"),),
+        parts=(TextPart(text=f"{_COMMAND_HEADER}{how}:\n\n$ {line}\n\n{came_out or '(no output)'}{ending}"),),
         created_at=now,
         turn_id=turn_id,
     )
     return ev.MessageAdded(message=message, ended_call_id=tool.call_id)
 
 
-def as_typed(message: Message) -> str:
+def as_typed_text(message: Message) -> str:
     """Return what a person has typed to bring a message about: its text, or `!` and the command (to a blank line)."""
-    ran = _SAID.match(message.text)
+    ran = _COMMAND_PATTERN.match(message.text)
     return message.text if ran is None else f"!{ran[1]}"
 
 
-def open_line(state: SessionState) -> LiveTool | None:
+def find_open_shell_line(state: SessionState) -> LiveTool | None:
     """Return the command of a person that has no place in the conversation yet."""
-    head = state.message(state.head) if state.head is not None else None
+    head = state.find_message(state.head) if state.head is not None else None
     called = {call.call_id for call in head.tool_calls} if head is not None else set()
     return next((tool for tool in state.tools if tool.call_id not in called and tool.name == SHELL), None)
 
 
-def typed_line(tool: LiveTool) -> str:
+def get_typed_line(tool: LiveTool) -> str:
     """Return what was typed."""
     line = tool.arguments.get("command")
     return line if isinstance(line, str) else ""

@@ -20,7 +20,7 @@ from session_core.ids import Cursor, MessageId, SessionId
 from session_core.session.activity import next_activity
 from session_core.session.appliers import APPLIERS
 from session_core.session.session_list import FleetState
-from session_core.vocabulary.events import DELTAS, PASSING, SessionEvent
+from session_core.vocabulary.events import DELTA_EVENTS, TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.extensions import ExtensionDisplay, ExtensionEntry
 from session_core.vocabulary.frozen import Rope, Vector
 from session_core.vocabulary.messages import LiveTool, Message, PartialMessage, Usage
@@ -95,12 +95,12 @@ class SessionState:
         if applier is not None:
             applier(self, event, envelope)
         self.sseq = envelope.sseq
-        if isinstance(event, DELTAS):
+        if isinstance(event, DELTA_EVENTS):
             return  # most events by far; they change neither the activity nor the time of the last change
         self.activity = next_activity(
             self.activity, event, open_approvals=len(self.approvals), in_turn=self.turn is not None
         )
-        if not isinstance(event, PASSING):
+        if not isinstance(event, TRANSIENT_EVENTS):
             self.updated_at = envelope.at
 
     @property
@@ -111,11 +111,11 @@ class SessionState:
         """
         return path_to(self.messages, self.head)
 
-    def message(self, message_id: MessageId | None) -> Message | None:
+    def find_message(self, message_id: MessageId | None) -> Message | None:
         """Look a message up in the window; recent ones are found fastest."""
         return next((each for each in reversed(self.messages) if each.message_id == message_id), None)
 
-    def partial_now(self) -> PartialMessage | None:
+    def build_partial(self) -> PartialMessage | None:
         """The half-finished message with all of its text."""
         if self.partial is None or self.growing is None:
             return self.partial
@@ -140,7 +140,7 @@ class SessionState:
             messages=self.messages,
             earlier=self.earlier,
             head=self.head,
-            partial=self.partial_now(),
+            partial=self.build_partial(),
             tools=self.tools,
             turn=self.turn,
             last_outcome=self.last_outcome,

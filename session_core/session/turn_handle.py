@@ -6,7 +6,7 @@ import attrs
 
 from session_core import limits
 from session_core.ids import MessageId, RequestId, TurnId, new_id
-from session_core.session.message_tree import missing_before as missing_before
+from session_core.session.message_tree import find_missing_parent as find_missing_parent
 from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
 from session_core.vocabulary import events as ev
@@ -16,18 +16,18 @@ from session_core.vocabulary.sessions import Approval, Decision, DeliverAs, Queu
 
 
 @attrs.frozen(kw_only=True)
-class AskedCall:
+class ApprovalPrompt:
     """A tool call as people are asked about it; see `Approval`."""
 
     call: ToolCallPart
     summary: str
-    shown: str
+    displayed_text: str
     fingerprint: str
     reason: str
     grant: str
 
 
-class TurnDesk:
+class TurnHandle:
     """Bound to one session and one turn."""
 
     def __init__(
@@ -65,7 +65,7 @@ class TurnDesk:
         return self._work.stop_requested
 
     @property
-    def foremost(self) -> Session:
+    def root_session(self) -> Session:
         """The session it all began with: there people are asked, and its limits hold for all who work for it."""
         return self._lineage()[-1]
 
@@ -75,14 +75,14 @@ class TurnDesk:
         return frozenset(grant for session in self._lineage() for grant in session.state.grants)
 
     @property
-    def time_left_ms(self) -> int | None:
+    def remaining_ms(self) -> int | None:
         """How long this turn, and those that wait for it, may still take; None if that has no end."""
-        left = [
+        remaining = [
             session.state.settings.limits.time_ms - (self.now() - session.state.turn.started_at)
             for session in self._lineage()
             if session.state.settings.limits.time_ms is not None and session.state.turn is not None
         ]
-        return max(0, min(left)) if left else None
+        return max(0, min(remaining)) if remaining else None
 
     def now(self) -> int:
         """The service's clock."""
@@ -92,9 +92,9 @@ class TurnDesk:
         """Make an event of this session true."""
         self._session.record(event)
 
-    async def until_durable(self) -> None:
+    async def wait_until_durable(self) -> None:
         """Wait until everything recorded so far would survive a crash."""
-        await self._session.until_durable()
+        await self._session.wait_until_durable()
 
     def keep_leaves(self, leaves: Mapping[str, bytes]) -> None:
         """Have the store keep parts of an executor's state, by their digests, in one step with what is recorded."""
@@ -111,7 +111,7 @@ class TurnDesk:
     @property
     def conversation_chars(self) -> int:
         """How many characters the conversation has that was asked for last."""
-        return self._session.path.chars
+        return self._session.conversation_cache.chars
 
     def deliver_waiting(self, kinds: Iterable[DeliverAs]) -> bool:
         """Move waiting messages of these kinds into the conversation, in order; returns whether any wants an answer."""
@@ -134,12 +134,12 @@ class TurnDesk:
         self._session.close_work(status, error=error, output=output)
         return True
 
-    async def ask_approval(self, asked: AskedCall) -> tuple[Decision, str]:
+    async def ask_approval(self, prompt: ApprovalPrompt) -> tuple[Decision, str]:
         """Ask people whether a tool call may run; returns the decision and what they want the model to know.
 
         No answer in time means no. Cancellation: the approval is denied in the same step.
         """
-        session = self.foremost
+        session = self.root_session
         if session.work is None:
             return "deny", "Nobody can be asked any more: the turn that this call belongs to has ended."
         if len(session.state.approvals) >= limits.MAX_OPEN_REQUESTS:
@@ -147,16 +147,16 @@ class TurnDesk:
         now = self.now()
         approval = Approval(
             request_id=RequestId(new_id("req")),
-            call_id=asked.call.call_id,
-            tool_name=asked.call.name,
-            summary=asked.summary[: limits.MAX_SUMMARY_CHARS],
-            arguments=asked.call.arguments,
+            call_id=prompt.call.call_id,
+            tool_name=prompt.call.name,
+            summary=prompt.summary[: limits.MAX_SUMMARY_CHARS],
+            arguments=prompt.call.arguments,
             requested_at=now,
             expires_at=now + self._approval_timeout_ms,
-            shown=asked.shown,
-            fingerprint=asked.fingerprint,
-            reason=asked.reason,
-            grant=asked.grant,
+            shown=prompt.displayed_text,
+            fingerprint=prompt.fingerprint,
+            reason=prompt.reason,
+            grant=prompt.grant,
             session_id=self.state.session_id if session is not self._session else None,
         )
         session.record(ev.ApprovalRequested(approval=approval))

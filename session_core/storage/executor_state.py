@@ -31,7 +31,7 @@ READ_AT_ONCE = 512
 
 
 @attrs.frozen(kw_only=True)
-class KeptLeaves:
+class LeafBatch:
     """Leaves of a session to keep, by their digests; those that are there already stay as they are."""
 
     session_id: SessionId
@@ -43,7 +43,7 @@ class KeptLeaves:
         return sum(map(len, self.leaves.values()))
 
 
-def checked_leaves(session_id: SessionId, leaves: Mapping[str, bytes]) -> KeptLeaves:
+def check_leaves(session_id: SessionId, leaves: Mapping[str, bytes]) -> LeafBatch:
     """Return leaves that can be kept.
 
     Raises:
@@ -54,7 +54,7 @@ def checked_leaves(session_id: SessionId, leaves: Mapping[str, bytes]) -> KeptLe
             raise ProtocolError(f"a part of {len(data):,} bytes of an executor's state is too large to be kept")
         if digest_of(data).hex() != digest:
             raise ProtocolError(f"a part of an executor's state is not what its digest says: {digest[:12]}")
-    return KeptLeaves(session_id=session_id, leaves=dict(leaves))
+    return LeafBatch(session_id=session_id, leaves=dict(leaves))
 
 
 def digest_of(data: bytes) -> bytes:
@@ -62,21 +62,21 @@ def digest_of(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
-def named_by(state: ExecutorState | None) -> frozenset[str]:
+def leaf_digests(state: ExecutorState | None) -> frozenset[str]:
     """Return the digests of the leaves that a state needs."""
     return frozenset() if state is None else frozenset(leaf.digest for leaf in state.leaves)
 
 
-def named_by_all(points: Iterable[ExecutorPoint]) -> frozenset[str]:
+def all_leaf_digests(points: Iterable[ExecutorPoint]) -> frozenset[str]:
     """Return the digests of the leaves that all states of a session need."""
     return frozenset(leaf.digest for point in points for leaf in point.state.leaves)
 
 
-def staying_after(event: ev.Event) -> frozenset[str] | None:
+def retained_digests(event: ev.Event) -> frozenset[str] | None:
     """Return the digests of the leaves that an event lets stay; None when it says nothing about them."""
     match event:
         case ev.ExecutorStateSaved(state=state, earlier_leaves=earlier):
-            return named_by(state) | frozenset(earlier)
+            return leaf_digests(state) | frozenset(earlier)
         case ev.FrameOpened() | ev.FrameEntered():  # the executor begins anew there
             return frozenset()
         case _:
@@ -91,7 +91,7 @@ def has_leaves(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'leaf'").fetchone() is not None
 
 
-def keep_leaves(db: sqlite3.Connection, session: int, leaves: Mapping[str, bytes]) -> None:
+def write_leaves(db: sqlite3.Connection, session: int, leaves: Mapping[str, bytes]) -> None:
     """Write those leaves that are not there."""
     there = _digests(db, session)
     rows = [(session, raw, data) for digest, data in leaves.items() if (raw := bytes.fromhex(digest)) not in there]

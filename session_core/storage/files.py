@@ -14,8 +14,8 @@ from session_core.storage.schema import (
     OLDEST_READABLE,
     UNREADABLE,
     bring_up_to_date,
-    problem,
     refuse_newer,
+    store_error,
     version_of,
 )
 
@@ -38,14 +38,14 @@ def connect(home: Path, read_only: bool) -> sqlite3.Connection:  # noqa: FBT001 
     if not read_only:
         make_private_file(path)  # SQLite gives its other files the same mode
     mode = "ro" if read_only else "rw"
-    if read_only and not os.access(home, os.W_OK) and not _log_of(path).exists():
+    if read_only and not os.access(home, os.W_OK) and not _wal_path(path).exists():
         mode += "&immutable=1"  # SQLite would want to make files of its own there; with no log, none is needed
     return sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
     )
 
 
-def _log_of(path: Path) -> Path:
+def _wal_path(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
@@ -65,7 +65,7 @@ def open_for_writing(home: Path, connect: Connect) -> sqlite3.Connection:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         mark = home / MARK_FILE
         if mark.exists() and version_of(connection) == 0:
-            raise _nothing_kept(home)
+            raise _missing_store_error(home)
         # Fetching matters: an error that comes while the mode is being changed is only told to those who do.
         if connection.execute("PRAGMA journal_mode = WAL").fetchall() != [("wal",)]:
             raise StoreUnusable(f"the file system of {home} cannot keep a write-ahead log; choose another home")
@@ -91,7 +91,7 @@ def open_for_reading(home: Path, connect: Connect) -> sqlite3.Connection:
         connection.execute("PRAGMA query_only = ON")
         found = version_of(connection)
         if found == 0:
-            raise _nothing_kept(home)
+            raise _missing_store_error(home)
         if found < OLDEST_READABLE:
             raise StoreUnusable(
                 f"the store in {home} has the older format {found}; the next command that writes brings it up to date"
@@ -108,7 +108,7 @@ def _opening(home: Path, connect: Connect, *, read_only: bool) -> Generator[sqli
         yield connection
     except UNREADABLE as error:
         connection.close()
-        raise problem(error) from error
+        raise store_error(error) from error
     except BaseException:
         connection.close()
         raise
@@ -121,21 +121,21 @@ def _connected(home: Path, connect: Connect, *, read_only: bool) -> sqlite3.Conn
         return connection
     except sqlite3.DatabaseError as error:
         if read_only and not store_file(home).exists():
-            raise _nothing_kept(home) from None
+            raise _missing_store_error(home) from None
         raise StoreUnusable(f"the store file {store_file(home)} cannot be opened: {error}") from error
 
 
-def check_kept(home: Path) -> None:
+def require_store(home: Path) -> None:
     """Refuse a directory in which no sessions were ever kept, before anything is done to it.
 
     Raises:
         NoStore: It holds none.
     """
     if not store_file(home).exists() and not (home / MARK_FILE).exists():
-        raise _nothing_kept(home)
+        raise _missing_store_error(home)
 
 
-def _nothing_kept(home: Path) -> StoreDamaged | NoStore:
+def _missing_store_error(home: Path) -> StoreDamaged | NoStore:
     mark = home / MARK_FILE
     if not mark.exists():
         return NoStore(f"no sessions are kept in {home} yet")

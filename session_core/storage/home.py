@@ -75,7 +75,7 @@ def prepare_home(home: Path) -> Path:
         if status.st_mode & 0o077:
             _keep_others_out(place, status)
     except (OSError, ValueError, RuntimeError) as error:
-        raise unusable(f"the home {str(home)!r} cannot be used", error) from error
+        raise store_unusable_error(f"the home {str(home)!r} cannot be used", error) from error
     return place
 
 
@@ -105,7 +105,7 @@ def private_open(path: Path, flags: int) -> int:
             undo.pop_all()
             return descriptor
     except (OSError, ValueError) as error:
-        raise unusable(f"the file {str(path)!r} cannot be opened", error) from error
+        raise store_unusable_error(f"the file {str(path)!r} cannot be opened", error) from error
 
 
 def read_private(file: Path, most: int) -> bytes:
@@ -158,7 +158,7 @@ def make_private_file(path: Path) -> None:
     except FileNotFoundError:
         os.close(private_open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     except OSError as error:
-        raise unusable(f"the file {str(path)!r} cannot be used", error) from error
+        raise store_unusable_error(f"the file {str(path)!r} cannot be used", error) from error
 
 
 def _behind_own_link(place: Path) -> Path:
@@ -220,7 +220,7 @@ def _user(uid: int) -> str:
         return f"user {uid}"
 
 
-def unusable(what: str, error: Exception) -> StoreUnusable:
+def store_unusable_error(what: str, error: Exception) -> StoreUnusable:
     """Say why the system refused something, and what helps."""
     number = error.errno if isinstance(error, OSError) else None
     why = str(error) if number is None else _REASONS.get(number, os.strerror(number))

@@ -23,7 +23,7 @@ from typing import Final
 import attrs
 
 from session_core.errors import StoreInUse, StoreUnusable
-from session_core.storage.home import private_open, unusable
+from session_core.storage.home import private_open, store_unusable_error
 
 LOCK_NAME: Final = "lock"
 
@@ -36,7 +36,7 @@ _PAUSE_S: Final = 0.001
 
 
 @attrs.frozen(kw_only=True)
-class Holder:
+class LockHolder:
     """Who holds the lock, as the lock file has it; a `pid` of 0 means somebody, but the file does not say who."""
 
     pid: int
@@ -49,12 +49,12 @@ class Holder:
             return "another process"
         since = _local_time(self.since)
         # The date only matters when it is another day's.
-        shown = f"{since:%H:%M}" if since.date() == _local_time(_now()).date() else f"{since:%Y-%m-%d %H:%M}"
+        since_text = f"{since:%H:%M}" if since.date() == _local_time(_now()).date() else f"{since:%Y-%m-%d %H:%M}"
         where = "" if self.host == os.uname().nodename else f" on {self.host}"
-        return f"process {self.pid}{where} ({self.program}, since {shown})"
+        return f"process {self.pid}{where} ({self.program}, since {since_text})"
 
 
-_UNKNOWN: Final = Holder(pid=0, program="", since=0, host="")
+_UNKNOWN: Final = LockHolder(pid=0, program="", since=0, host="")
 
 
 class HomeLock:
@@ -79,7 +79,7 @@ class HomeLock:
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, json.dumps(attrs.asdict(_ourselves())).encode(), 0)
             except OSError as error:
-                raise unusable(f"the file {str(path)!r} cannot be written", error) from error
+                raise store_unusable_error(f"the file {str(path)!r} cannot be written", error) from error
             lock = cls(descriptor)
             _held.add(lock)
             undo.pop_all()
@@ -107,7 +107,7 @@ class HomeLock:
             os.close(descriptor)
 
 
-def lock_holder(home: Path) -> Holder | None:
+def lock_holder(home: Path) -> LockHolder | None:
     """Tell who holds the lock right now, by trying it; nobody does where there is no home.
 
     Raises:
@@ -152,7 +152,7 @@ def _try_lock(descriptor: int, path: Path, kind: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        raise unusable(f"the file {str(path)!r} cannot be locked", error) from error
+        raise store_unusable_error(f"the file {str(path)!r} cannot be locked", error) from error
     return True
 
 
@@ -168,8 +168,8 @@ def _pause() -> None:
     time.sleep(_PAUSE_S)  # noqa: TID251 - in a worker thread, and only while an onlooker is in the way
 
 
-def _ourselves() -> Holder:
-    return Holder(pid=os.getpid(), program=_program(sys.argv), since=_now(), host=os.uname().nodename)
+def _ourselves() -> LockHolder:
+    return LockHolder(pid=os.getpid(), program=_program(sys.argv), since=_now(), host=os.uname().nodename)
 
 
 def _program(argv: list[str]) -> str:
@@ -178,15 +178,15 @@ def _program(argv: list[str]) -> str:
     name = path.parent.name if path.name == "__main__.py" else path.name
     if name == _OWN_COMMAND and len(argv) > 1 and argv[1].replace("-", "").isalpha() and not argv[1].startswith("-"):
         name = f"{name} {argv[1]}"
-    shown = "".join(letter for letter in name if letter.isprintable())[:_MAX_PROGRAM_CHARS]
-    return "python" if shown in {"", "-c", "-m"} else shown
+    printable_name = "".join(letter for letter in name if letter.isprintable())[:_MAX_PROGRAM_CHARS]
+    return "python" if printable_name in {"", "-c", "-m"} else printable_name
 
 
-def _read_holder(descriptor: int) -> Holder:
+def _read_holder(descriptor: int) -> LockHolder:
     """Read what the holder wrote; it may not have come to that yet, and anything may have happened to the file."""
     try:
         said = json.loads(os.pread(descriptor, _MAX_HOLDER_BYTES, 0))
-        holder = Holder(pid=said["pid"], program=said["program"], since=said["since"], host=said["host"])
+        holder = LockHolder(pid=said["pid"], program=said["program"], since=said["since"], host=said["host"])
         # One that died left its name behind, if the present holder has not written its own yet.
         typed = [int, str, int, str] == [type(value) for value in attrs.astuple(holder)]
         believable = typed and holder.pid > 0 and str(holder).isprintable() and _may_live(holder)
@@ -195,7 +195,7 @@ def _read_holder(descriptor: int) -> Holder:
     return holder if believable else _UNKNOWN
 
 
-def _may_live(holder: Holder) -> bool:
+def _may_live(holder: LockHolder) -> bool:
     try:
         if holder.host == os.uname().nodename:
             os.kill(holder.pid, 0)
@@ -210,8 +210,8 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _local_time(at: int) -> datetime:
-    return datetime.fromtimestamp(at / 1000, tz=UTC).astimezone()
+def _local_time(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone()
 
 
 _held: Final[set[HomeLock]] = set()

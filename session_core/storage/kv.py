@@ -16,7 +16,7 @@ import msgspec
 from session_core import limits
 from session_core.errors import InvalidInput, StoreDamaged
 from session_core.wire import strict_json
-from session_core.wire.error_text import quoted
+from session_core.wire.error_text import quote_text
 
 KV_TABLE = """
 CREATE TABLE kv (
@@ -42,13 +42,13 @@ class KvChange:
     refused: InvalidInput | None = None
 
 
-def checked_key(owner: str, key: str) -> tuple[str, str]:
+def validate_key(owner: str, key: str) -> tuple[str, str]:
     """Return whose key this is, and the key.
 
     Raises:
         InvalidInput: One of them cannot be one.
     """
-    checked_owner(owner)
+    validate_owner(owner)
     if not key:
         raise InvalidInput("the key must not be empty", field="key")
     if len(key) > limits.MAX_KV_KEY_CHARS:
@@ -58,7 +58,7 @@ def checked_key(owner: str, key: str) -> tuple[str, str]:
     return owner, key
 
 
-def checked_owner(owner: str) -> str:
+def validate_owner(owner: str) -> str:
     """Return whose values these are.
 
     Raises:
@@ -70,10 +70,10 @@ def checked_owner(owner: str) -> str:
 
 
 def _is_sound(text: str) -> bool:
-    return "\0" not in text and strict_json.is_whole(text)
+    return "\0" not in text and strict_json.is_encodable(text)
 
 
-def encoded_value(value: Any) -> bytes:
+def encode_value(value: Any) -> bytes:
     """Write a value down.
 
     Raises:
@@ -93,12 +93,12 @@ def encoded_value(value: Any) -> bytes:
     return raw
 
 
-def decoded_value(raw: bytes) -> Any:
+def decode_value(raw: bytes) -> Any:
     """Read a value back; always a new one, so that nobody can change what is kept."""
     return msgspec.json.decode(raw)
 
 
-def no_room(sizes: Mapping[str, int], key: str, size: int) -> InvalidInput | None:
+def quota_error(sizes: Mapping[str, int], key: str, size: int) -> InvalidInput | None:
     """Say why an owner whose values have these sizes may not keep another one, if that is so."""
     if key not in sizes and len(sizes) >= limits.MAX_KV_KEYS:
         return InvalidInput(f"there are {len(sizes):,} keys already; let go of some first", field="key")
@@ -130,11 +130,12 @@ def read_value(db: sqlite3.Connection, owner: str, key: str) -> Any:
     value, crc = row
     if not isinstance(value, bytes) or kv_checksum(owner, key, value) != crc:
         raise StoreDamaged(
-            f"the value that {quoted(owner)} keeps under {quoted(key)} is damaged; `session-core store verify` tells "
+            f"the value that {quote_text(owner)} keeps under {quote_text(key)} is damaged; "
+            "`session-core store verify` tells "
             "more",
             field="key",
         )
-    return decoded_value(value)
+    return decode_value(value)
 
 
 def read_keys(db: sqlite3.Connection, owner: str, prefix: str) -> tuple[str, ...]:
@@ -169,7 +170,7 @@ class KvWriter:
             self._db.execute("DELETE FROM kv WHERE owner = ? AND key = ?", (change.owner, change.key))
             sizes.pop(change.key, None)
             return
-        change.refused = no_room(sizes, change.key, len(change.value))
+        change.refused = quota_error(sizes, change.key, len(change.value))
         if change.refused is None:
             self._db.execute(
                 "INSERT OR REPLACE INTO kv (owner, key, value, checksum) VALUES (?, ?, ?, ?)",

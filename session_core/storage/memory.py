@@ -10,12 +10,12 @@ from session_core import limits
 from session_core.errors import StorageFailed
 from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage.base import LiveState, MessagePage, OpenedStore, StoredReply, StoredSession
-from session_core.storage.executor_state import checked_leaves, staying_after
-from session_core.storage.kv import checked_key, checked_owner, decoded_value, encoded_value, no_room
-from session_core.storage.partial_text import about_of, ended_by
-from session_core.vocabulary.added_messages import added_messages, collect_results
-from session_core.vocabulary.events import PASSING, SessionEvent
-from session_core.vocabulary.messages import Message, ToolResultPart, size_of
+from session_core.storage.executor_state import check_leaves, retained_digests
+from session_core.storage.kv import decode_value, encode_value, quota_error, validate_key, validate_owner
+from session_core.storage.partial_text import ended_message_id, unfinished_message_id
+from session_core.vocabulary.added_messages import collect_added_messages, collect_results
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
+from session_core.vocabulary.messages import Message, ToolResultPart, count_message_chars
 from session_core.vocabulary.replies import SearchHit
 from session_core.vocabulary.snapshots import SessionSummary
 
@@ -59,16 +59,16 @@ class MemoryStore:
         session_id = event.session_id
         if session_id is None:
             return
-        if isinstance(event.event, PASSING):
-            if about_of(event.event) is not None:
+        if isinstance(event.event, TRANSIENT_EVENTS):
+            if unfinished_message_id(event.event) is not None:
                 self._unfinished.setdefault(session_id, []).append(event)
             return
         self._events.setdefault(session_id, []).append(event)
-        if ended_by(event.event) is not None:
+        if ended_message_id(event.event) is not None:
             self._unfinished.pop(session_id, None)
-        if session_id in self._leaves and (staying := staying_after(event.event)) is not None:
-            kept = self._leaves[session_id]
-            self._leaves[session_id] = {digest: data for digest, data in kept.items() if digest in staying}
+        if session_id in self._leaves and (staying := retained_digests(event.event)) is not None:
+            stored_leaves = self._leaves[session_id]
+            self._leaves[session_id] = {digest: data for digest, data in stored_leaves.items() if digest in staying}
 
     def remember(self, reply: StoredReply) -> None:
         """Keep a reply."""
@@ -86,7 +86,7 @@ class MemoryStore:
 
     def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
         """Keep parts of an executor's state."""
-        checked = checked_leaves(session_id, leaves)
+        checked = check_leaves(session_id, leaves)
         if session_id in self._events:
             self._leaves.setdefault(session_id, {}).update(checked.leaves)
 
@@ -98,29 +98,29 @@ class MemoryStore:
 
     async def kv_get(self, owner: str, key: str) -> Any:
         """Return what an owner keeps under a key."""
-        owner, key = checked_key(owner, key)
+        owner, key = validate_key(owner, key)
         await trio.lowlevel.checkpoint()
         raw = self._values.get(owner, {}).get(key)
-        return None if raw is None else decoded_value(raw)
+        return None if raw is None else decode_value(raw)
 
     async def kv_set(self, owner: str, key: str, value: Any) -> None:
         """Keep a value under a key."""
-        (owner, key), raw = checked_key(owner, key), encoded_value(value)
+        (owner, key), raw = validate_key(owner, key), encode_value(value)
         await trio.lowlevel.checkpoint()
-        kept = self._values.setdefault(owner, {})
-        if refused := no_room({each: len(old) for each, old in kept.items()}, key, len(raw)):
+        stored_values = self._values.setdefault(owner, {})
+        if refused := quota_error({each: len(old) for each, old in stored_values.items()}, key, len(raw)):
             raise refused
-        kept[key] = raw
+        stored_values[key] = raw
 
     async def kv_delete(self, owner: str, key: str) -> None:
         """Let go of a value."""
-        owner, key = checked_key(owner, key)
+        owner, key = validate_key(owner, key)
         await trio.lowlevel.checkpoint()
         self._values.get(owner, {}).pop(key, None)
 
     async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
         """Return the keys of an owner that begin so, in order."""
-        checked_owner(owner)
+        validate_owner(owner)
         await trio.lowlevel.checkpoint()
         return tuple(sorted(key for key in self._values.get(owner, {}) if key.startswith(prefix)))
 
@@ -163,7 +163,7 @@ class MemoryStore:
         for message in reversed(self._messages(session_id)):
             if message.message_id != wanted:
                 continue
-            max_chars -= size_of(message)
+            max_chars -= count_message_chars(message)
             if path and max_chars < 0:
                 break
             path.append(message)
@@ -211,13 +211,13 @@ class MemoryStore:
     async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
         """Return those of these parts of an executor's state that are there."""
         await trio.lowlevel.checkpoint()
-        kept = self._leaves.get(session_id, {})
-        return {digest: kept[digest] for digest in digests if digest in kept}
+        stored_leaves = self._leaves.get(session_id, {})
+        return {digest: stored_leaves[digest] for digest in digests if digest in stored_leaves}
 
     def _messages(self, session_id: SessionId) -> list[Message]:
         messages: list[Message] = []
         results: dict[CallId, ToolResultPart] = {}
         for event in self._events.get(session_id, ()):
-            messages += added_messages(event.event, results, event.at)
+            messages += collect_added_messages(event.event, results, event.at)
             collect_results(results, event.event)
         return messages

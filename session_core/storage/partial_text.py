@@ -9,13 +9,13 @@ import trio
 
 from session_core import limits
 from session_core.ids import SessionId
-from session_core.storage.writer import KeptText
+from session_core.storage.writer import UnfinishedText
 from session_core.stream.coalesce import coalesce
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.wire.codec import encode_event
 
-_KEPT = (ev.PartDelta, ev.PartStarted)
+_SAVED_EVENT_TYPES = (ev.PartDelta, ev.PartStarted)
 
 
 class PartialText:
@@ -32,7 +32,7 @@ class PartialText:
             ProtocolError: It cannot be written down.
         """
         inner = event.event
-        if not isinstance(inner, _KEPT):
+        if not isinstance(inner, _SAVED_EVENT_TYPES):
             return False
         if not (isinstance(inner, ev.PartDelta) and inner.text.isascii()):
             encode_event(event)  # what could not be written later is refused now
@@ -55,25 +55,25 @@ class PartialText:
         """Let go of everything of a session."""
         self.take(session_id)
 
-    def take_due(self) -> list[KeptText]:
+    def take_due(self) -> list[UnfinishedText]:
         """Take what must be saved now, if it is time."""
         if trio.current_time() < self.due_at:
             return []
         self.due_at = math.inf
         held, self._held = self._held, {}
-        return [text for key in held for text in _merged(key, held[key])]
+        return [text for key in held for text in _merge_events(key, held[key])]
 
-    def take(self, session_id: SessionId) -> list[KeptText]:
+    def take(self, session_id: SessionId) -> list[UnfinishedText]:
         """Take what is held of one session, merged."""
         keys = [key for key in self._held if key[0] == session_id]
-        return [text for key in keys for text in _merged(key, self._held.pop(key))]
+        return [text for key in keys for text in _merge_events(key, self._held.pop(key))]
 
 
-def _merged(key: tuple[SessionId, str], held: list[SessionEvent]) -> list[KeptText]:
-    return [KeptText(*key, encode_event(event)) for event in coalesce(held)]
+def _merge_events(key: tuple[SessionId, str], held: list[SessionEvent]) -> list[UnfinishedText]:
+    return [UnfinishedText(*key, encode_event(event)) for event in coalesce(held)]
 
 
-def about_of(event: ev.Event) -> str | None:
+def unfinished_message_id(event: ev.Event) -> str | None:
     """Return which answer a passing event is about."""
     match event:
         case ev.PartStarted(message_id=about) | ev.PartDelta(message_id=about):
@@ -82,7 +82,7 @@ def about_of(event: ev.Event) -> str | None:
             return None
 
 
-def ended_by(event: ev.Event) -> str | None:
+def ended_message_id(event: ev.Event) -> str | None:
     """Return the answer whose passing events an event makes superfluous."""
     match event:
         case ev.MessageCompleted(message=message):

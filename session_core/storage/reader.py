@@ -15,9 +15,9 @@ from session_core.ids import CallId, MessageId, SessionId
 from session_core.storage import kv, session_list
 from session_core.storage.base import MessagePage, StoredReply, StoredSession
 from session_core.storage.executor_state import read_leaves
-from session_core.storage.records import FOLD, DamagedRecord, checksum, from_record, plain_payload
-from session_core.storage.search import Text, search, searchable, searched_text
-from session_core.vocabulary.added_messages import added_messages, collect_results
+from session_core.storage.records import FOLD, DamagedRecord, checksum, decompress_payload, from_record
+from session_core.storage.search import IndexedText, last_indexed_row, search, searchable_text
+from session_core.vocabulary.added_messages import collect_added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import Vector
 from session_core.vocabulary.messages import Message, ToolResultPart
@@ -32,7 +32,7 @@ FROM message JOIN session ON session.id = message.session WHERE message.id > ? O
 """
 
 
-class Reader:
+class ConnectionReader:
     """Reads by one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -50,17 +50,17 @@ class Reader:
 
     def summaries(self) -> tuple[SessionSummary, ...]:
         """Return the list of sessions, oldest first."""
-        return session_list.summaries(self._db)
+        return session_list.read_summaries(self._db)
 
     def replies(self) -> tuple[StoredReply, ...]:
         """Return the newest replies, oldest first."""
-        return session_list.replies(self._db)
+        return session_list.read_replies(self._db)
 
     def search(self, text: str, limit: int) -> tuple[SearchHit, ...]:
         """Return messages that hold all words of `text`, best first."""
         self._db.execute("BEGIN")
         try:
-            return search(self._db, text, limit, [each for each in self.unsearched() if each[1]])
+            return search(self._db, text, limit, [each for each in self.unindexed_texts() if each[1]])
         finally:
             self._db.execute("COMMIT")
 
@@ -72,28 +72,28 @@ class Reader:
         """Return the keys of an owner that begin so."""
         return kv.read_keys(self._db, owner, prefix)
 
-    def unsearched(self) -> list[Text]:
+    def unindexed_texts(self) -> list[IndexedText]:
         """Read the texts of messages that are not in the search index yet, oldest first.
 
         Those of a damaged session are left out: it is mended first, and its index with it.
         """
         by_session: dict[tuple[int, SessionId], dict[int, int]] = {}
-        for row, session, session_id, number in self._db.execute(_UNSEARCHED, (searchable(self._db),)):
+        for row, session, session_id, number in self._db.execute(_UNSEARCHED, (last_indexed_row(self._db),)):
             by_session.setdefault((session, session_id), {})[number] = row
-        texts: list[Text] = []
+        texts: list[IndexedText] = []
         for (session, session_id), rows in by_session.items():
             for first, count in _runs(sorted(rows)):  # one record may hold many messages, and is read once
                 try:
                     messages = self._messages(session, session_id, first, count)
                 except (StoreDamaged, TypeError, ValueError):
                     continue
-                texts += [(rows[first + place], searched_text(message)) for place, message in enumerate(messages)]
+                texts += [(rows[first + place], searchable_text(message)) for place, message in enumerate(messages)]
         return sorted(texts)
 
     # --- one session --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _one_moment(self, session_id: SessionId) -> Generator[None]:
+    def _read_transaction(self, session_id: SessionId) -> Generator[None]:
         """See the store as it is at one moment, whatever another process writes meanwhile.
 
         Rows that hold something quite different from what is written there are damage of this one session.
@@ -102,13 +102,13 @@ class Reader:
         try:
             yield
         except (TypeError, ValueError, DamagedRecord) as error:
-            _damaged(session_id, f"it cannot be made sense of ({error})")
+            _raise_damaged(session_id, f"it cannot be made sense of ({error})")
         finally:
             self._db.execute("COMMIT")
 
     def load(self, session_id: SessionId) -> StoredSession | None:
         """Return what a session goes on from."""
-        with self._one_moment(session_id):
+        with self._read_transaction(session_id):
             return self._load(session_id)
 
     def _load(self, session_id: SessionId) -> StoredSession | None:
@@ -134,7 +134,7 @@ class Reader:
         if not isinstance(payload, bytes) or checksum(session_id, n, payload, written_as=FOLD) != crc:
             return 0, None  # damaged, or of an earlier fold
         try:
-            bare = decode(plain_payload(payload), SessionSnapshot, max_bytes=limits.MAX_RECORD_BYTES)
+            bare = decode(decompress_payload(payload), SessionSnapshot, max_bytes=limits.MAX_RECORD_BYTES)
         except (ProtocolError, DamagedRecord):  # kept by another version
             return 0, None
         try:
@@ -154,7 +154,7 @@ class Reader:
 
     def journal_page(self, session_id: SessionId, after_n: int) -> tuple[SessionEvent, ...]:
         """Return the next events of a session after its record number `after_n`; empty at the end."""
-        with self._one_moment(session_id):
+        with self._read_transaction(session_id):
             found = self._db.execute("SELECT id, last_n FROM session WHERE session_id = ?", (session_id,)).fetchone()
             if found is None:
                 return ()
@@ -169,20 +169,20 @@ class Reader:
         )
         for n, written_as, crc, payload, links in rows:
             if n != expected:
-                _damaged(session_id, f"record {expected} is missing")
+                _raise_damaged(session_id, f"record {expected} is missing")
             if (
                 not isinstance(payload, bytes)
                 or not isinstance(links, bytes | None)
                 or checksum(session_id, n, payload, links, written_as=written_as) != crc
             ):
-                _damaged(session_id, f"record {n} is not what was written (its checksum differs)")
+                _raise_damaged(session_id, f"record {n} is not what was written (its checksum differs)")
             try:
                 yield from_record(payload, links, self._blob, written_as=written_as)
             except DamagedRecord as damage:
-                _damaged(session_id, f"record {n}: {damage}")
+                _raise_damaged(session_id, f"record {n}: {damage}")
             expected += 1
         if expected <= last:
-            _damaged(session_id, f"record {expected} is missing")
+            _raise_damaged(session_id, f"record {expected} is missing")
 
     def _blob(self, digest: bytes) -> bytes | None:
         row = self._db.execute("SELECT data FROM blob WHERE digest = ?", (digest,)).fetchone()
@@ -196,7 +196,7 @@ class Reader:
 
     def messages(self, session_id: SessionId, before: int, limit: int) -> MessagePage:
         """Return up to `limit` messages that came right before message number `before`."""
-        with self._one_moment(session_id):
+        with self._read_transaction(session_id):
             found = self._db.execute("SELECT id, messages FROM session WHERE session_id = ?", (session_id,)).fetchone()
             if found is None:
                 return MessagePage(first=0, messages=())
@@ -235,7 +235,7 @@ class Reader:
         messages: list[Message] = []
         results: dict[CallId, ToolResultPart] = {}
         for event in self._events(session, session_id, start_n, end_n):
-            messages += added_messages(event.event, results, event.at)
+            messages += collect_added_messages(event.event, results, event.at)
             collect_results(results, event.event)
         found = messages[first - lowest : first - lowest + count]
         listed = self._db.execute(
@@ -243,7 +243,7 @@ class Reader:
             (session, first, last),
         )
         if [message.message_id for message in found] != [message_id for (message_id,) in listed]:
-            _damaged(session_id, "its index of messages does not fit its records")
+            _raise_damaged(session_id, "its index of messages does not fit its records")
         return found
 
     def results_after(
@@ -259,9 +259,9 @@ class Reader:
             collect_results(results, event.event)
         return results
 
-    def path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
+    def message_path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
         """Return the messages on the way to this one, back to a summary or as far as `max_chars` goes."""
-        with self._one_moment(session_id):
+        with self._read_transaction(session_id):
             return self._path(session_id, message_id, max_chars)
 
     def _path(self, session_id: SessionId, message_id: MessageId, max_chars: int) -> tuple[Message, ...]:
@@ -324,7 +324,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
             begin = place
 
 
-def _damaged(session_id: SessionId, what: str) -> NoReturn:
+def _raise_damaged(session_id: SessionId, what: str) -> NoReturn:
     raise StoreDamaged(
         f"session {session_id} is damaged: {what}; the other sessions are not concerned. "
         "`session-core store verify` tells more, and `session-core store rebuild` saves what can still be read",

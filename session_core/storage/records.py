@@ -23,10 +23,10 @@ from session_core.wire import codec, strict_json
 BLOB_CHARS = 16_384
 """Shorter texts are cheaper to keep in place: a blob costs a row, an index entry and a look-up."""
 
-FORMAT = 1
+FORMAT = 2
 """Counts the changes of the vocabulary after which older records need an entry in `UPCASTS` to be read."""
 
-FOLD = 3
+FOLD = 4
 """Raised when the same events fold to another state than before: states that an earlier fold saved are not used."""
 
 COMPRESSED_BYTES: Final = 24_576
@@ -35,7 +35,19 @@ _COMPRESSED: Final = b"\x78"
 """How compressed records begin, and no JSON document does."""
 _FAST: Final = 1
 
-UPCASTS: dict[int, Callable[[Any], Any]] = {}
+
+def _upcast_permission_mode(plain: Any) -> Any:
+    """Turn a record of format 1, which called the permission mode a tier, into one of format 2."""
+    event = plain["event"]
+    if event["type"] == "permission_tier_changed":
+        event["type"], event["mode"] = "permission_mode_changed", event.pop("tier")
+    settings = event.get("settings")
+    if isinstance(settings, dict) and "permission_tier" in settings:
+        settings["permission_mode"] = settings.pop("permission_tier")
+    return plain
+
+
+UPCASTS: Final[dict[int, Callable[[Any], Any]]] = {1: _upcast_permission_mode}
 """For each older format, what turns the plain JSON of an event into that of the next format."""
 
 _encode = msgspec.json.Encoder().encode
@@ -64,16 +76,16 @@ def to_record(raw: bytes) -> Record:
     blobs: dict[bytes, bytes] = {}
     _take_out(plain, [], links, blobs)
     if not links:
-        return Record(payload=compressed(raw))
-    return Record(payload=compressed(_encode(plain)), links=_encode(links), blobs=tuple(blobs.items()))
+        return Record(payload=compress_payload(raw))
+    return Record(payload=compress_payload(_encode(plain)), links=_encode(links), blobs=tuple(blobs.items()))
 
 
-def compressed(payload: bytes) -> bytes:
+def compress_payload(payload: bytes) -> bytes:
     """Return JSON as it is written: a long document takes less room than it would."""
     return payload if len(payload) < COMPRESSED_BYTES else zlib.compress(payload, _FAST)
 
 
-def plain_payload(payload: bytes) -> bytes:
+def decompress_payload(payload: bytes) -> bytes:
     """Return the JSON of a record as it was before it was compressed, if it was.
 
     Raises:
@@ -128,7 +140,7 @@ def from_record(
     Raises:
         DamagedRecord: It cannot be read, or a text that belongs to it is missing or changed.
     """
-    payload = plain_payload(payload)
+    payload = decompress_payload(payload)
     try:
         if links is None and written_as == FORMAT:
             return codec.decode(payload, SessionEvent, max_bytes=limits.MAX_RECORD_BYTES)

@@ -176,7 +176,7 @@ def bring_up_to_date(
             connection.execute("ROLLBACK")
             raise
     except UNREADABLE as error:
-        raise problem(error) from error
+        raise store_error(error) from error
 
 
 def refuse_newer(found: int, version: int = VERSION) -> None:
@@ -208,7 +208,7 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def problem(error: sqlite3.DatabaseError | UnicodeDecodeError) -> StoreDamaged | StoreUnusable:
+def store_error(error: sqlite3.DatabaseError | UnicodeDecodeError) -> StoreDamaged | StoreUnusable:
     """Say in our own words that SQLite cannot read the file, or cannot use it now.
 
     A `UnicodeDecodeError` is SQLite quoting a damaged file in a message of its own.

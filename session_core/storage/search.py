@@ -23,7 +23,7 @@ MOST_WAITING_TEXTS = 512
 MOST_WAITING_CHARS = 2_000_000
 EVERYTHING = 2**62
 
-Text = tuple[int, str]
+IndexedText = tuple[int, str]
 """The row of a message, and what of it can be searched for."""
 
 _FIRST_UNSPACED = "\u2e80"  # from here on lie the scripts that are written without spaces, which no index splits
@@ -43,17 +43,17 @@ class SearchIndex:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self._texts: list[Text] = []
+        self._texts: list[IndexedText] = []
         self._chars = 0
-        self._last = self._kept = searchable(db)
+        self._last = self._last_indexed = last_indexed_row(db)
 
     @property
-    def behind(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether messages wait to be put into it."""
-        return self._last > self._kept
+        return self._last > self._last_indexed
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether so many wait that it is time."""
         return len(self._texts) >= MOST_WAITING_TEXTS or self._chars >= MOST_WAITING_CHARS
 
@@ -66,7 +66,7 @@ class SearchIndex:
 
     def fill(self) -> None:
         """Put all that waits into the index, as part of the caller's transaction."""
-        if self.behind:
+        if self.has_waiting:
             insert_rows(self._db, "message_text (rowid, text)", self._texts)
             self._note(self._last)
             self._texts, self._chars = [], 0
@@ -79,10 +79,10 @@ class SearchIndex:
 
     def _note(self, row: int) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES ('searchable', ?)", (str(row),))
-        self._kept = row
+        self._last_indexed = row
 
 
-def searchable(db: sqlite3.Connection) -> int:
+def last_indexed_row(db: sqlite3.Connection) -> int:
     """Return the row of the last message that is in the index; of damage, one that leads to too much being read.
 
     Stores of format 1 do not say it: there, everything is.
@@ -94,7 +94,7 @@ def searchable(db: sqlite3.Connection) -> int:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else 0
 
 
-def search(db: sqlite3.Connection, text: str, limit: int, waiting: Sequence[Text]) -> tuple[SearchHit, ...]:
+def search(db: sqlite3.Connection, text: str, limit: int, waiting: Sequence[IndexedText]) -> tuple[SearchHit, ...]:
     """Return messages that hold all words of `text`, or words that begin so: those that wait first, then the best.
 
     Words of scripts without spaces are looked for anywhere in a text, newest messages first.
@@ -108,7 +108,7 @@ def search(db: sqlite3.Connection, text: str, limit: int, waiting: Sequence[Text
             aside.execute(SEARCH_INDEX)
             insert_rows(aside, "message_text (rowid, text)", waiting)
             found = _matches(aside, words, waiting[-1][0], limit)
-    found += _matches(db, words, searchable(db), limit)
+    found += _matches(db, words, last_indexed_row(db), limit)
     hits = ((excerpt, db.execute(_FOUND, (row,)).fetchone()) for row, excerpt in found[:limit])
     return tuple(
         SearchHit(
@@ -131,7 +131,7 @@ def _matches(db: sqlite3.Connection, words: Sequence[str], last: int, limit: int
     return db.execute(_BY_WORDS, (" ".join(f'"{word}"*' for word in quoted), last, limit)).fetchall()
 
 
-def searched_text(message: Message) -> str:
+def searchable_text(message: Message) -> str:
     """Return what of a message can be searched for."""
     return "\n".join(_searched_parts(message))[:LONGEST_SEARCHED_TEXT]
 

@@ -42,16 +42,16 @@ _SUMMARY_TYPES: tuple[Any, ...] = (
 _INSTEAD: dict[object, object] = {str: "(damaged)", int: 0}
 
 
-def summaries(db: sqlite3.Connection) -> tuple[SessionSummary, ...]:
+def read_summaries(db: sqlite3.Connection) -> tuple[SessionSummary, ...]:
     """Return the list of sessions, oldest first."""
     return tuple(
-        _summary(*(row if all(map(isinstance, row, _SUMMARY_TYPES)) else _mended(row)))
+        _summary(*(row if all(map(isinstance, row, _SUMMARY_TYPES)) else _replace_damaged(row)))
         for row in db.execute(_SUMMARY)
         if isinstance(row[0], str)
     )
 
 
-def replies(db: sqlite3.Connection) -> tuple[StoredReply, ...]:
+def read_replies(db: sqlite3.Connection) -> tuple[StoredReply, ...]:
     """Return the newest replies, oldest first; one that cannot be read is left out: its command is done again."""
     rows = db.execute(
         "SELECT client_id, key, fingerprint, payload, checksum, session_id FROM reply ORDER BY id DESC LIMIT ?",
@@ -60,7 +60,7 @@ def replies(db: sqlite3.Connection) -> tuple[StoredReply, ...]:
     return tuple(reply for row in reversed(rows) if (reply := read_reply(*row)) is not None)
 
 
-def _mended(row: tuple[object, ...]) -> tuple[Any, ...]:
+def _replace_damaged(row: tuple[object, ...]) -> tuple[Any, ...]:
     """Put something harmless in place of what cannot be right; `store verify` reports it, and `rebuild` mends it."""
     return tuple(
         value if isinstance(value, expected) else _INSTEAD.get(expected)
@@ -113,10 +113,10 @@ def read_reply(  # noqa: PLR0917 - one argument per column, in their order
         reply = decode(payload, _REPLY, max_bytes=limits.MAX_RECORD_BYTES)
     except (ProtocolError, TypeError):
         return None
-    kept = StoredReply(
+    stored = StoredReply(
         client_id=ClientId(client_id), key=key, fingerprint=fingerprint, reply=reply, session_id=session_id
     )
-    return kept if reply_checksum(kept, payload) == checksum else None
+    return stored if reply_checksum(stored, payload) == checksum else None
 
 
 def reply_checksum(reply: StoredReply, payload: bytes) -> int:

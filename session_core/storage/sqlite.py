@@ -25,17 +25,17 @@ from session_core import limits
 from session_core.errors import Overloaded, ProtocolError, ServiceClosed, StorageFailed
 from session_core.ids import SessionId
 from session_core.storage.base import LiveState, OpenedStore, StoredReply, StoredSession
-from session_core.storage.executor_state import checked_leaves
+from session_core.storage.executor_state import check_leaves
 from session_core.storage.files import Connect, connect, open_for_writing
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
-from session_core.storage.kv import KvChange, checked_key, checked_owner, encoded_value
-from session_core.storage.partial_text import PartialText, ended_by
-from session_core.storage.reader import Reader
-from session_core.storage.schema import UNREADABLE, problem
+from session_core.storage.kv import KvChange, encode_value, validate_key, validate_owner
+from session_core.storage.partial_text import PartialText, ended_message_id
+from session_core.storage.reader import ConnectionReader
+from session_core.storage.schema import UNREADABLE, store_error
 from session_core.storage.sqlite_reader import SqliteReader
-from session_core.storage.writer import Batch, Forget, Step, Writer
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.storage.writer import Batch, SessionRemoval, Writer, WriteStep
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.wire.codec import encode, encode_event
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class SqliteStore(SqliteReader):
         self._live: LiveState | None = None
 
     def _start_batch(self) -> None:
-        self._steps: list[Step] = []
+        self._steps: list[WriteStep] = []
         self._ended: list[tuple[SessionId, str]] = []  # the answers that end with these steps
         self._touched: dict[SessionId, int] = {}  # the sessions these steps are about, and how much it will be to read
         self._commit_at = math.inf  # when what is on the list must be written, in trio's time
@@ -87,7 +87,7 @@ class SqliteStore(SqliteReader):
             self._closed = False
             try:
                 summaries = await self.list_sessions()
-                yield OpenedStore(summaries=summaries, replies=await self._read(Reader.replies))
+                yield OpenedStore(summaries=summaries, replies=await self._read(ConnectionReader.replies))
             finally:
                 with trio.CancelScope(shield=True):
                     await self._write_the_rest()
@@ -107,11 +107,11 @@ class SqliteStore(SqliteReader):
             return Writer(connection)
         except UNREADABLE as error:
             connection.close()
-            raise problem(error) from error
+            raise store_error(error) from error
 
     async def _read(self, what: Callable[..., T], *arguments: object) -> T:
         """Read with everything in it that was handed over so far."""
-        if (pending := self._wanted()) is not None:
+        if (pending := self._request_commit()) is not None:
             await pending.wait()
         return await super()._read(what, *arguments)
 
@@ -129,14 +129,14 @@ class SqliteStore(SqliteReader):
         session_id = event.session_id
         if session_id is None or self.failure is not None:
             return
-        if isinstance(event.event, PASSING):
+        if isinstance(event.event, TRANSIENT_EVENTS):
             if self._partial.add(event):
                 self._wake_pump()  # so that it sets its alarm
             return
         size = len(encode_event(event))
         if size > limits.MAX_RECORD_BYTES:
             raise ProtocolError(f"an event of {size:,} bytes is too large to be kept")
-        if (about := ended_by(event.event)) is not None:
+        if (about := ended_message_id(event.event)) is not None:
             self._partial.drop(session_id, about)
             self._ended.append((session_id, about))
         self._touched[session_id] = self._touched.get(session_id, 0) + 1 + size // _BYTES_PER_EVENT
@@ -152,15 +152,15 @@ class SqliteStore(SqliteReader):
         """Remove a session and everything that is kept of it."""
         if self.failure is None:
             self._partial.forget(session_id)
-            self._hand_over(Forget(session_id))
+            self._hand_over(SessionRemoval(session_id))
 
     def keep_leaves(self, session_id: SessionId, leaves: Mapping[str, bytes]) -> None:
         """Keep parts of an executor's state together with the event that names them."""
         if self.failure is None:
-            step = checked_leaves(session_id, leaves)
+            step = check_leaves(session_id, leaves)
             self._hand_over(step, step.size)
 
-    def _hand_over(self, step: Step, size: int = 0) -> None:
+    def _hand_over(self, step: WriteStep, size: int = 0) -> None:
         if not self._steps:
             self._commit_at = trio.current_time() + limits.COMMIT_AFTER_MS / 1000
             self._wake_pump()  # so that it sets its alarm
@@ -176,14 +176,14 @@ class SqliteStore(SqliteReader):
 
     async def wait_durable(self, seq: int) -> None:
         """Wait until everything up to `seq` is durable. Cancellation: it is written all the same."""
-        if (pending := self._wanted()) is not None:
+        if (pending := self._request_commit()) is not None:
             await pending.wait()
         else:
             await trio.lowlevel.checkpoint()
         if self.failure is not None and self.durable_seq < seq:
             raise StorageFailed(self.failure.message)
 
-    def _wanted(self) -> trio.Event | None:
+    def _request_commit(self) -> trio.Event | None:
         """Have everything written now; returns what is set when it is, or None when it is already."""
         if not self._steps:
             return self._in_writing
@@ -199,19 +199,19 @@ class SqliteStore(SqliteReader):
 
     async def kv_get(self, owner: str, key: str) -> Any:
         """Return what an owner keeps under a key."""
-        return await self._read(Reader.kv_get, *checked_key(owner, key))
+        return await self._read(ConnectionReader.kv_get, *validate_key(owner, key))
 
     async def kv_set(self, owner: str, key: str, value: Any) -> None:
         """Keep a value under a key; returns when it is durable."""
-        await self._change_value(KvChange(*checked_key(owner, key), encoded_value(value)))
+        await self._change_value(KvChange(*validate_key(owner, key), encode_value(value)))
 
     async def kv_delete(self, owner: str, key: str) -> None:
         """Let go of a value; returns when that is durable."""
-        await self._change_value(KvChange(*checked_key(owner, key), None))
+        await self._change_value(KvChange(*validate_key(owner, key), None))
 
     async def kv_list(self, owner: str, prefix: str = "") -> tuple[str, ...]:
         """Return the keys of an owner that begin so, in order."""
-        return await self._read(Reader.kv_list, checked_owner(owner), prefix)
+        return await self._read(ConnectionReader.kv_list, validate_owner(owner), prefix)
 
     async def _change_value(self, change: KvChange) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -221,7 +221,7 @@ class SqliteStore(SqliteReader):
             raise Overloaded("the disk is too slow for what waits to be written; try again in a moment")
         if self.failure is None:
             self._hand_over(change, len(change.value or b""))
-        if (pending := self._wanted()) is not None:
+        if (pending := self._request_commit()) is not None:
             await pending.wait()
         if self.failure is not None:
             raise StorageFailed(self.failure.message)
@@ -270,7 +270,7 @@ class SqliteStore(SqliteReader):
 
     async def _fill_search_index(self, live: LiveState) -> None:
         self._index_at = math.inf
-        if self._writer is None or not self._writer.unsearched or self.failure is not None:
+        if self._writer is None or not self._writer.has_unindexed_messages or self.failure is not None:
             return
         try:
             with trio.CancelScope(shield=True):
@@ -309,7 +309,7 @@ class SqliteStore(SqliteReader):
                 await trio.to_thread.run_sync(self._write, batch, limiter=self._writing)
             self.durable_seq = seq
             self.backlog -= size
-            if self._writer is not None and self._writer.unsearched:
+            if self._writer is not None and self._writer.has_unindexed_messages:
                 self._index_at = min(self._index_at, trio.current_time() + limits.SEARCHABLE_AFTER_MS / 1000)
         except Exception as error:  # noqa: BLE001 - whatever it was: what is not written was not acknowledged
             self._fail(error, live)
@@ -334,12 +334,12 @@ class SqliteStore(SqliteReader):
             if since >= limits.STATE_EVERY_EVENTS and (state := live.state_of(session_id)) is not None:
                 self._since_state[session_id] = 0
                 batch.states[session_id] = state
-                batch.kept += self._partial.take(session_id)  # so that none of it straddles the state
+                batch.partial_texts += self._partial.take(session_id)  # so that none of it straddles the state
         for step in batch.steps:
-            if isinstance(step, Forget):
+            if isinstance(step, SessionRemoval):
                 self._since_state.pop(step.session_id, None)
-        batch.kept += self._partial.take_due()
-        return batch if batch.steps or batch.kept else None
+        batch.partial_texts += self._partial.take_due()
+        return batch if batch.steps or batch.partial_texts else None
 
     def _write(self, batch: Batch) -> None:
         assert self._writer is not None

@@ -13,8 +13,8 @@ from session_core.ids import MessageId, SessionId
 from session_core.storage.base import MessagePage, StoredSession
 from session_core.storage.files import Connect, connect, open_for_reading
 from session_core.storage.home import default_home
-from session_core.storage.reader import Reader
-from session_core.storage.schema import UNREADABLE, problem
+from session_core.storage.reader import ConnectionReader
+from session_core.storage.schema import UNREADABLE, store_error
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import Message
 from session_core.vocabulary.replies import SearchHit
@@ -30,7 +30,7 @@ class SqliteReader:
         self._home = Path(home) if home is not None else None
         self._connect = connect
         self._reading = trio.CapacityLimiter(1)  # one connection serves one reader at a time
-        self._reader: Reader | None = None
+        self._reader: ConnectionReader | None = None
         self._closed = True
 
     @property
@@ -45,7 +45,7 @@ class SqliteReader:
         """Open the store for reading; the reading methods work inside the block."""
         self._closed = False
         try:
-            await self._read(Reader.probe)
+            await self._read(ConnectionReader.probe)
             yield
         finally:
             await self._close_reader()  # noqa: ASYNC102 - it shields itself, and waits for a read at most
@@ -56,10 +56,10 @@ class SqliteReader:
                 raise ServiceClosed("the store is closed")
             try:
                 if self._reader is None:
-                    self._reader = Reader(open_for_reading(self.home, self._connect))
+                    self._reader = ConnectionReader(open_for_reading(self.home, self._connect))
                 return what(self._reader, *arguments)
             except UNREADABLE as error:
-                raise problem(error) from error
+                raise store_error(error) from error
 
         return await trio.to_thread.run_sync(in_thread, limiter=self._reading)
 
@@ -74,40 +74,42 @@ class SqliteReader:
 
     async def list_sessions(self) -> tuple[SessionSummary, ...]:
         """Return the list of sessions, oldest first."""
-        return await self._read(Reader.summaries)
+        return await self._read(ConnectionReader.summaries)
 
     async def load(self, session_id: SessionId) -> StoredSession | None:
         """Return what a session goes on from."""
-        return await self._read(Reader.load, _sound(session_id))
+        return await self._read(ConnectionReader.load, _encodable_name(session_id))
 
     async def load_messages(self, session_id: SessionId, *, before: int, limit: int) -> MessagePage:
         """Return messages that came right before message number `before`."""
-        return await self._read(Reader.messages, _sound(session_id), before, limit)
+        return await self._read(ConnectionReader.messages, _encodable_name(session_id), before, limit)
 
     async def load_path(self, session_id: SessionId, message_id: MessageId, *, max_chars: int) -> tuple[Message, ...]:
         """Return the messages on the way to this one."""
-        return await self._read(Reader.path, _sound(session_id), _sound(message_id), max_chars)
+        return await self._read(
+            ConnectionReader.message_path, _encodable_name(session_id), _encodable_name(message_id), max_chars
+        )
 
     async def newest_leaf(self, session_id: SessionId, message_id: MessageId) -> MessageId | None:
         """Return the newest message that descends from this one."""
-        return await self._read(Reader.newest_leaf, _sound(session_id), _sound(message_id))
+        return await self._read(ConnectionReader.newest_leaf, _encodable_name(session_id), _encodable_name(message_id))
 
     async def search(self, text: str, *, limit: int) -> tuple[SearchHit, ...]:
         """Return messages that hold all words of `text`."""
-        return await self._read(Reader.search, text, limit)
+        return await self._read(ConnectionReader.search, text, limit)
 
     async def journal(self, session_id: SessionId) -> AsyncIterator[tuple[SessionEvent, ...]]:
         """Read all events of a session in order."""
         n = 0
-        while page := await self._read(Reader.journal_page, _sound(session_id), n):
+        while page := await self._read(ConnectionReader.journal_page, _encodable_name(session_id), n):
             n += len(page)
             yield page
 
     async def load_leaves(self, session_id: SessionId, digests: Collection[str]) -> Mapping[str, bytes]:
         """Return those of these parts of an executor's state that are there."""
-        return await self._read(Reader.leaves, _sound(session_id), tuple(digests))
+        return await self._read(ConnectionReader.leaves, _encodable_name(session_id), tuple(digests))
 
 
-def _sound(name: str) -> str:
+def _encodable_name(name: str) -> str:
     """Make a name that can be looked up; what cannot be encoded is the name of nothing."""
     return name.encode("utf-8", "replace").decode()

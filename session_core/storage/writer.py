@@ -13,19 +13,19 @@ import attrs
 from session_core import limits
 from session_core.ids import CallId, SessionId
 from session_core.storage.base import StoredReply
-from session_core.storage.executor_state import KeptLeaves, drop_leaves, keep_leaves, staying_after
+from session_core.storage.executor_state import LeafBatch, drop_leaves, retained_digests, write_leaves
 from session_core.storage.files import BUSY_TIMEOUT_MS
 from session_core.storage.kv import KvChange, KvWriter
-from session_core.storage.reader import Reader
-from session_core.storage.records import BLOB_CHARS, FOLD, FORMAT, Record, checksum, compressed, to_record
+from session_core.storage.reader import ConnectionReader
+from session_core.storage.records import BLOB_CHARS, FOLD, FORMAT, Record, checksum, compress_payload, to_record
 from session_core.storage.rows import insert_rows
-from session_core.storage.search import SearchIndex, searchable, searched_text
+from session_core.storage.search import SearchIndex, last_indexed_row, searchable_text
 from session_core.storage.session_list import reply_checksum
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.added_messages import ABOUT_MESSAGES, added_messages, collect_results
+from session_core.vocabulary.added_messages import MESSAGE_EVENTS, collect_added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.frozen import Vector
-from session_core.vocabulary.messages import ToolResultPart, size_of
+from session_core.vocabulary.messages import ToolResultPart, count_message_chars
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire.codec import encode, encode_event
 
@@ -35,14 +35,14 @@ _TRACES = "SELECT 1 FROM meta WHERE key = 'traces'"
 
 
 @attrs.frozen
-class Forget:
+class SessionRemoval:
     """Remove a session."""
 
     session_id: SessionId
 
 
 @attrs.frozen
-class KeptText:
+class UnfinishedText:
     """Text of an unfinished answer, in case it never finishes; `about` is its message id."""
 
     session_id: SessionId
@@ -50,22 +50,22 @@ class KeptText:
     raw: bytes
 
 
-Step = SessionEvent | StoredReply | Forget | KvChange | KeptLeaves
+WriteStep = SessionEvent | StoredReply | SessionRemoval | KvChange | LeafBatch
 
 
 @attrs.define(kw_only=True)
 class Batch:
     """What becomes durable together: steps in order, text to keep and to drop, the sessions as they are after it."""
 
-    steps: Sequence[Step]
-    kept: list[KeptText] = attrs.field(factory=list)
+    steps: Sequence[WriteStep]
+    partial_texts: list[UnfinishedText] = attrs.field(factory=list)
     dropped: list[tuple[SessionId, str]] = attrs.field(factory=list)
     summaries: dict[SessionId, SessionSummary] = attrs.field(factory=dict)
     states: dict[SessionId, SessionSnapshot] = attrs.field(factory=dict)
 
 
 @attrs.define
-class _Session:
+class _SessionRow:
     """A session's row, as far as the next event needs it."""
 
     id: int
@@ -81,8 +81,8 @@ class Writer:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
-        self._reader = Reader(connection)
-        self._sessions: dict[SessionId, _Session] = {}
+        self._reader = ConnectionReader(connection)
+        self._sessions: dict[SessionId, _SessionRow] = {}
         (self._last_message,) = connection.execute("SELECT coalesce(max(id), 0) FROM message").fetchone()
         self._rows: list[tuple[object, ...]] = []
         self._messages: list[tuple[object, ...]] = []
@@ -99,13 +99,13 @@ class Writer:
         """Make a batch durable."""
         with self._transaction():
             self._write(batch)
-            if self._index.full:
+            if self._index.is_full:
                 self._index.fill()
 
     @property
-    def unsearched(self) -> bool:
+    def has_unindexed_messages(self) -> bool:
         """Whether messages wait to be put into the search index."""
-        return self._index.behind
+        return self._index.has_waiting
 
     def fill_search_index(self) -> None:
         """Put what waits for it into the search index."""
@@ -114,13 +114,13 @@ class Writer:
 
     def _catch_up(self) -> None:
         """Let those messages wait again that the last writer had no time for."""
-        known = searchable(self._db)
+        known = last_indexed_row(self._db)
         if known != (start := min(known, self._last_message)) or known < self._last_message:
             with self._transaction():
                 self._index.start_over_after(start)
-                for row, text in self._reader.unsearched():
+                for row, text in self._reader.unindexed_texts():
                     self._index.add(row, text)
-                    if self._index.full:
+                    if self._index.is_full:
                         self._index.fill()
 
     @contextmanager
@@ -135,7 +135,7 @@ class Writer:
             raise
 
     def _write(self, batch: Batch) -> None:
-        touched: dict[SessionId, _Session] = {}
+        touched: dict[SessionId, _SessionRow] = {}
         for step in batch.steps:
             if isinstance(step, SessionEvent):
                 assert step.session_id is not None
@@ -145,7 +145,7 @@ class Writer:
                 self._remember(step)
             elif isinstance(step, KvChange):
                 self._kv.apply(step)
-            elif isinstance(step, KeptLeaves):
+            elif isinstance(step, LeafBatch):
                 self._keep_leaves(step)
             else:
                 self._flush()
@@ -154,13 +154,13 @@ class Writer:
                 touched.pop(step.session_id, None)
         self._flush()
         self._drop_texts(batch.dropped)
-        self._keep_texts(batch.kept)
+        self._keep_texts(batch.partial_texts)
         self._db.executemany(_UPDATE_SESSION, [_columns(each, batch.summaries) for each in touched.values()])
         for session_id, state in batch.states.items():
             if session_id in touched:
                 self.save_state(session_id, state)
 
-    def _session(self, session_id: SessionId) -> _Session:
+    def _session(self, session_id: SessionId) -> _SessionRow:
         known = self._sessions.get(session_id)
         if known is None:
             row = self._db.execute(
@@ -170,7 +170,7 @@ class Writer:
                 added = self._db.execute("INSERT INTO session (session_id) VALUES (?)", (session_id,))
                 row = (added.lastrowid or 0, 0, 0, 0)
             number, last_n, messages, size = row
-            known = self._sessions[session_id] = _Session(number, session_id, last_n, messages, size)
+            known = self._sessions[session_id] = _SessionRow(number, session_id, last_n, messages, size)
         return known
 
     def _drop_texts(self, ended: Sequence[tuple[SessionId, str]]) -> None:
@@ -185,7 +185,7 @@ class Writer:
                 self._unfinished.remove(text)
                 self._db.execute("DELETE FROM passing WHERE session = ? AND about = ?", text)
 
-    def _keep_texts(self, texts: Sequence[KeptText]) -> None:
+    def _keep_texts(self, texts: Sequence[UnfinishedText]) -> None:
         rows = [
             (self._session(text.session_id).id, text.about, checksum(text.session_id, 0, text.raw), text.raw)
             for text in texts
@@ -196,7 +196,7 @@ class Writer:
 
     # --- events -------------------------------------------------------------------------------------------------------
 
-    def _add(self, session: _Session, event: SessionEvent) -> None:
+    def _add(self, session: _SessionRow, event: SessionEvent) -> None:
         if isinstance(event.event, ev.ToolResultsCommitted):
             self._find_results(session, event.event)
         payload, links = encode_event(event), None
@@ -204,18 +204,18 @@ class Writer:
             record = to_record(payload)
             payload, links = record.payload, record.links
             self._keep_blobs(session, record)
-        if (staying := staying_after(event.event)) is not None:
+        if (staying := retained_digests(event.event)) is not None:
             drop_leaves(self._db, session.id, all_but=staying)
         session.last_n = n = session.last_n + 1
         session.bytes += len(payload)
         crc = checksum(session.session_id, n, payload, links)
         self._rows.append((session.id, n, FORMAT, crc, payload, links))
-        if isinstance(event.event, ABOUT_MESSAGES):
+        if isinstance(event.event, MESSAGE_EVENTS):
             self._list_messages(session, event, n)
             collect_results(session.results, event.event)
 
-    def _list_messages(self, session: _Session, event: SessionEvent, n: int) -> None:
-        for message in added_messages(event.event, session.results, event.at):
+    def _list_messages(self, session: _SessionRow, event: SessionEvent, n: int) -> None:
+        for message in collect_added_messages(event.event, session.results, event.at):
             self._last_message += 1
             self._messages.append(
                 (
@@ -226,14 +226,14 @@ class Writer:
                     message.parent_id,
                     message.role,
                     message.created_at,
-                    size_of(message),
+                    count_message_chars(message),
                     n,
                 )
             )
-            self._index.add(self._last_message, searched_text(message))
+            self._index.add(self._last_message, searchable_text(message))
             session.messages += 1
 
-    def _find_results(self, session: _Session, committed: ev.ToolResultsCommitted) -> None:
+    def _find_results(self, session: _SessionRow, committed: ev.ToolResultsCommitted) -> None:
         """After a restart, read back the results that were recorded before it."""
         if all(call_id in session.results for call_id in committed.call_ids):
             return
@@ -241,16 +241,16 @@ class Writer:
         for call_id, result in self._reader.results_after(session.id, session.session_id, committed.parent_id).items():
             session.results.setdefault(call_id, result)
 
-    def _keep_blobs(self, session: _Session, record: Record) -> None:
+    def _keep_blobs(self, session: _SessionRow, record: Record) -> None:
         for digest, data in record.blobs:
             self._db.execute("INSERT OR IGNORE INTO blob (digest, data) VALUES (?, ?)", (digest, data))
             self._db.execute("INSERT OR IGNORE INTO blob_use (session, digest) VALUES (?, ?)", (session.id, digest))
             session.bytes += len(data)
 
-    def _keep_leaves(self, step: KeptLeaves) -> None:
+    def _keep_leaves(self, step: LeafBatch) -> None:
         known = self._db.execute("SELECT id FROM session WHERE session_id = ?", (step.session_id,)).fetchone()
         if known is not None:  # else it was deleted, and must not come back by this
-            keep_leaves(self._db, known[0], step.leaves)
+            write_leaves(self._db, known[0], step.leaves)
 
     def _flush(self) -> None:
         insert_rows(self._db, "event (session, n, format, checksum, payload, links)", self._rows)
@@ -266,7 +266,7 @@ class Writer:
         """
         session = self._session(session_id)
         tools = tuple(attrs.evolve(tool, output="", progress=None) for tool in state.tools)
-        payload = compressed(encode(attrs.evolve(state, messages=Vector(), tools=tools)))
+        payload = compress_payload(encode(attrs.evolve(state, messages=Vector(), tools=tools)))
         self._db.execute(
             "INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?, ?)",
             (
@@ -288,7 +288,7 @@ class Writer:
         self._db.execute("DELETE FROM reply WHERE id <= ?", ((added.lastrowid or 0) - limits.IDEMPOTENCY_CAPACITY,))
 
     def _forget(self, session_id: SessionId) -> None:
-        forget(self._db, self._session(session_id).id)
+        delete_session_rows(self._db, self._session(session_id).id)
         self._db.execute("DELETE FROM reply WHERE session_id = ?", (session_id,))
         number = self._sessions.pop(session_id).id
         if self._unfinished is not None:
@@ -322,7 +322,7 @@ class Writer:
         self._db.close()
 
 
-def forget(db: sqlite3.Connection, session: int) -> None:
+def delete_session_rows(db: sqlite3.Connection, session: int) -> None:
     """Delete every row of a session, and the blobs that nobody else uses."""
     db.execute("DELETE FROM message_text WHERE rowid IN (SELECT id FROM message WHERE session = ?)", (session,))
     blobs = db.execute("SELECT digest FROM blob_use WHERE session = ?", (session,)).fetchall()
@@ -343,7 +343,7 @@ WHERE id = ?
 """
 
 
-def _columns(session: _Session, summaries: dict[SessionId, SessionSummary]) -> tuple[object, ...]:
+def _columns(session: _SessionRow, summaries: dict[SessionId, SessionSummary]) -> tuple[object, ...]:
     each = summaries[session.session_id]
     activity = each.activity
     return (

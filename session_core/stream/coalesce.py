@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from session_core import limits
-from session_core.vocabulary.events import DELTAS, PartDelta, SessionEvent, ToolOutputDelta
+from session_core.vocabulary.events import DELTA_EVENTS, PartDelta, SessionEvent, ToolOutputDelta
 
 COALESCE_FROM = 16
 """Below this many pending events merging costs more than it saves (measured)."""
@@ -28,7 +28,7 @@ def coalesce(batch: list[SessionEvent]) -> list[SessionEvent]:
     for event in batch:
         text_of = _TEXT_OF.get(type(event.event))
         key = None if text_of is None else (text_of(event.event), event.session_id, event.by)
-        length = len(event.event.text) if isinstance(event.event, DELTAS) else 0
+        length = len(event.event.text) if isinstance(event.event, DELTA_EVENTS) else 0
         if run and (key is None or key != run_key or event.sseq - event.merged != run[-1].sseq or length > room):
             merged.append(_merge(run))
             run = []

@@ -37,7 +37,7 @@ class StreamStatistics:
     subscribers: int
     waiting: int
     sessions: int
-    kept: int
+    held_events: int
 
 
 class EventStream:
@@ -74,13 +74,13 @@ class EventStream:
     # --- publishing ---------------------------------------------------------------------------------------------------
 
     def publish(
-        self, session_id: SessionId | None, event: Event, *, by: ClientId | None = None, at: int | None = None
+        self, session_id: SessionId | None, event: Event, *, by: ClientId | None = None, recorded_at: int | None = None
     ) -> SessionEvent:
         """Give the event its place in the order and hand it to all readers; never waits."""
-        return self.push(self.stamp(session_id, event, by=by, at=at))
+        return self.push(self.stamp(session_id, event, by=by, recorded_at=recorded_at))
 
     def stamp(
-        self, session_id: SessionId | None, event: Event, *, by: ClientId | None = None, at: int | None = None
+        self, session_id: SessionId | None, event: Event, *, by: ClientId | None = None, recorded_at: int | None = None
     ) -> SessionEvent:
         """Make the envelope that the next `push` will publish, without publishing it."""
         if self.closed:
@@ -90,7 +90,7 @@ class EventStream:
         if session_id is not None:
             ring = self._by_session.get(session_id) or self.open_session(session_id)
             sseq = ring.numbered_from + ring.head + 1
-        return SessionEvent(self.seq + 1, sseq, session_id, now_ms() if at is None else at, event, by)
+        return SessionEvent(self.seq + 1, sseq, session_id, now_ms() if recorded_at is None else recorded_at, event, by)
 
     def push(self, stamped: SessionEvent) -> SessionEvent:
         """Publish an envelope made by `stamp` in the same synchronous step."""
@@ -173,7 +173,7 @@ class EventStream:
             if after.seq > self.seq:
                 raise CursorRefused("future", after)
             ring = self._ring_of(session_id)
-            found = ring.after_seq(after.seq)
+            found = ring.find_index_after(after.seq)
             if found is None:
                 raise CursorRefused("expired", after)
             position = found
@@ -204,7 +204,7 @@ class EventStream:
         self._subscribers -= 1
         ring.readers -= 1
         if not ring.readers:
-            ring.taken = None
+            ring.shared_batch = None
         if ring.session_id is not None and not ring.readers and not ring.head and not ring.numbered_from:
             if self._by_session.get(ring.session_id) is ring:  # it may have been closed, and another one begun
                 del self._by_session[ring.session_id]
@@ -219,7 +219,7 @@ class EventStream:
             subscribers=self._subscribers,
             waiting=sum(len(ring.waiting) for ring in rings),
             sessions=len(self._by_session),
-            kept=sum(len(ring.items) for ring in rings),
+            held_events=sum(len(ring.items) for ring in rings),
         )
 
     # --- waking -------------------------------------------------------------------------------------------------------

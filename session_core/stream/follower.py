@@ -45,7 +45,7 @@ class Follower:
     def __init__(self, session_id: SessionId | None, *, after: Cursor | None = None) -> None:
         self.session_id = session_id
         self.cursor = after
-        self.needs: Resync | None = Resync(reason="initial") if after is None else None
+        self.needed_resync: Resync | None = Resync(reason="initial") if after is None else None
         self.resyncs = 0
         self.last_resync: Resync | None = None
         self._place: int | None = after.seq if after is not None and session_id is None else None
@@ -58,7 +58,7 @@ class Follower:
         ):
             msg = "this snapshot is not of what is being followed"
             raise ProtocolError(msg, field="$.session_id")
-        self.last_resync, self.needs = self.needs, None
+        self.last_resync, self.needed_resync = self.needed_resync, None
         self.resyncs += 1
         self.cursor = snapshot.cursor
         self._place = snapshot.sseq if isinstance(snapshot, SessionSnapshot) else snapshot.cursor.seq
@@ -73,9 +73,9 @@ class Follower:
             if self.session_id is not None and event.session_id != self.session_id:
                 msg = f"an event of session {event.session_id} in the feed of {self.session_id}"
                 raise ProtocolError(msg, field="$.session_id")
-            if self.needs is None:
+            if self.needed_resync is None:
                 self._check(event, epoch)
-            if self.needs is not None:
+            if self.needed_resync is not None:
                 if len(self._held) < MAX_HELD:
                     self._held.append((epoch, event))
             elif self.cursor is not None and event.seq > self.cursor.seq:
@@ -89,9 +89,9 @@ class Follower:
 
         Does as `on_events`, but looks at both ends only.
         """
-        if self.needs is None and self.cursor is not None and run and run[0].seq > self.cursor.seq:
+        if self.needed_resync is None and self.cursor is not None and run and run[0].seq > self.cursor.seq:
             self._check(run[0], epoch)
-            if self.needs is None:
+            if self.needed_resync is None:
                 self.cursor = Cursor(epoch=epoch, seq=run[-1].seq)
                 self._place = self._number(run[-1])
                 return run
@@ -100,29 +100,31 @@ class Follower:
     def _check(self, event: SessionEvent, epoch: Epoch) -> None:
         assert self.cursor is not None
         if epoch != self.cursor.epoch:
-            self._lose(Resync(reason="foreign_epoch"))
+            self._require_snapshot(Resync(reason="foreign_epoch"))
         elif event.seq > self.cursor.seq and self._place is not None:
             first = self._number(event) - event.merged
             if first != self._place:
-                self._lose(Resync(reason="gap", missed=first - self._place if first > self._place else None))
+                self._require_snapshot(
+                    Resync(reason="gap", missed=first - self._place if first > self._place else None)
+                )
 
     def _number(self, event: SessionEvent) -> int:
         return event.seq if self.session_id is None else event.sseq
 
     def on_bookmark(self, bookmark: Bookmark) -> None:
         """Move on without an event: nothing of ours happened up to there."""
-        if self.needs is None and self.cursor is not None and bookmark.cursor.epoch == self.cursor.epoch:
+        if self.needed_resync is None and self.cursor is not None and bookmark.cursor.epoch == self.cursor.epoch:
             self.cursor = max(self.cursor, bookmark.cursor, key=lambda cursor: cursor.seq)
 
     def on_lagged(self, missed: int) -> None:
         """The stream says that events are gone."""
-        self._lose(Resync(reason="lagged", missed=missed))
+        self._require_snapshot(Resync(reason="lagged", missed=missed))
 
     def on_refused(self, problem: CursorProblem) -> None:
         """The stream says that it cannot resume at our cursor."""
-        self._lose(Resync(reason=problem))
+        self._require_snapshot(Resync(reason=problem))
 
-    def _lose(self, resync: Resync) -> None:
-        if self.needs is None:
-            self.needs = resync
+    def _require_snapshot(self, resync: Resync) -> None:
+        if self.needed_resync is None:
+            self.needed_resync = resync
             self.cursor = self._place = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _seq_of = attrgetter("seq")
 
-Taken = tuple[tuple[int, int, int | None, int | None], tuple[SessionEvent, ...]]
+SharedBatch = tuple[tuple[int, int, int | None, int | None], tuple[SessionEvent, ...]]
 """A batch, and what it depends on: from where, up to where, merged from how many, within how many bytes."""
 
 
@@ -34,7 +34,7 @@ class Ring:
         "numbered_from",
         "readers",
         "session_id",
-        "taken",
+        "shared_batch",
         "trimmed_seq",
         "waiting",
     )
@@ -50,7 +50,9 @@ class Ring:
         self.closed = False
         self.dirty = False  # handed to the pump, which has not come round yet
         self.readers = 0
-        self.taken: Taken | None = None  # by the last reader that shares, for others who stand where it stood
+        self.shared_batch: SharedBatch | None = (
+            None  # by the last reader that shares, for others who stand where it stood
+        )
         self.waiting: dict[Subscription, None] = {}
 
     @property
@@ -69,13 +71,13 @@ class Ring:
             del items[:surplus]
             self.base += surplus
 
-    def after_seq(self, seq: int) -> int | None:
+    def find_index_after(self, seq: int) -> int | None:
         """Return the index of the first event after `seq`, or None when some of those events are gone."""
         if seq < self.trimmed_seq:
             return None
         index = self.base + bisect_right(self.items, seq, key=_seq_of)
         return index if index >= self.oldest else None
 
-    def since(self, index: int) -> list[SessionEvent]:
+    def events_from(self, index: int) -> list[SessionEvent]:
         """Return all events from `index` on."""
         return self.items[index - self.base :]

@@ -128,23 +128,23 @@ class Subscription:
     def _take_shared(self) -> tuple[SessionEvent, ...]:
         ring = self._ring
         place = (self._position, ring.head, self._coalesce_from, self._max_bytes)
-        if ring.taken is not None and ring.taken[0] == place and self._position >= ring.oldest:
-            batch = ring.taken[1]
+        if ring.shared_batch is not None and ring.shared_batch[0] == place and self._position >= ring.oldest:
+            batch = ring.shared_batch[1]
             self._position, self._seen_seq = ring.head, batch[-1].seq
             return batch
         batch = tuple(self._take())
         if ring.readers > 1:
-            ring.taken = (place, batch)
+            ring.shared_batch = (place, batch)
         return batch
 
     def _take(self) -> list[SessionEvent]:
         ring = self._ring
         if self._position < ring.base or self._position < ring.head - ring.capacity:  # `oldest`, without a call
             self._skip_to(ring.oldest)
-        batch = ring.since(self._position)
+        batch = ring.events_from(self._position)
         if self._max_bytes is not None:
-            kept = _newest_within(batch, self._max_bytes)
-            self._skip_to(ring.head - kept)
+            fitting_count = _newest_within(batch, self._max_bytes)
+            self._skip_to(ring.head - fitting_count)
         self._position = ring.head
         self._seen_seq = batch[-1].seq
         if self._coalesce_from is not None and len(batch) >= self._coalesce_from:
@@ -210,8 +210,8 @@ def _newest_within(batch: list[SessionEvent], max_bytes: int) -> int:
     from session_core.wire.codec import encode_event
 
     room = max_bytes
-    for kept, event in enumerate(reversed(batch)):
+    for fitting_count, event in enumerate(reversed(batch)):
         room -= len(encode_event(event))
         if room < 0:
-            return max(kept, 1)
+            return max(fitting_count, 1)
     return len(batch)

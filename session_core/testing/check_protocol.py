@@ -16,24 +16,107 @@ something itself, which is its cause. One that has nothing to look at, as the pr
 report. Each has two minutes; only code that never gives control back cannot be ended.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import attrs
+import trio
 
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.errors import SessionCoreError
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.protocols.api import ProtocolFactory
-from session_core.protocols.registry import problem_of_factory
+from session_core.protocols.faults import StateNotKeepable
+from session_core.protocols.registry import find_factory_problem
 from session_core.testing import check_protocol_code as code
 from session_core.testing import check_protocol_turns as turns
 from session_core.testing import check_protocol_values as values
-from session_core.testing.check_protocol_guard import guarded
 from session_core.testing.check_protocol_world import PLAIN
 from session_core.testing.check_protocol_world import CellSamples as CellSamples
 from session_core.testing.check_protocol_world import ProtocolSubject as ProtocolSubject
-from session_core.testing.scripted import Answer
+from session_core.testing.scripted import ScriptedAnswer
 from session_core.vocabulary.frozen import JsonObject
+
+# Playing one check of a protocol so that it ends, and ends as what it is: passed, left out, or a promise broken.
+PATIENCE_S: Final = 120.0
+"""How long one check may take; a callback has ten seconds, a cell as long as its executor gives it."""
+_GRACE_S: Final = 15.0
+"""How long it may take to end after that; then waits that shield themselves are not shielded any more."""
+
+
+async def run_guarded(check: Callable[[ProtocolSubject], Awaitable[object]], subject: ProtocolSubject) -> object:
+    """Play a check.
+
+    Raises:
+        AssertionError: A promise was broken, or the protocol raised something, or took too long.
+
+    Cancellation: the check is cancelled.
+    """
+    found: list[object] = []
+    faults: list[BaseException] = []
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_unshield_late, trio.lowlevel.current_task(), nursery.cancel_scope)
+        with trio.move_on_after(PATIENCE_S):
+            try:
+                found.append(await check(subject))
+            except FOREIGN_FAULTS as fault:
+                if must_propagate(fault):
+                    raise
+                faults.append(fault)
+        nursery.cancel_scope.cancel(reason="the check is over")
+    if faults:
+        raise _as_broken_promise(faults[0]) from faults[0]
+    if not found:
+        raise AssertionError(f"nothing takes longer than {PATIENCE_S:g} seconds")
+    return found[0]
+
+
+def _as_broken_promise(fault: BaseException) -> AssertionError:
+    """Say what a fault means for the protocol; an assertion says it itself."""
+    one = next((each for each in _flatten(fault) if isinstance(each, AssertionError)), next(_flatten(fault)))
+    match one:
+        case AssertionError():
+            return AssertionError(*one.args)
+        case SessionCoreError():
+            return AssertionError(f"no session is refused what those of other protocols get: {one}")
+        case StateNotKeepable():
+            return AssertionError(f"what a cell of the samples leaves behind can be kept: {one}")
+        case _:
+            return AssertionError(f"nothing raises what the service does not expect: {type(one).__name__}: {one}")
+
+
+def _flatten(fault: BaseException) -> Iterator[BaseException]:
+    if isinstance(fault, BaseExceptionGroup):
+        for each in fault.exceptions:
+            yield from _flatten(each)
+    else:
+        yield fault
+
+
+async def _unshield_late(task: trio.lowlevel.Task, around: trio.CancelScope) -> None:
+    """Let a check that was given up be cancelled for good: nothing else ends a wait that shields itself.
+
+    What is outside of the scope `around` it belongs to the caller, and stays as it is.
+    """
+    await trio.sleep(PATIENCE_S + _GRACE_S)
+    while True:
+        for each in _tasks_below(task):
+            status: Any = each._cancel_status  # noqa: SLF001 - there is no other way to it
+            while status is not None and status._scope is not around:  # noqa: SLF001
+                status._scope.shield = False  # noqa: SLF001
+                status = status._parent  # noqa: SLF001
+        await trio.sleep(_GRACE_S)
+
+
+def _tasks_below(task: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:
+    yield task
+    for nursery in task.child_nurseries:
+        for child in nursery.child_tasks:
+            yield from _tasks_below(child)
+
+
+# --- check protocol ---------------------------------------------------------------------------------------------------
 
 ProtocolCheck = Callable[[ProtocolSubject], Awaitable[str | None]]
 """Raises `AssertionError`, or returns why there was nothing to look at, or None."""
@@ -63,15 +146,15 @@ _CHECKS: tuple[Callable[[ProtocolSubject], Awaitable[object]], ...] = (
 )
 
 
-def _named(check: Callable[[ProtocolSubject], Awaitable[object]]) -> tuple[str, ProtocolCheck]:
+def _name_check(check: Callable[[ProtocolSubject], Awaitable[object]]) -> tuple[str, ProtocolCheck]:
     async def run(subject: ProtocolSubject) -> str | None:
-        skipped = await guarded(check, subject)
+        skipped = await run_guarded(check, subject)
         return skipped if isinstance(skipped, str) else None
 
     return getattr(check, "__name__", ""), run
 
 
-PROTOCOL_CHECKS: tuple[tuple[str, ProtocolCheck], ...] = tuple(_named(check) for check in _CHECKS)
+PROTOCOL_CHECKS: tuple[tuple[str, ProtocolCheck], ...] = tuple(_name_check(check) for check in _CHECKS)
 """Every check with its name, for test runners that take them one by one."""
 
 
@@ -93,7 +176,7 @@ class ProtocolReport:
 async def check_protocol(
     factory: ProtocolFactory | Callable[[], ProtocolFactory],
     *,
-    script: Sequence[Answer] = (PLAIN,),
+    script: Sequence[ScriptedAnswer] = (PLAIN,),
     options: JsonObject | None = None,
     cells: CellSamples | None = None,
     seed: int = 0,
@@ -112,7 +195,7 @@ async def check_protocol(
         AssertionError: A promise was broken; a note names the check.
     """
     make = _maker(factory)
-    protocol = _made(make).id
+    protocol = _make_factory(make).id
     assert cells is None or isinstance(cells, CellSamples), f"cells are CellSamples, and not {type(cells).__name__}"
     passed: list[str] = []
     skipped: dict[str, str] = {}
@@ -140,14 +223,14 @@ def _maker(factory: Any) -> Callable[[], ProtocolFactory]:
     return cast(Callable[[], ProtocolFactory], factory)
 
 
-def _made(make: Callable[[], object]) -> ProtocolFactory:
+def _make_factory(make: Callable[[], object]) -> ProtocolFactory:
     """Make one, to see whether that can be."""
     try:
         factory = make()
     except FOREIGN_FAULTS as error:
-        if passes_through(error):
+        if must_propagate(error):
             raise
         raise AssertionError(f"a protocol can be made: {type(error).__name__}: {error}") from error
     assert isinstance(factory, ProtocolFactory), f"a protocol is a ProtocolFactory, and not a {type(factory).__name__}"
-    assert (problem := problem_of_factory(factory)) is None, f"a protocol says what it is: it {problem}"
+    assert (problem := find_factory_problem(factory)) is None, f"a protocol says what it is: it {problem}"
     return factory

@@ -14,10 +14,10 @@ from session_core.protocols.execution import (
     Execution,
     KeptState,
     StateCapture,
-    digest_of,
+    compute_digest,
 )
 from session_core.protocols.faults import StateRejected
-from session_core.protocols.result_checks import problem_of_result
+from session_core.protocols.result_checks import find_result_problem
 from session_core.testing.check_protocol_world import PYTHON_CELLS, TOOL, CellSamples, ProtocolSubject
 from session_core.tools.base import ToolFailed
 from session_core.vocabulary.frozen import JsonObject
@@ -30,7 +30,7 @@ _CELL_SECONDS = 30.0
 _LET_IT_RUN_SECONDS = 0.3
 
 
-class Runner:
+class ExecutorRunner:
     """An executor, and the way to run code in it."""
 
     def __init__(self, executor: CodeExecutor, cwd: str) -> None:
@@ -57,7 +57,7 @@ class Runner:
         cell = Cell(language=self.executor.language, code=code, number=self._number)
         with trio.move_on_after(_CELL_SECONDS):
             result = await self.executor.execute(cell, execution)
-            problem = problem_of_result(result)
+            problem = find_result_problem(result)
             assert problem is None, f"what becomes of a cell can be recorded: {problem}"
             return result
         raise AssertionError(f"a cell comes to an end: {code!r}")
@@ -68,35 +68,35 @@ class Runner:
         assert result.error is None, f"a cell of the samples runs without an error: {code!r} led to {result.error}"
         return result
 
-    async def captured(self) -> KeptState:
+    async def capture_state(self) -> KeptState:
         """Capture what there is, and let the store have it."""
         executor = self.executor
         await executor.probe()
         capture = await executor.capture()
-        kept = kept_by(capture, {})
+        saved = store_capture(capture, {})
         executor.acknowledge(capture)
-        return kept
+        return saved
 
 
 async def _no_tools(name: str, _arguments: JsonObject) -> ToolResultPart:
     raise ToolFailed(f"{name} cannot be called here")
 
 
-def kept_by(capture: StateCapture, known: dict[str, bytes]) -> KeptState:
+def store_capture(capture: StateCapture, known: dict[str, bytes]) -> KeptState:
     """Keep a capture as a store does, which has these leaves already."""
     for digest, data in capture.new.items():
-        assert digest_of(data) == digest, "a leaf is named by the SHA-256 of what it holds"
-    there = {**known, **capture.new}
-    missing = [leaf.name for leaf in capture.state.leaves if leaf.digest not in there]
+        assert compute_digest(data) == digest, "a leaf is named by the SHA-256 of what it holds"
+    stored = {**known, **capture.new}
+    missing = [leaf.name for leaf in capture.state.leaves if leaf.digest not in stored]
     assert not missing, f"every leaf that the store does not have is offered; missing are {', '.join(missing)}"
-    return KeptState(state=capture.state, leaves={leaf.name: there[leaf.digest] for leaf in capture.state.leaves})
+    return KeptState(state=capture.state, leaves={leaf.name: stored[leaf.digest] for leaf in capture.state.leaves})
 
 
 @asynccontextmanager
-async def _running(subject: ProtocolSubject, count: int = 1) -> AsyncGenerator[tuple[Runner, ...]]:
+async def _open_runners(subject: ProtocolSubject, count: int = 1) -> AsyncGenerator[tuple[ExecutorRunner, ...]]:
     """Give executors of so many sessions, each empty."""
     executors = [subject.build().executor for _ in range(count)]
-    runners = tuple(Runner(each, subject.cwd) for each in executors if each is not None)
+    runners = tuple(ExecutorRunner(each, subject.cwd) for each in executors if each is not None)
     try:
         for runner in runners:
             await runner.executor.restore(None)
@@ -121,22 +121,22 @@ async def what_code_leaves_behind_is_kept(subject: ProtocolSubject) -> str | Non
     """What a cell leaves behind is there for the next one, and in an executor that was restored from what was kept."""
     if isinstance(samples := _samples(subject), str):
         return samples
-    async with _running(subject, 2) as (first, second):
+    async with _open_runners(subject, 2) as (first, second):
         assert not first.is_dirty(), "an executor that has run nothing has nothing to keep"
         nothing = await second.run(samples.shows)
         await first.run_well(samples.keeps)
-        shown = (await first.run_well(samples.shows)).output
-        assert nothing.error is not None or shown not in nothing.output, "executors of two sessions share nothing"
+        output = (await first.run_well(samples.shows)).output
+        assert nothing.error is not None or output not in nothing.output, "executors of two sessions share nothing"
         assert first.is_dirty(), "an executor is dirty when a cell has left something behind"
-        kept = await first.captured()
+        saved = await first.capture_state()
         assert not first.is_dirty(), "an executor is clean when the store has what it offered"
         for _ in range(2):
-            await second.executor.restore(kept)
+            await second.executor.restore(saved)
             assert not second.is_dirty(), "what was restored is in the store already"
-            assert shown in (await second.run_well(samples.shows)).output, "a restored executor has what was kept"
+            assert output in (await second.run_well(samples.shows)).output, "a restored executor has what was kept"
         await second.executor.restore(None)
         after = await second.run(samples.shows)
-        assert after.error is not None or shown not in after.output, "an executor that is restored to nothing is empty"
+        assert after.error is not None or output not in after.output, "an executor that is restored to nothing is empty"
     return None
 
 
@@ -144,21 +144,21 @@ async def an_aborted_capture_is_offered_again(subject: ProtocolSubject) -> str |
     """What the store did not take is offered again, whole; what it has taken is not."""
     if isinstance(samples := _samples(subject), str):
         return samples
-    async with _running(subject) as (runner,):
+    async with _open_runners(subject) as (runner,):
         executor = runner.executor
         await runner.run_well(samples.keeps)
         capture = await executor.capture()
         executor.abort(capture)
         assert runner.is_dirty(), "an executor is dirty when the store did not take what it offered"
         again = await executor.capture()
-        kept = kept_by(again, {})
+        saved = store_capture(again, {})
         assert again.state == capture.state, "what is offered again is the same state"
         executor.acknowledge(again)
         await runner.run_well(samples.shows)
         if runner.is_dirty():
-            known = {leaf.digest: kept.leaves[leaf.name] for leaf in again.state.leaves}
+            known = {leaf.digest: saved.leaves[leaf.name] for leaf in again.state.leaves}
             third = await executor.capture()
-            kept_by(third, known)
+            store_capture(third, known)
             executor.acknowledge(third)
             twice = set(third.new) & set(known)
             assert not twice, "leaves that the store has are not offered again"
@@ -170,24 +170,24 @@ async def a_wrong_state_is_rejected(subject: ProtocolSubject) -> str | None:
     """A state of another engine, or with a part missing or too many, is refused, and the executor stays usable."""
     if isinstance(samples := _samples(subject), str):
         return samples
-    async with _running(subject) as (runner,):
+    async with _open_runners(subject) as (runner,):
         await runner.run_well(samples.keeps)
-        shown = (await runner.run_well(samples.shows)).output
-        kept = await runner.captured()
-        foreign = attrs.evolve(kept, state=attrs.evolve(kept.state, engine="another engine"))
-        later = attrs.evolve(kept, state=attrs.evolve(kept.state, version=kept.state.version + 1_000))
-        extra = attrs.evolve(kept, leaves={**kept.leaves, "nobody knows this": b"x" * 600})
+        output = (await runner.run_well(samples.shows)).output
+        saved = await runner.capture_state()
+        foreign = attrs.evolve(saved, state=attrs.evolve(saved.state, engine="another engine"))
+        later = attrs.evolve(saved, state=attrs.evolve(saved.state, version=saved.state.version + 1_000))
+        extra = attrs.evolve(saved, leaves={**saved.leaves, "nobody knows this": b"x" * 600})
         wrong = {"of another engine": foreign, "of a later version": later, "with a part too many": extra}
-        if kept.leaves:
-            wrong["without its leaves"] = attrs.evolve(kept, leaves={})
+        if saved.leaves:
+            wrong["without its leaves"] = attrs.evolve(saved, leaves={})
         for what, state in wrong.items():
             try:
                 await runner.executor.restore(state)
             except StateRejected:
                 continue
             raise AssertionError(f"a state {what} is rejected")
-        await runner.executor.restore(kept)
-        assert shown in (await runner.run_well(samples.shows)).output, "after a rejected state a good one is restored"
+        await runner.executor.restore(saved)
+        assert output in (await runner.run_well(samples.shows)).output, "after a rejected state a good one is restored"
     return None
 
 
@@ -197,13 +197,13 @@ async def a_cancelled_cell_leaves_the_executor_usable(subject: ProtocolSubject) 
         return samples
     if samples.endless is None:
         return "there is no sample of code that does not end"
-    async with _running(subject) as (runner,):
+    async with _open_runners(subject) as (runner,):
         await runner.run_well(samples.keeps)
-        shown = (await runner.run_well(samples.shows)).output
+        output = (await runner.run_well(samples.shows)).output
         with trio.move_on_after(_LET_IT_RUN_SECONDS) as scope:
             await runner.run(samples.endless)
         assert scope.cancelled_caught, "a cell that does not end by itself ends when it is cancelled, and not before"
-        assert shown in (await runner.run_well(samples.shows)).output, "a cancelled cell takes nothing away"
+        assert output in (await runner.run_well(samples.shows)).output, "a cancelled cell takes nothing away"
         if runner.is_dirty():
-            await runner.captured()
+            await runner.capture_state()
     return None

@@ -9,20 +9,20 @@ from session_core.protocols.lifecycle import SessionProtocol
 from session_core.providers.base import TextChunk
 from session_core.testing.check_protocol_world import (
     MOST_STEPS,
-    Asked,
     ProtocolSubject,
-    World,
-    copy_of,
-    late_uses,
-    playing,
+    ProtocolWorld,
+    RequestContent,
+    copy_store,
+    open_world,
+    record_late_uses,
 )
-from session_core.testing.scripted import Answer, Hang, Pause
+from session_core.testing.scripted import Hang, Pause, ScriptedAnswer
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.messages import Message
 from session_core.vocabulary.protocols import NewMessage
 from session_core.vocabulary.sessions import TurnOutcome
 
-_HALF: Answer = (TextChunk(text="I beg"), Pause("here"), Hang())
+_HALF: ScriptedAnswer = (TextChunk(text="I beg"), Pause("here"), Hang())
 """An answer that begins and never ends."""
 _NOTE = NewMessage(role="user", text="A note between two turns.")
 
@@ -32,19 +32,19 @@ _NOTE = NewMessage(role="user", text="A note between two turns.")
 
 async def plain_text_ends_a_turn(subject: ProtocolSubject) -> None:
     """A model that only ever says something comes to an end, and is told nothing that costs without limit."""
-    async with playing(subject) as world:
-        outcome = await world.turn(await world.new_session())
+    async with open_world(subject) as world:
+        outcome = await world.play_turn(await world.new_session())
     _check_ended(outcome, "a model that answers with plain text")
 
 
 async def its_own_script_ends_a_turn(subject: ProtocolSubject) -> None:
     """A model that does what the protocol expects ends its turn well, and does it again in the next turn."""
-    async with playing(subject, *subject.script, *subject.script) as world:
+    async with open_world(subject, *subject.script, *subject.script) as world:
         session_id = await world.new_session()
         for number in ("first", "second"):
-            outcome = await world.turn(session_id)
-            told = f"{outcome.status}: {outcome.error}" if outcome.error else outcome.status
-            assert outcome.status == "completed", f"the {number} turn of the script is completed, not {told}"
+            outcome = await world.play_turn(session_id)
+            description = f"{outcome.status}: {outcome.error}" if outcome.error else outcome.status
+            assert outcome.status == "completed", f"the {number} turn of the script is completed, not {description}"
 
 
 def _check_ended(outcome: TurnOutcome, who: str) -> None:
@@ -54,10 +54,10 @@ def _check_ended(outcome: TurnOutcome, who: str) -> None:
 
 async def sessions_know_nothing_of_each_other(subject: ProtocolSubject) -> None:
     """What a model is asked in a session does not depend on what happened in another one."""
-    async with playing(subject, *subject.script) as world:
-        await world.turn(await world.new_session(), "Something else.")
+    async with open_world(subject, *subject.script) as world:
+        await world.play_turn(await world.new_session(), "Something else.")
         second = await _next_request(world, await world.new_session())
-    async with playing(subject) as world:
+    async with open_world(subject) as world:
         alone = await _next_request(world, await world.new_session())
     _check_same(second, alone, "a session is not changed by another one")
 
@@ -68,18 +68,18 @@ async def sessions_know_nothing_of_each_other(subject: ProtocolSubject) -> None:
 async def a_stopped_session_goes_on(subject: ProtocolSubject) -> None:
     """Wherever in a turn a stop comes, the session plays its next turn to the end."""
     for place in range(len(subject.script) + 1):
-        async with playing(subject, *subject.script[:place], _HALF) as world:
+        async with open_world(subject, *subject.script[:place], _HALF) as world:
             session_id = await world.new_session()
-            if not await _comes_to_half(world, session_id):
+            if not await _reaches_half(world, session_id):
                 return  # the turn has ended before: there is no such place
             await world.service.request_stop(session_id)
             outcome = (await world.service.wait_for_turn(session_id)).outcome
             world.check_faultless(session_id, outcome)
             assert outcome.status == "stopped", f"a turn that is stopped ends as that, not as {outcome.status}"
-            _check_ended(await world.turn(session_id), "the turn after a stop")
+            _check_ended(await world.play_turn(session_id), "the turn after a stop")
 
 
-async def _comes_to_half(world: World, session_id: SessionId) -> bool:
+async def _reaches_half(world: ProtocolWorld, session_id: SessionId) -> bool:
     """Start a turn; returns whether it comes to the answer that never ends, or ends before."""
     sent = await world.service.send_user_message(session_id, "Go.")
     reached = False
@@ -87,7 +87,7 @@ async def _comes_to_half(world: World, session_id: SessionId) -> bool:
 
         async def wait() -> None:
             nonlocal reached
-            await world.model.waiting("here")
+            await world.model.wait_for_pause("here")
             reached = True
             nursery.cancel_scope.cancel(reason="the answer has begun")
 
@@ -102,20 +102,20 @@ async def _comes_to_half(world: World, session_id: SessionId) -> bool:
 
 async def appended_messages_are_survived(subject: ProtocolSubject) -> None:
     """Messages that are put into the conversation reach the model, and a restart makes no difference to that."""
-    async with playing(subject, *subject.script) as world:
+    async with open_world(subject, *subject.script) as world:
         session_id = await world.new_session()
-        await world.turn(session_id)
+        await world.play_turn(session_id)
         await _append(world, session_id, "first")
         await _append(world, session_id, "first")  # a second time is none
-        kept = copy_of(world.store)
+        store_copy = copy_store(world.store)
         live = await _next_request(world, session_id)
     said = [part for _, parts in live.messages for part in parts if getattr(part, "text", "") == _NOTE.text]
     assert len(said) == 1, "a message between two turns is seen by the model, once"
-    async with playing(subject, store=kept) as world:
+    async with open_world(subject, store=store_copy) as world:
         _check_same(await _next_request(world, session_id), live, "a session that was told of a message is restored")
 
 
-async def _append(world: World, session_id: SessionId, operation_id: str) -> None:
+async def _append(world: ProtocolWorld, session_id: SessionId, operation_id: str) -> None:
     await world.service.execute(c.AppendMessages(session_id=session_id, operation_id=operation_id, messages=(_NOTE,)))
 
 
@@ -124,18 +124,18 @@ async def _append(world: World, session_id: SessionId, operation_id: str) -> Non
 
 async def children_and_forks_work(subject: ProtocolSubject) -> None:
     """A session that works for another one, and one that goes on from a copy, have the protocol and its options."""
-    async with playing(subject, *subject.script) as world:
+    async with open_world(subject, *subject.script) as world:
         parent = await world.new_session()
-        await world.turn(parent)
+        await world.play_turn(parent)
         child = await world.new_session(parent_id=parent)
         fork = (await world.service.fork_session(parent)).session_id
         for session_id, what in ((child, "a child"), (fork, "a fork")):
             record = (await world.service.load_session(session_id)).protocol
             assert record.name == world.protocol, f"{what} has the protocol of the session that it comes from"
-            _check_ended(await world.turn(session_id), f"the model of {what}")
-        kept = copy_of(world.store)
+            _check_ended(await world.play_turn(session_id), f"the model of {what}")
+        store_copy = copy_store(world.store)
         live = [await _next_request(world, session_id) for session_id in (child, fork)]
-    async with playing(subject, store=kept) as world:
+    async with open_world(subject, store=store_copy) as world:
         for session_id, asked in zip((child, fork), live, strict=True):
             _check_same(await _next_request(world, session_id), asked, "children and forks come back as they were")
 
@@ -145,12 +145,12 @@ async def children_and_forks_work(subject: ProtocolSubject) -> None:
 
 async def reopening_changes_nothing(subject: ProtocolSubject) -> None:
     """After each turn, a program that starts again asks the model the same as one that goes on."""
-    async with playing(subject, *subject.script, *subject.script) as world:
+    async with open_world(subject, *subject.script, *subject.script) as world:
         session_id = await world.new_session()
         for number in range(3):
-            kept = copy_of(world.store)
+            store_copy = copy_store(world.store)
             live = await _next_request(world, session_id, f"Turn {number}.")
-            async with playing(subject, store=kept) as again:
+            async with open_world(subject, store=store_copy) as again:
                 fresh = await _next_request(again, session_id, f"Turn {number}.")
             _check_same(fresh, live, f"a session comes back as it was after {number} turns")
 
@@ -158,14 +158,14 @@ async def reopening_changes_nothing(subject: ProtocolSubject) -> None:
 async def a_crash_in_a_turn_is_survived(subject: ProtocolSubject) -> None:
     """A program that is gone in the middle of a turn leaves a session that can go on, or be told something else."""
     for place in range(len(subject.script) + 1):
-        async with playing(subject, *subject.script[:place], _HALF) as world:
+        async with open_world(subject, *subject.script[:place], _HALF) as world:
             session_id = await world.new_session()
-            if not await _comes_to_half(world, session_id):
+            if not await _reaches_half(world, session_id):
                 return  # the turn has ended before: there is no such place
-            kept = copy_of(world.store), copy_of(world.store)
-        async with playing(subject, store=kept[0]) as world:
-            _check_ended(await world.turn(session_id), "the turn after a crash")
-        async with playing(subject, store=kept[1]) as world:
+            store_copies = copy_store(world.store), copy_store(world.store)
+        async with open_world(subject, store=store_copies[0]) as world:
+            _check_ended(await world.play_turn(session_id), "the turn after a crash")
+        async with open_world(subject, store=store_copies[1]) as world:
             await world.service.resume_session(session_id)
             outcome = (await world.service.wait_for_turn(session_id)).outcome
             world.check_faultless(session_id, outcome)
@@ -174,21 +174,21 @@ async def a_crash_in_a_turn_is_survived(subject: ProtocolSubject) -> None:
 
 async def restoring_is_a_reset(subject: ProtocolSubject) -> None:
     """What `restore` makes of a protocol follows from the messages alone: again, or after others, it is the same."""
-    async with playing(subject, *subject.script) as world:
+    async with open_world(subject, *subject.script) as world:
         session_id = await world.new_session()
-        await world.turn(session_id)
-        kept = [copy_of(world.store) for _ in range(2)]
+        await world.play_turn(session_id)
+        store_copies = [copy_store(world.store) for _ in range(2)]
         live = await _next_request(world, session_id)
-    for store, times in zip(kept, (1, 3), strict=True):
-        async with playing(subject, store=store) as world:
+    for store, times in zip(store_copies, (1, 3), strict=True):
+        async with open_world(subject, store=store) as world:
             await _disturb(world, session_id, times)
             asked = await _next_request(world, session_id)
         _check_same(asked, live, "restoring makes a protocol what follows from the messages, whatever was before")
 
 
-async def _disturb(world: World, session_id: SessionId, times: int) -> None:
+async def _disturb(world: ProtocolWorld, session_id: SessionId, times: int) -> None:
     """Have a protocol restored to something else, so often, and say that it has to be restored before its next use."""
-    protocol, messages = await _protocol_of(world, session_id)
+    protocol, messages = await _load_protocol(world, session_id)
     frame = first_frame(session_id, 0)
 
     async def none() -> tuple[Message, ...]:
@@ -199,42 +199,42 @@ async def _disturb(world: World, session_id: SessionId, times: int) -> None:
 
     for _ in range(times):
         for said in (none, doubled):
-            await protocol.ready(frame, said)
+            await protocol.prepare(frame, said)
             protocol.invalidate()
 
 
-async def _protocol_of(world: World, session_id: SessionId) -> tuple[SessionProtocol, tuple[Message, ...]]:
+async def _load_protocol(world: ProtocolWorld, session_id: SessionId) -> tuple[SessionProtocol, tuple[Message, ...]]:
     messages = (await world.service.load_session(session_id)).transcript
     core = world.service.core
-    return core.protocols.of(core.session(session_id)), messages
+    return core.protocols.get_protocol(core.session(session_id)), messages
 
 
 async def contexts_are_given_back(subject: ProtocolSubject) -> None:
     """Nothing that a callback was given is used after it."""
-    with late_uses() as late:
-        async with playing(subject, *subject.script, *subject.script) as world:
+    with record_late_uses() as late:
+        async with open_world(subject, *subject.script, *subject.script) as world:
             session_id = await world.new_session()
-            await world.turn(session_id)
+            await world.play_turn(session_id)
             await _append(world, session_id, "note")
-            await world.turn(session_id)
-            kept = copy_of(world.store)
-        async with playing(subject, store=kept) as world:
-            await world.turn(session_id)
+            await world.play_turn(session_id)
+            store_copy = copy_store(world.store)
+        async with open_world(subject, store=store_copy) as world:
+            await world.play_turn(session_id)
     assert not late, f"a context is not used after its callback; it was, in {', '.join(late)}"
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------
 
 
-async def _next_request(world: World, session_id: SessionId, said: str = "Next.") -> Asked:
+async def _next_request(world: ProtocolWorld, session_id: SessionId, said: str = "Next.") -> RequestContent:
     """Play a turn and return what the model was asked first in it; a turn that asks nothing asks an empty question."""
     before = len(world.model.requests)
-    await world.turn(session_id, said)
-    asked = world.asked(before)
-    return asked[0] if asked else Asked("", (), None, ())
+    await world.play_turn(session_id, said)
+    asked = world.list_requests(before)
+    return asked[0] if asked else RequestContent("", (), None, ())
 
 
-def _check_same(asked: Asked, expected: Asked, promise: str) -> None:
-    for field in attrs.fields(Asked):
+def _check_same(asked: RequestContent, expected: RequestContent, promise: str) -> None:
+    for field in attrs.fields(RequestContent):
         there, wanted = getattr(asked, field.name), getattr(expected, field.name)
         assert there == wanted, f"{promise}; the model's {field.name} differ: {there!r} instead of {wanted!r}"

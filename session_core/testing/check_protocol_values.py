@@ -24,11 +24,11 @@ from session_core.protocols.driver import (
     Remember,
     RunTools,
     Tell,
-    checked_actions,
+    check_actions,
 )
 from session_core.protocols.execution import CellResult
 from session_core.protocols.options import Materialization, Opening, resolve_options
-from session_core.protocols.prose import ProseProjector, Span, project
+from session_core.protocols.prose import ProseProjector, Span, project_text
 from session_core.providers.base import FailureKind, ModelFailed, StopReason
 from session_core.testing.check_protocol_world import TOOL, ProtocolSubject
 from session_core.vocabulary.frozen import JsonObject, JsonValue
@@ -61,7 +61,7 @@ _watching = threading.Lock()
 async def building_touches_nothing(subject: ProtocolSubject) -> None:
     """`build` neither reads nor writes anything outside of the process; the first time it may import its own code."""
     subject.build()
-    with _outside_touched() as touched:
+    with _record_touches() as touched:
         subject.build()
     assert not touched, f"building a session's part of the protocol touches nothing outside: {', '.join(touched)}"
 
@@ -86,7 +86,7 @@ def _shape(bundle: ProtocolBundle) -> tuple[object, ...]:
 
 
 @contextmanager
-def _outside_touched() -> Generator[list[str]]:
+def _record_touches() -> Generator[list[str]]:
     """Note what this thread does to files, sockets and processes."""
     global _touched, _watched_thread  # noqa: PLW0603 - an audit hook cannot be taken away, only be told to look away
     with _watching:
@@ -110,24 +110,24 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 async def options_are_decided_at_every_opening(subject: ProtocolSubject) -> None:
     """Options can be decided for a new session, a child, a fork and one that comes back, each time the same."""
     factory = subject.make()
-    new = _resolved(factory, None, subject.options, "create")
+    new = _resolve(factory, None, subject.options, "create")
     for opening in get_args(Opening):
         recorded = new if opening == "resume" else None
-        once, again = (_resolved(factory, recorded, None, opening, parent=new) for _ in range(2))
+        once, again = (_resolve(factory, recorded, None, opening, parent=new) for _ in range(2))
         assert once == again, f"the options of a session at its {opening} follow from what is known alone"
 
 
 async def stating_options_again_changes_nothing(subject: ProtocolSubject) -> None:
     """What a session has recorded can be stated once more, and is no conflict."""
     factory = subject.make()
-    new = _resolved(factory, None, subject.options, "create")
-    kept = _resolved(factory, new, None, "resume")
-    assert kept == new, f"a session that comes back keeps its options: {dict(kept)} instead of {dict(new)}"
-    restated = _resolved(factory, new, new, "resume")
+    new = _resolve(factory, None, subject.options, "create")
+    resumed = _resolve(factory, new, None, "resume")
+    assert resumed == new, f"a session that comes back keeps its options: {dict(resumed)} instead of {dict(new)}"
+    restated = _resolve(factory, new, new, "resume")
     assert restated == new, f"stating the same options again gives the same: {dict(restated)} instead of {dict(new)}"
 
 
-def _resolved(
+def _resolve(
     factory: ProtocolFactory,
     recorded: JsonObject | None,
     stated: JsonObject | None,
@@ -153,7 +153,7 @@ def _resolved(
 
 
 @attrs.frozen
-class _Asked:
+class _DriverQuestion:
     """A question to a driver: which callback, with what."""
 
     name: str
@@ -164,8 +164,8 @@ class _Asked:
 async def the_driver_keeps_its_rules(subject: ProtocolSubject) -> None:
     """Whatever a model says, the driver says how the turn goes on, and leaves no tool call without a result."""
     bundle = subject.build()
-    for asked in _questions(subject, bundle):
-        first, last = _decided(asked, bundle.driver)
+    for asked in _iterate_questions(subject, bundle):
+        first, last = _decide(asked, bundle.driver)
         if asked.name == "on_answer" and asked.view.answer is not None and asked.view.answer.tool_calls:
             gives_up = isinstance(last, Finish) and last.status != "completed"
             tells = any(isinstance(action, Tell) for action in first)
@@ -182,10 +182,10 @@ async def the_driver_keeps_its_rules(subject: ProtocolSubject) -> None:
 async def the_driver_decides_by_its_view_alone(subject: ProtocolSubject) -> None:
     """The same view leads to the same actions: asked twice, in another order, and from another session."""
     bundle, other = subject.build(), subject.build()
-    questions = list(_questions(subject, bundle))
-    once = [_decided(asked, bundle.driver) for asked in questions]
-    twice = [_decided(asked, bundle.driver) for asked in questions]
-    backwards = [_decided(asked, other.driver) for asked in reversed(questions)][::-1]
+    questions = list(_iterate_questions(subject, bundle))
+    once = [_decide(asked, bundle.driver) for asked in questions]
+    twice = [_decide(asked, bundle.driver) for asked in questions]
+    backwards = [_decide(asked, other.driver) for asked in reversed(questions)][::-1]
     for asked, *decided in zip(questions, once, twice, backwards, strict=True):
         assert decided[0] == decided[1] == decided[2], (
             f"a driver keeps nothing between two calls; in {asked.name} the same view led to "
@@ -193,19 +193,19 @@ async def the_driver_decides_by_its_view_alone(subject: ProtocolSubject) -> None
         )
 
 
-def _decided(asked: _Asked, driver: Driver) -> tuple[tuple[Action, ...], Action]:
+def _decide(asked: _DriverQuestion, driver: Driver) -> tuple[tuple[Action, ...], Action]:
     try:
-        return checked_actions(asked.ask(driver))
+        return check_actions(asked.ask(driver))
     except DriverFault as fault:
         raise AssertionError(f"a driver says how the turn goes on; in {asked.name}: {fault}") from fault
     except Exception as error:
-        said = asked.view.answer.written if asked.view.answer is not None else ""
+        said = asked.view.answer.written_text if asked.view.answer is not None else ""
         raise AssertionError(
             f"a driver has an answer to every view; {asked.name} raised {type(error).__name__}: {error} after {said!r}"
         ) from error
 
 
-def _questions(subject: ProtocolSubject, bundle: ProtocolBundle) -> Iterator[_Asked]:
+def _iterate_questions(subject: ProtocolSubject, bundle: ProtocolBundle) -> Iterator[_DriverQuestion]:
     """Ask about random turns; what a driver asks to remember is found in later views, as in a real turn."""
     rng = random.Random(subject.seed)  # noqa: S311 - no secret, and the same in every run
     memories: list[JsonValue] = [None]
@@ -219,30 +219,30 @@ def _questions(subject: ProtocolSubject, bundle: ProtocolBundle) -> Iterator[_As
                 continue
 
 
-def _round(rng: random.Random, bundle: ProtocolBundle, memory: JsonValue) -> Iterator[_Asked]:
+def _round(rng: random.Random, bundle: ProtocolBundle, memory: JsonValue) -> Iterator[_DriverQuestion]:
     schema = rng.choice([None, None, JsonObject({"type": "object"})])
-    prompt = rng.choice([None, _saying("user", (TextPart(text="Go."),))])
+    prompt = rng.choice([None, _build_message("user", (TextPart(text="Go."),))])
     view = DriverView(output_schema=schema, prompt=prompt)
-    yield _Asked("on_start", view, lambda driver: driver.on_start(view))
+    yield _DriverQuestion("on_start", view, lambda driver: driver.on_start(view))
     answer, results = _message(rng, bundle.prose)
     stop: StopReason = rng.choice(("end", "end", "max_tokens", "refused"))
     heard = attrs.evolve(view, step=rng.randint(1, 9), answer=answer, stop_reason=stop, memory=memory)
-    yield _Asked("on_answer", heard, lambda driver: driver.on_answer(heard))
+    yield _DriverQuestion("on_answer", heard, lambda driver: driver.on_answer(heard))
     failure = ModelFailed(kind=rng.choice(get_args(FailureKind)), message="it failed")
-    yield _Asked("on_failure", heard, lambda driver: driver.on_failure(heard, failure))
+    yield _DriverQuestion("on_failure", heard, lambda driver: driver.on_failure(heard, failure))
     if results is not None:
         done = attrs.evolve(heard, results=results)
-        yield _Asked("on_results", done, lambda driver: driver.on_results(done))
+        yield _DriverQuestion("on_results", done, lambda driver: driver.on_results(done))
     driver = bundle.driver
     cell: CellResult | None = None
     if isinstance(driver, CodeDriver):
         cell = _cell(rng)
         ran = attrs.evolve(heard, cell=cell)
-        yield _Asked("on_code", ran, lambda each: each.on_code(ran))  # type: ignore[attr-defined]
+        yield _DriverQuestion("on_code", ran, lambda each: each.on_code(ran))  # type: ignore[attr-defined]
     kind: CheckpointKind = rng.choice(get_args(CheckpointKind))
     more = rng.random() < 0.5
     rested = attrs.evolve(heard, cell=cell, results=results)
-    yield _Asked("on_checkpoint", rested, lambda driver: driver.on_checkpoint(rested, kind, more=more))
+    yield _DriverQuestion("on_checkpoint", rested, lambda driver: driver.on_checkpoint(rested, kind, more=more))
 
 
 def _cell(rng: random.Random) -> CellResult:
@@ -257,18 +257,18 @@ def _cell(rng: random.Random) -> CellResult:
 
 def _message(rng: random.Random, prose: ProseProjector | None) -> tuple[Message, Message | None]:
     said = rng.choice(SAID)
-    spans: tuple[Span, ...] = (("text", said),) if prose is None else project(prose, said)
+    spans: tuple[Span, ...] = (("text", said),) if prose is None else project_text(prose, said)
     parts: tuple[Part, ...] = tuple(
         TextPart(text=words) if kind == "text" else CodePart(text=words) for kind, words in spans
     )
     if rng.random() < 0.7:
-        return _saying("assistant", parts), None
+        return _build_message("assistant", parts), None
     call = ToolCallPart(call_id=CallId("call_1"), name=TOOL.spec.name, arguments=JsonObject())
     result = ToolResultPart(call_id=call.call_id, name=call.name, status=rng.choice(("success", "error")), text="so")
-    return _saying("assistant", (*parts, call)), _saying("tool", (result,))
+    return _build_message("assistant", (*parts, call)), _build_message("tool", (result,))
 
 
-def _saying(role: Any, parts: tuple[Part, ...]) -> Message:
+def _build_message(role: Any, parts: tuple[Part, ...]) -> Message:
     return Message(message_id=MessageId("msg_1"), parent_id=None, role=role, parts=parts, created_at=0)
 
 
@@ -283,7 +283,7 @@ async def what_people_see_does_not_depend_on_chunks(subject: ProtocolSubject) ->
     rng = random.Random(subject.seed)  # noqa: S311 - no secret, and the same in every run
     for _ in range(VIEWS):
         said = "\n".join(rng.choices(SAID, k=rng.randint(1, 3)))
-        whole = project(projector, said)
+        whole = project_text(projector, said)
         assert "".join(words for _, words in whole) == said, f"no text of an answer is lost or added: {said!r}"
         stream, spans = projector.open(), list[Span]()
         rest = said

@@ -20,7 +20,7 @@ from session_core.providers.base import ModelRequest
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.memory import MemoryStore
-from session_core.testing.scripted import Answer, ScriptedProvider, ScriptedTool, text
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider, ScriptedTool, text
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, Part, Role
@@ -66,7 +66,7 @@ class ProtocolSubject:
     """
 
     make: Callable[[], ProtocolFactory]
-    script: tuple[Answer, ...] = (PLAIN,)
+    script: tuple[ScriptedAnswer, ...] = (PLAIN,)
     options: JsonObject = attrs.field(factory=JsonObject)
     cells: CellSamples | None = None
     cwd: str = "/"
@@ -84,7 +84,7 @@ class ProtocolSubject:
             raise AssertionError(f"a session with this protocol can be made: {fault}") from fault
 
 
-class UnderCheck(ProtocolFactory):
+class RenamedProtocol(ProtocolFactory):
     """The protocol in question by another name, so that one that comes along can be checked beside itself."""
 
     def __init__(self, inner: ProtocolFactory) -> None:
@@ -107,7 +107,7 @@ class UnderCheck(ProtocolFactory):
 
 
 @attrs.frozen(eq=False)
-class World:
+class ProtocolWorld:
     """A service with the protocol in question, its model, and its store."""
 
     service: SessionService
@@ -121,7 +121,7 @@ class World:
         options = JsonObject({self.protocol: self.subject.options}) if parent_id is None else None
         return (await self.service.create_session(parent_id=parent_id, options=options)).session_id
 
-    async def turn(self, session_id: SessionId, said: str = "Go.") -> TurnOutcome:
+    async def play_turn(self, session_id: SessionId, said: str = "Go.") -> TurnOutcome:
         """Play a turn; the protocol must not fail in it."""
         sent = await self.service.send_user_message(session_id, said)
         outcome = (await self.service.wait_for_turn(session_id, sent.turn_id)).outcome
@@ -134,16 +134,16 @@ class World:
         assert mark not in (outcome.error or ""), f"the protocol does not fail in a turn: {outcome.error}"
         for each in self.store.events_of(session_id):
             if isinstance(each.event, ev.ProtocolFailed):
-                told = f"{each.event.callback}: {each.event.reason}"
-                raise AssertionError(f"the protocol does not fail beside a turn: {told}")
+                description = f"{each.event.callback}: {each.event.reason}"
+                raise AssertionError(f"the protocol does not fail beside a turn: {description}")
 
-    def asked(self, since: int) -> list["Asked"]:
+    def list_requests(self, since: int) -> list["RequestContent"]:
         """Return what the model was asked from a request on."""
-        return [as_asked(request) for request in self.model.requests[since:]]
+        return [extract_content(request) for request in self.model.requests[since:]]
 
 
 @attrs.frozen
-class Asked:
+class RequestContent:
     """A request without what differs by chance: the ids and times of its messages."""
 
     system: str
@@ -152,22 +152,22 @@ class Asked:
     messages: tuple[tuple[Role, tuple[Part, ...]], ...]
 
 
-def as_asked(request: ModelRequest) -> Asked:
+def extract_content(request: ModelRequest) -> RequestContent:
     """Reduce a request to what it says."""
-    messages = tuple(_said(message) for message in request.messages)
-    return Asked(request.system, tuple(tool.name for tool in request.tools), request.output_schema, messages)
+    messages = tuple(_message_content(message) for message in request.messages)
+    return RequestContent(request.system, tuple(tool.name for tool in request.tools), request.output_schema, messages)
 
 
-def _said(message: Message) -> tuple[Role, tuple[Part, ...]]:
+def _message_content(message: Message) -> tuple[Role, tuple[Part, ...]]:
     return message.role, message.parts
 
 
 @asynccontextmanager
-async def playing(
-    subject: ProtocolSubject, *answers: Answer, store: MemoryStore | None = None
-) -> AsyncGenerator[World]:
+async def open_world(
+    subject: ProtocolSubject, *answers: ScriptedAnswer, store: MemoryStore | None = None
+) -> AsyncGenerator[ProtocolWorld]:
     """Run a service with the protocol; its model says these answers and then, for a while, that it is done."""
-    protocol = UnderCheck(subject.make())
+    protocol = RenamedProtocol(subject.make())
     model = ScriptedProvider(*answers, *[PLAIN] * (4 * MOST_STEPS))
     store = store or MemoryStore()
     config = ServiceConfig(
@@ -181,10 +181,10 @@ async def playing(
         turn_limits=TurnLimits(steps=MOST_STEPS),
     )
     async with open_session_service(config) as service:
-        yield World(service, model, store, subject, protocol.id)
+        yield ProtocolWorld(service, model, store, subject, protocol.id)
 
 
-def copy_of(store: MemoryStore) -> MemoryStore:
+def copy_store(store: MemoryStore) -> MemoryStore:
     """Return what a crash would leave at this moment, as a store to go on from."""
     twin = MemoryStore()
     twin._events = {key: list(events) for key, events in store._events.items()}  # noqa: SLF001 - a test may look inside
@@ -195,7 +195,7 @@ def copy_of(store: MemoryStore) -> MemoryStore:
 
 
 @contextmanager
-def late_uses() -> Generator[list[str]]:
+def record_late_uses() -> Generator[list[str]]:
     """Note every use of a context after its callback, from wherever it comes."""
     late: list[str] = []
     check = Lease.check

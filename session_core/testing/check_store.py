@@ -37,7 +37,7 @@ from session_core.testing import check_store_values as values
 from session_core.testing import check_store_writes as writing
 from session_core.testing.check_store_world import LiveSessions as LiveSessions
 from session_core.testing.check_store_world import StoreHarness as StoreHarness
-from session_core.testing.check_store_world import serving as serving
+from session_core.testing.check_store_world import open_live_sessions as open_live_sessions
 
 StoreCheck = Callable[[StoreHarness], Awaitable[None]]
 

@@ -9,7 +9,14 @@ from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.ids import MessageId, SessionId
 from session_core.storage.base import StoreReader
-from session_core.testing.check_store_world import LiveSessions, StoreHarness, expect, ids_in, loads, serving
+from session_core.testing.check_store_world import (
+    LiveSessions,
+    StoreHarness,
+    check_loads,
+    expect,
+    list_ids,
+    open_live_sessions,
+)
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart
@@ -19,12 +26,12 @@ CRASHES = 6
 Leaves = Mapping[str, bytes]
 
 
-def leaves_of(*contents: bytes) -> dict[str, bytes]:
+def build_leaves(*contents: bytes) -> dict[str, bytes]:
     """Return leaves that hold these bytes, by their digests."""
     return {sha256(content).hexdigest(): content for content in contents}
 
 
-def state_of(leaves: Leaves) -> ExecutorState:
+def build_state(leaves: Leaves) -> ExecutorState:
     """Return the state of an executor that has these leaves."""
     named = tuple(
         StateLeaf(name=f"part {place}", digest=digest, size=len(data))
@@ -36,66 +43,68 @@ def state_of(leaves: Leaves) -> ExecutorState:
 def save(live: LiveSessions, session_id: SessionId, leaves: Leaves, *, new: Leaves | None = None) -> None:
     """Let the end of a turn keep what an executor has, in one step; `new` are those leaves that the store has not."""
     live.store.keep_leaves(session_id, leaves if new is None else new)
-    live.record(session_id, ev.ExecutorStateSaved(state=state_of(leaves)))
+    live.record(session_id, ev.ExecutorStateSaved(state=build_state(leaves)))
 
 
-ONE, TWO, THREE = (leaves_of(content) for content in (b"", b"\x00\xff" * 400, b"three " * 20_000))
+ONE, TWO, THREE = (build_leaves(content) for content in (b"", b"\x00\xff" * 400, b"three " * 20_000))
 ALL = {**ONE, **TWO, **THREE}
 
 
-async def _has(store: StoreReader, session_id: SessionId, wanted: Leaves, promise: str) -> None:
+async def _check_leaves(store: StoreReader, session_id: SessionId, wanted: Leaves, promise: str) -> None:
     asked = (*ALL, "", "no digest", "00" * 32, "\ud83d")
     expect(dict(await store.load_leaves(session_id, asked)), dict(wanted), promise)
 
 
 async def leaves_come_back(harness: StoreHarness) -> None:
     """What an executor keeps is there at once and after a crash, for its session alone, and is not asked for twice."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id, other = live.create(), live.create("other")
         save(live, session_id, ALL)
         save(live, other, TWO)
-        await _has(live.store, session_id, ALL, "leaves come back as they were")
-        await _has(live.store, other, TWO, "a session has no leaves of another")
-        await live.durable()
+        await _check_leaves(live.store, session_id, ALL, "leaves come back as they were")
+        await _check_leaves(live.store, other, TWO, "a session has no leaves of another")
+        await live.wait_durable()
         expect(live.store.backlog, 0, "nothing waits to be written when everything is durable")
         save(live, session_id, ALL, new={})
         save(live, session_id, ALL)
-        await live.durable()
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
-        await _has(again.store, session_id, ALL, "leaves that the new state names stay without being handed over again")
-        await _has(again.store, other, TWO, "a session has no leaves of another")
+        await live.wait_durable()
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
+        await _check_leaves(
+            again.store, session_id, ALL, "leaves that the new state names stay without being handed over again"
+        )
+        await _check_leaves(again.store, other, TWO, "a session has no leaves of another")
         expect(dict(await again.store.load_leaves(session_id, ())), {}, "who asks for nothing gets nothing")
-        await _has(again.store, SessionId("ses_nobody"), {}, "an unknown session has no leaves")
-        await loads(again, session_id, live)
+        await _check_leaves(again.store, SessionId("ses_nobody"), {}, "an unknown session has no leaves")
+        await check_loads(again, session_id, live)
 
 
 async def leaves_go_with_the_state_that_named_them(harness: StoreHarness) -> None:
     """A new state lets go of the leaves it does not name, as do a new frame and a state that is gone, and for good."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id, other = live.create(), live.create("other")
         for each in (session_id, other):
             save(live, each, ALL)
-        going_back = ev.ExecutorStateSaved(state=state_of({**ONE, **TWO}), earlier=1, earlier_leaves=tuple(THREE))
+        going_back = ev.ExecutorStateSaved(state=build_state({**ONE, **TWO}), earlier=1, earlier_leaves=tuple(THREE))
         live.record(session_id, going_back)
-        await _has(live.store, session_id, ALL, "what earlier states need that stay is not dropped")
+        await _check_leaves(live.store, session_id, ALL, "what earlier states need that stay is not dropped")
         save(live, session_id, {**ONE, **TWO}, new={})
-        await _has(live.store, session_id, {**ONE, **TWO}, "what a new state does not name is dropped")
+        await _check_leaves(live.store, session_id, {**ONE, **TWO}, "what a new state does not name is dropped")
         save(live, session_id, {**TWO, **THREE}, new=THREE)
-        await live.durable()
-        await _has(live.store, session_id, {**TWO, **THREE}, "what comes and what goes are told apart")
+        await live.wait_durable()
+        await _check_leaves(live.store, session_id, {**TWO, **THREE}, "what comes and what goes are told apart")
         live.say(session_id, "something else")
-        await _has(live.store, session_id, {**TWO, **THREE}, "other events take no leaves away")
+        await _check_leaves(live.store, session_id, {**TWO, **THREE}, "other events take no leaves away")
         for let_go in (ev.ExecutorStateSaved(state=None), _frame(live, session_id), _old_frame(live, session_id)):
             save(live, session_id, ALL)
             live.record(session_id, let_go)
-            await _has(live.store, session_id, {}, f"{type(let_go).__name__} lets go of all leaves")
-            await live.durable()
-        await _has(live.store, other, ALL, "no session takes leaves from another")
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
-        await _has(again.store, session_id, {}, "what was dropped is gone for good")
-        await _has(again.store, other, ALL, "no session takes leaves from another")
+            await _check_leaves(live.store, session_id, {}, f"{type(let_go).__name__} lets go of all leaves")
+            await live.wait_durable()
+        await _check_leaves(live.store, other, ALL, "no session takes leaves from another")
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
+        await _check_leaves(again.store, session_id, {}, "what was dropped is gone for good")
+        await _check_leaves(again.store, other, ALL, "no session takes leaves from another")
 
 
 def _frame(live: LiveSessions, session_id: SessionId) -> ev.FrameOpened:
@@ -124,41 +133,41 @@ def _task(live: LiveSessions, session_id: SessionId, name: str) -> Message:
 
 async def leaves_of_a_deleted_session_are_gone(harness: StoreHarness) -> None:
     """Deleting a session deletes its leaves, and leaves that come too late bring no session back."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id, stays = live.create(), live.create("stays")
         for each in (session_id, stays):
             save(live, each, ALL)
-        await live.durable()
+        await live.wait_durable()
         live.delete(session_id)
         live.store.keep_leaves(session_id, ONE)
-        await live.durable()
-        await _has(live.store, session_id, {}, "a deleted session has no leaves")
+        await live.wait_durable()
+        await _check_leaves(live.store, session_id, {}, "a deleted session has no leaves")
         live.create("again", session_id)
-        await live.durable()
-        await _has(live.store, session_id, {}, "a session of the same id begins without leaves")
+        await live.wait_durable()
+        await _check_leaves(live.store, session_id, {}, "a session of the same id begins without leaves")
         live.delete(session_id)
-        await live.durable()
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
-        expect(ids_in(again.opened.summaries), [stays], "leaves alone are no session")
-        await _has(again.store, stays, ALL, "other sessions keep everything")
+        await live.wait_durable()
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
+        expect(list_ids(again.opened.summaries), [stays], "leaves alone are no session")
+        await _check_leaves(again.store, stays, ALL, "other sessions keep everything")
 
 
 async def leaves_that_are_none_are_refused(harness: StoreHarness) -> None:
     """Bytes under a digest that is not theirs are refused, with everything that was handed over beside them."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         save(live, session_id, ONE)
         digest = next(iter(TWO))
-        too_large = leaves_of(bytes(limits.MAX_LEAF_BYTES + 1))
+        too_large = build_leaves(bytes(limits.MAX_LEAF_BYTES + 1))
         for wrong in ({**TWO, digest: b"something else"}, {digest.upper(): TWO[digest]}, {**TWO, **too_large}):
             try:
                 live.store.keep_leaves(session_id, {**THREE, **wrong})
             except ProtocolError:
                 continue
             raise AssertionError("bytes under a digest that is not theirs, or too many of them, are refused")
-        await live.durable()
-        await _has(live.store, session_id, ONE, "what is refused changes nothing")
+        await live.wait_durable()
+        await _check_leaves(live.store, session_id, ONE, "what is refused changes nothing")
 
 
 async def a_crash_never_finds_half_a_state(harness: StoreHarness) -> None:
@@ -167,34 +176,34 @@ async def a_crash_never_finds_half_a_state(harness: StoreHarness) -> None:
     session_id: SessionId | None = None
     before: LiveSessions | None = None
     for pauses in range(CRASHES):
-        async with serving(store) as live:
+        async with open_live_sessions(store) as live:
             if session_id is None:
                 session_id = live.create()
             else:
-                await _whole(live, session_id, before)
+                await _check_whole(live, session_id, before)
             for step in range(pauses + 1):
-                save(live, session_id, leaves_of(b"stays " * 200, f"run {pauses}, step {step} ".encode() * 100))
+                save(live, session_id, build_leaves(b"stays " * 200, f"run {pauses}, step {step} ".encode() * 100))
                 if step == 0:
-                    await live.durable()
+                    await live.wait_durable()
                 await trio.lowlevel.checkpoint()
-            left = await live.crash(harness)
+            survivor = await live.crash(harness)
             before = live
-        store = left or harness.make_store()
+        store = survivor or harness.make_store()
     assert session_id is not None
-    async with serving(store) as live:
-        await _whole(live, session_id, before)
+    async with open_live_sessions(store) as live:
+        await _check_whole(live, session_id, before)
 
 
-async def _whole(live: LiveSessions, session_id: SessionId, before: LiveSessions | None) -> None:
-    state = (await live.bring(session_id, before)).executor
+async def _check_whole(live: LiveSessions, session_id: SessionId, before: LiveSessions | None) -> None:
+    state = (await live.load_session(session_id, before)).executor
     assert state is not None, "a crash lost a state that was acknowledged"
     named = {leaf.digest: leaf.size for leaf in state.leaves}
     found = await live.store.load_leaves(session_id, named)
     expect({digest: len(data) for digest, data in found.items()}, named, "a state comes with its leaves")
-    earlier = {each for run in range(CRASHES) for step in range(run + 1) for each in _of_step(run, step)}
+    earlier = {each for run in range(CRASHES) for step in range(run + 1) for each in _leaves_of_step(run, step)}
     others = await live.store.load_leaves(session_id, earlier - named.keys())
     expect(dict(others), {}, "leaves of earlier and of lost states are not there")
 
 
-def _of_step(run: int, step: int) -> Leaves:
-    return leaves_of(f"run {run}, step {step} ".encode() * 100)
+def _leaves_of_step(run: int, step: int) -> Leaves:
+    return build_leaves(f"run {run}, step {step} ".encode() * 100)

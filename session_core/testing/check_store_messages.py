@@ -2,7 +2,14 @@
 
 from session_core.errors import SessionCoreError
 from session_core.ids import CallId, MessageId, SessionId
-from session_core.testing.check_store_world import LiveSessions, StoreHarness, expect, journal_of, loads, serving
+from session_core.testing.check_store_world import (
+    LiveSessions,
+    StoreHarness,
+    check_loads,
+    expect,
+    open_live_sessions,
+    read_journal,
+)
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, Message, ToolResultPart
@@ -31,7 +38,7 @@ async def _grow_a_tree(live: LiveSessions) -> SessionId:
     root = live.say(session_id, "root " * 10)
     live.answer(session_id, "I shall look", calls=("c1", "c2"))
     first = live.finish_call(session_id, "c1", "one" * 30)
-    await live.durable()
+    await live.wait_durable()
     second = live.finish_call(session_id, "c2", "two" * 20)
     live.commit_results(session_id, (second, first))
     fork = live.answer(session_id, "done")
@@ -39,7 +46,7 @@ async def _grow_a_tree(live: LiveSessions) -> SessionId:
     live.say(session_id, "another way")
     live.answer(session_id, "once more", calls=("c1",))  # call ids may come again
     live.commit_results(session_id, [live.finish_call(session_id, "c1", "other")])
-    await live.durable()
+    await live.wait_durable()
     live.say(session_id, "what was said before, in short", role="summary")
     live.say(session_id, "after the summary")
     live.go_to(session_id, None)
@@ -50,13 +57,13 @@ async def _grow_a_tree(live: LiveSessions) -> SessionId:
     )
     live.bring_back(session_id, imported)
     live.say(session_id, "the last")
-    await live.durable()
+    await live.wait_durable()
     return session_id
 
 
 async def pages_of_messages_fit_together(harness: StoreHarness) -> None:
     """Every page, from any place and of any length, holds exactly the messages right before that place."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = await _grow_a_tree(live)
         everything = tuple(live.messages[session_id])
         for before in range(-1, len(everything) + 3):
@@ -70,9 +77,9 @@ async def pages_of_messages_fit_together(harness: StoreHarness) -> None:
 
 async def paths_lead_to_the_root(harness: StoreHarness) -> None:
     """The path to any message goes from parent to parent, stops at a summary and at the size it was given."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = await _grow_a_tree(live)
-    async with serving(harness.make_store()) as again:
+    async with open_live_sessions(harness.make_store()) as again:
         for message in live.messages[session_id]:
             for max_chars in (0, 1, 5, 50, 80, 150, 10_000):
                 wanted = live.path(session_id, message.message_id, max_chars)
@@ -89,7 +96,7 @@ async def paths_lead_to_the_root(harness: StoreHarness) -> None:
 
 async def messages_that_came_back_keep_their_branches(harness: StoreHarness) -> None:
     """When old messages join the newest ones again, paths and leaves are as if each were there once."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         root = live.say(session_id, "root")
         old = live.say(session_id, "an old branch")
@@ -98,7 +105,7 @@ async def messages_that_came_back_keep_their_branches(harness: StoreHarness) -> 
         live.go_to(session_id, old.message_id)
         end = live.say(session_id, "goes on the old branch")
         for _ in range(2):
-            await live.durable()
+            await live.wait_durable()
             for message in (root, old, other, end):
                 path = await live.store.load_path(session_id, message.message_id, max_chars=999)
                 expect(path, live.path(session_id, message.message_id, 999), "a path is wrong after messages came back")
@@ -113,35 +120,35 @@ async def messages_that_came_back_keep_their_branches(harness: StoreHarness) -> 
 
 async def messages_are_found_by_their_words(harness: StoreHarness) -> None:
     """A search finds the messages that hold all of its words, in any order and case, and says where they are."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         here, there = live.create("here"), live.create("there")
         both = live.say(here, "Zephyrine met the quokkaroo by the river")
         live.say(here, "only a zephyrine")
         live.say(here, "only a quokkaroo")
         live.answer(there, "QUOKKAROO and ZEPHYRINE, said the model")
-        await live.durable()
+        await live.wait_durable()
         for text in ("zephyrine quokkaroo", "Quokkaroo ZEPHYRINE", "  quokkaroo\n zephyrine "):
             found = await live.store.search(text, limit=9)
             expect(
                 {(hit.session_id, hit.role) for hit in found}, {(here, "user"), (there, "assistant")}, "all words count"
             )
             hit = next(hit for hit in found if hit.session_id == here)
-            shown = (hit.session_name, hit.message_id, hit.created_at)
-            expect(shown, ("here", both.message_id, both.created_at), "a hit says where it is")
+            location = (hit.session_name, hit.message_id, hit.created_at)
+            expect(location, ("here", both.message_id, both.created_at), "a hit says where it is")
             assert "quokkaroo" in hit.excerpt, f"the excerpt does not show what was found: {hit.excerpt!r}"
         expect(len(await live.store.search("quokkaroo", limit=2)), 2, "no more than asked for")
         expect(await live.store.search("quokkaroo unsaid", limit=9), (), "one word too many finds nothing")
         expect(await live.store.search(" \n ", limit=9), (), "no words find nothing")
-    async with serving(harness.make_store()) as again:
+    async with open_live_sessions(harness.make_store()) as again:
         expect(len(await again.store.search("zephyrine quokkaroo", limit=9)), 2, "words are found after a restart")
 
 
 async def odd_searches_are_no_errors(harness: StoreHarness) -> None:
     """Nothing that somebody types into a search box is an error, and no sign in it has a meaning of its own."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         live.say(session_id, "apples AND pears, NEAR the quince")
-        await live.durable()
+        await live.wait_durable()
         for query in ODD_QUERIES:
             try:
                 await live.store.search(query, limit=5)
@@ -158,15 +165,15 @@ async def odd_searches_are_no_errors(harness: StoreHarness) -> None:
 
 async def names_that_nobody_has_are_unknown(harness: StoreHarness) -> None:
     """Whatever somebody gives for an id of a session or a message, one that does not exist is simply not there."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         live.say(session_id, "here")
-        await live.durable()
+        await live.wait_durable()
         for name in (*ODD_TEXTS, HALF_A_CHARACTER, "%", "_", session_id.upper(), session_id + " ", "x" * 100_000):
             nobody, nothing = SessionId(name), MessageId(name)
             try:
                 expect(await live.store.load(nobody), None, "there is no such session")
-                expect(await journal_of(live.store, nobody), (), "there is no such session")
+                expect(await read_journal(live.store, nobody), (), "there is no such session")
                 expect(
                     (await live.store.load_messages(nobody, before=9, limit=9)).messages, (), "there is no such session"
                 )
@@ -178,19 +185,19 @@ async def names_that_nobody_has_are_unknown(harness: StoreHarness) -> None:
 
 async def results_of_tools_are_found_and_measured_after_a_restart(harness: StoreHarness) -> None:
     """Results recorded before a crash and joined to the conversation after it make the same message as without."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         live.say(session_id, "please look")
         live.answer(session_id, "I look", calls=("c1", "c2"))
         results = [live.finish_call(session_id, "c1", "narwhalian " * 9)]
-        await live.durable()
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
-        await again.bring(session_id, live)
+        await live.wait_durable()
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
+        await again.load_session(session_id, live)
         results.append(again.finish_call(session_id, "c2", "second"))
         message = again.commit_results(session_id, results)
-        await again.durable()
-        await loads(again, session_id)
+        await again.wait_durable()
+        await check_loads(again, session_id)
         page = await again.store.load_messages(session_id, before=9, limit=1)
         expect(page.messages, (message,), "results from before the crash are in the message")
         path = await again.store.load_path(session_id, message.message_id, max_chars=60)
@@ -203,7 +210,7 @@ async def results_of_tools_are_found_and_measured_after_a_restart(harness: Store
 async def odd_and_long_contents_come_back(harness: StoreHarness) -> None:
     """Odd ids and texts, long ones, and pictures that several sessions share come back as they were."""
     picture = ImagePart(media_type="image/png", data="iVBOR" * 20_000)
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         sessions = [live.create(text[:50], SessionId(f"ses_{number} {text}")) for number, text in enumerate(ODD_TEXTS)]
         for session_id, text in zip(sessions, ODD_TEXTS, strict=True):
             live.say(session_id, text, message_id=f"msg {text}")
@@ -218,13 +225,17 @@ async def odd_and_long_contents_come_back(harness: StoreHarness) -> None:
             )
             live.record(session_id, ev.ToolCallFinished(result=result))
             live.commit_results(session_id, [result])
-            await live.durable()
+            await live.wait_durable()
         live.delete(sessions.pop())
-        await live.durable()
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
+        await live.wait_durable()
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
         for session_id in sessions:
-            expect(await journal_of(again.store, session_id), live.kept(session_id), "events come back as they were")
+            expect(
+                await read_journal(again.store, session_id),
+                live.expected_journal(session_id),
+                "events come back as they were",
+            )
             page = await again.store.load_messages(session_id, before=3, limit=3)
             expect(page.messages, tuple(live.messages[session_id]), "messages come back as they were")
-            await loads(again, session_id, live)
+            await check_loads(again, session_id, live)

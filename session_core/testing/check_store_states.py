@@ -8,12 +8,12 @@ from session_core.ids import CallId, MessageId, QueueItemId, RequestId, SessionI
 from session_core.testing.check_store_world import (
     LiveSessions,
     StoreHarness,
+    check_loads,
     expect,
-    ids_in,
-    journal_of,
-    loads,
-    restored,
-    serving,
+    list_ids,
+    open_live_sessions,
+    read_journal,
+    restore_snapshot,
 )
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
@@ -25,7 +25,7 @@ from session_core.vocabulary.snapshots import SessionSnapshot
 async def a_new_store_is_empty(harness: StoreHarness) -> None:
     """A new place has no sessions and no replies, and asking for what is not there is no error."""
     nobody, nothing = SessionId("ses_nobody"), MessageId("msg_nothing")
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         store = live.store
         expect((live.opened.summaries, live.opened.replies), ((), ()), "a new store is empty")
         expect(await store.list_sessions(), (), "a new store has no sessions")
@@ -33,7 +33,7 @@ async def a_new_store_is_empty(harness: StoreHarness) -> None:
         expect((await store.load_messages(nobody, before=5, limit=5)).messages, (), "it has no messages")
         expect(await store.load_path(nobody, nothing, max_chars=5), (), "it has no paths")
         expect(await store.newest_leaf(nobody, nothing), None, "it has no messages")
-        expect(await journal_of(store, nobody), (), "it has no events")
+        expect(await read_journal(store, nobody), (), "it has no events")
         expect(await store.search("anything", limit=5), (), "nothing is found")
         expect((store.durable_seq, store.failure, store.backlog), (0, None, 0), "nothing has happened yet")
 
@@ -43,26 +43,26 @@ async def a_new_store_is_empty(harness: StoreHarness) -> None:
 
 async def a_loaded_session_is_the_one_that_was_left(harness: StoreHarness) -> None:
     """Through several hundred events of every kind, loading always gives the state a full replay would give."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id, neighbour = live.create("long"), live.create("short")
         for number in range(limits.STATE_EVERY_EVENTS // 5):
             _work(live, session_id, number)
             if number % 9 == 0:
                 live.say(neighbour, f"between {number}")
             if number % 5 == 0:
-                await live.durable()
-                await loads(live, session_id)
-        await live.durable()
-        await loads(live, neighbour)
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
-        await loads(again, session_id, live)
-        await again.bring(session_id, live)
+                await live.wait_durable()
+                await check_loads(live, session_id)
+        await live.wait_durable()
+        await check_loads(live, neighbour)
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
+        await check_loads(again, session_id, live)
+        await again.load_session(session_id, live)
         for number in range(20):
             _work(again, session_id, 1_000 + number)
-        await again.durable()
-        await loads(again, session_id)
-        expect(await journal_of(again.store, session_id), again.kept(session_id), "the journal is whole")
+        await again.wait_durable()
+        await check_loads(again, session_id)
+        expect(await read_journal(again.store, session_id), again.expected_journal(session_id), "the journal is whole")
 
 
 def _work(live: LiveSessions, session_id: SessionId, number: int) -> None:
@@ -87,7 +87,7 @@ def _work(live: LiveSessions, session_id: SessionId, number: int) -> None:
 
 async def a_session_in_the_middle_of_work_is_loaded(harness: StoreHarness) -> None:
     """A session left in the middle of an answer or of tool calls comes back there, but for text not yet kept."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         for number in range(limits.STATE_EVERY_EVENTS // 6):
             live.say(session_id, f"question {number}")
@@ -107,14 +107,14 @@ async def a_session_in_the_middle_of_work_is_loaded(harness: StoreHarness) -> No
 
 
 async def _loads_but_for_text(live: LiveSessions, session_id: SessionId) -> None:
-    await live.durable()
+    await live.wait_durable()
     wanted = live.snapshot(session_id)
-    found = restored(session_id, await live.store.load(session_id))
+    found = restore_snapshot(session_id, await live.store.load(session_id))
     if wanted.partial is not None:
         assert found.partial is not None, "an answer that had begun is forgotten"
         said = "".join(str(part.text) for part in wanted.partial.parts)
-        kept = "".join(str(part.text) for part in found.partial.parts)
-        assert said.startswith(kept), f"kept text {kept!r} is no beginning of what was said, {said!r}"
+        stored_text = "".join(str(part.text) for part in found.partial.parts)
+        assert said.startswith(stored_text), f"kept text {stored_text!r} is no beginning of what was said, {said!r}"
     promise = "a session in the middle of work is loaded as it was, but for text"
     expect(_without_passing_text(found), _without_passing_text(wanted), promise)
 
@@ -127,7 +127,7 @@ def _without_passing_text(snapshot: SessionSnapshot) -> SessionSnapshot:
 
 async def older_messages_are_in_the_store_alone(harness: StoreHarness) -> None:
     """Of a long conversation the state holds the newest messages, and pages give the others."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         for _ in range(5):
             chunk = [live.say(session_id, "first of many")]
@@ -136,11 +136,11 @@ async def older_messages_are_in_the_store_alone(harness: StoreHarness) -> None:
                 name = MessageId(f"{parent}.")
                 chunk.append(Message(message_id=name, parent_id=parent, role="user", parts=(), created_at=1))
             live.bring_back(session_id, tuple(chunk[1:]))
-        await live.durable()
+        await live.wait_durable()
         assert live.states[session_id].earlier > 0, "the check should fill more than a window"
-        await loads(live, session_id)
-    async with serving(harness.make_store()) as again:
-        state = await again.bring(session_id, live)
+        await check_loads(live, session_id)
+    async with open_live_sessions(harness.make_store()) as again:
+        state = await again.load_session(session_id, live)
         expect(state.snapshot(live.snapshot(session_id).cursor), live.snapshot(session_id), "the window is the same")
         everything = live.messages[session_id]
         found: tuple[Message, ...] = ()
@@ -154,10 +154,10 @@ async def older_messages_are_in_the_store_alone(harness: StoreHarness) -> None:
 
 async def the_list_is_right(harness: StoreHarness) -> None:
     """The list shows every session as it is, oldest first, at once and after the next opening."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         plain, busy, child = live.create("plain"), live.create("busy"), live.create("child")
         live.record(child, ev.SessionCreated(name="child", settings=live.states[child].settings, parent_id=plain))
-        await live.durable()
+        await live.wait_durable()
         item = QueueItem(item_id=QueueItemId("q"), parts=(TextPart(text="x"),), deliver_as="steer", queued_at=1)
         dialog = Dialog(request_id=RequestId("d"), kind="confirm", title="?", opened_at=1, expires_at=2)
         approval = Approval(
@@ -182,24 +182,24 @@ async def the_list_is_right(harness: StoreHarness) -> None:
             ev.ActivityChanged(activity=Activity(name="rate_limited", retry_at=77, message="wait a bit")),
         ):
             live.record(busy, event)
-        await live.durable()
+        await live.wait_durable()
         wanted = tuple(live.fleet.sessions.values())
-        expect(ids_in(wanted), [plain, busy, child], "the check's own list is oldest first")
+        expect(list_ids(wanted), [plain, busy, child], "the check's own list is oldest first")
         expect(await live.store.list_sessions(), wanted, "the list shows every session as it is, oldest first")
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
         expect(again.opened.summaries, wanted, "the list is the same at the next opening")
-        await again.bring(plain)
+        await again.load_session(plain)
         again.record(plain, ev.SessionRenamed(name="plainer"))
-        await again.durable()
+        await again.wait_durable()
         expect(await again.store.list_sessions(), tuple(again.fleet.sessions.values()), "one line changes, others stay")
 
 
 async def a_reader_sees_whole_steps_of_a_writer(harness: StoreHarness) -> None:
     """Somebody who reads while another writes sees each step wholly or not at all, and what is durable always."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
-        await live.durable()
+        await live.wait_durable()
         opening = harness.make_reader()
         if opening is None:
             return
@@ -212,9 +212,9 @@ async def a_reader_sees_whole_steps_of_a_writer(harness: StoreHarness) -> None:
                     live.say(child, "first")
                     live.say(session_id, child)
                     if number % 4 == 0:
-                        await live.durable()
+                        await live.wait_durable()
                     await trio.lowlevel.checkpoint()
-                await live.durable()
+                await live.wait_durable()
                 done.set()
 
             nursery.start_soon(write)
@@ -223,14 +223,16 @@ async def a_reader_sees_whole_steps_of_a_writer(harness: StoreHarness) -> None:
             while not last:
                 last = done.is_set()
                 before = live.store.durable_seq
-                events = await journal_of(reader, session_id)
-                expect(events, live.kept(session_id)[: len(events)], "a reader sees a beginning of the journal")
+                events = await read_journal(reader, session_id)
+                expect(
+                    events, live.expected_journal(session_id)[: len(events)], "a reader sees a beginning of the journal"
+                )
                 named = [event.event.message.text for event in events if isinstance(event.event, ev.MessageAdded)]
-                listed = ids_in(await reader.list_sessions())
+                listed = list_ids(await reader.list_sessions())
                 assert set(named) <= set(listed), "a reader saw half a step"
-                durable = [event for event in live.kept(session_id) if event.seq <= before]
+                durable = [event for event in live.expected_journal(session_id) if event.seq <= before]
                 assert len(events) >= len(durable), "a reader did not see what was durable"
                 for child in named[-1:]:
-                    found = restored(SessionId(child), await reader.load(SessionId(child)))
+                    found = restore_snapshot(SessionId(child), await reader.load(SessionId(child)))
                     expect([message.text for message in found.messages], ["first"], "a reader saw half a step")
             expect(len(named), 60, "a reader sees everything in the end")

@@ -7,7 +7,7 @@ import trio
 
 from session_core import limits
 from session_core.errors import InvalidInput
-from session_core.testing.check_store_world import StoreHarness, expect, ids_in, serving
+from session_core.testing.check_store_world import StoreHarness, expect, list_ids, open_live_sessions
 
 VALUES: tuple[Any, ...] = (
     None,
@@ -26,23 +26,23 @@ HALF_A_CHARACTER = "\ud83d"
 
 async def values_come_back(harness: StoreHarness) -> None:
     """What an owner keeps is there at once and after the next opening, for this owner alone."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         for number, value in enumerate(VALUES):
             await live.store.kv_set("one", f"key {number}", value)
         await live.store.kv_set("two", "key 5", "of another")
         await live.store.kv_set("two", "key 5", "of another, later")
-    async with serving(harness.make_store()) as again:
+    async with open_live_sessions(harness.make_store()) as again:
         for number, value in enumerate(VALUES):
             expect(await again.store.kv_get("one", f"key {number}"), value, "a value comes back as it was")
         expect(await again.store.kv_get("two", "key 5"), "of another, later", "the newest value of a key is kept")
         expect(await again.store.kv_get("two", "key 6"), None, "an owner has no values of another")
         expect(await again.store.kv_get("one", "key"), None, "what was never kept is not there")
-        expect(ids_in(again.opened.summaries), [], "values belong to no session")
+        expect(list_ids(again.opened.summaries), [], "values belong to no session")
 
 
 async def values_are_listed_and_let_go(harness: StoreHarness) -> None:
     """Keys are listed in order and by how they begin, and what was let go of is gone for good."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         for key in ("b", "a/2", "ä", "a/1", "a%", "A/1"):
             await live.store.kv_set("one", key, key)
         await live.store.kv_set("two", "a/3", 3)
@@ -53,27 +53,27 @@ async def values_are_listed_and_let_go(harness: StoreHarness) -> None:
         await live.store.kv_delete("one", "a/1")
         await live.store.kv_delete("one", "never kept")
         expect(await live.store.kv_get("one", "a/1"), None, "what was let go of is gone")
-    async with serving(harness.make_store()) as again:
+    async with open_live_sessions(harness.make_store()) as again:
         expect(await again.store.kv_list("one", "a/"), ("a/2",), "what was let go of is gone for good")
 
 
 async def values_are_durable_when_told_so(harness: StoreHarness) -> None:
     """After a crash, every change that had returned is there, and deleting a session takes no values away."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         await live.store.kv_set("one", "kept", {"n": 1})
         await live.store.kv_set("one", "gone", 2)
         live.delete(session_id)
         await live.store.kv_delete("one", "gone")
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
         expect(await again.store.kv_list("one"), ("kept",), "a change that has returned is durable")
         expect(await again.store.kv_get("one", "kept"), {"n": 1}, "a change that has returned is durable")
 
 
 async def values_of_many_at_once(harness: StoreHarness) -> None:
     """Many may change values side by side, beside sessions that are written, and each finds its own."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
 
         async def keep(number: int) -> None:
@@ -84,49 +84,51 @@ async def values_of_many_at_once(harness: StoreHarness) -> None:
         async with trio.open_nursery() as nursery:
             for number in range(30):
                 nursery.start_soon(keep, number)
-        await live.durable()
+        await live.wait_durable()
         expect(len(await live.store.kv_list("owner-1")), 10, "no change is lost")
 
 
 async def values_are_bounded(harness: StoreHarness) -> None:
     """What cannot be kept is refused with the field that is wrong, and what was there before stays."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         store = live.store
         await store.kv_set("one", "k", "before")
         too_long, too_large = "k" * (limits.MAX_KV_KEY_CHARS + 1), "v" * limits.MAX_KV_VALUE_BYTES
-        await _refused(store.kv_set("one", "", 1), "key", "a key is never empty")
-        await _refused(store.kv_set("one", too_long, 1), "key", "a key is not too long")
-        await _refused(store.kv_get("one", HALF_A_CHARACTER), "key", "a key can be written down")
-        await _refused(store.kv_delete("one", "a\0b"), "key", "a key can be written down")
-        await _refused(store.kv_set("", "k", 1), "owner", "an owner has a name")
-        await _refused(store.kv_list(HALF_A_CHARACTER), "owner", "an owner has a name that can be written down")
-        await _refused(store.kv_set("one", "k", too_large), "value", "a value is not too large")
-        await _refused(store.kv_set("one", "k", {"x": float("nan")}), "value.x", "a value is strict JSON")
-        await _refused(store.kv_set("one", "k", HALF_A_CHARACTER), "value", "a value can be written down")
-        await _refused(store.kv_set("one", "k", object()), "value", "a value is plain JSON")
+        await _check_refused(store.kv_set("one", "", 1), "key", "a key is never empty")
+        await _check_refused(store.kv_set("one", too_long, 1), "key", "a key is not too long")
+        await _check_refused(store.kv_get("one", HALF_A_CHARACTER), "key", "a key can be written down")
+        await _check_refused(store.kv_delete("one", "a\0b"), "key", "a key can be written down")
+        await _check_refused(store.kv_set("", "k", 1), "owner", "an owner has a name")
+        await _check_refused(store.kv_list(HALF_A_CHARACTER), "owner", "an owner has a name that can be written down")
+        await _check_refused(store.kv_set("one", "k", too_large), "value", "a value is not too large")
+        await _check_refused(store.kv_set("one", "k", {"x": float("nan")}), "value.x", "a value is strict JSON")
+        await _check_refused(store.kv_set("one", "k", HALF_A_CHARACTER), "value", "a value can be written down")
+        await _check_refused(store.kv_set("one", "k", object()), "value", "a value is plain JSON")
         expect(await store.kv_get("one", "k"), "before", "what is refused changes nothing")
         almost = "v" * (limits.MAX_KV_VALUE_BYTES - 2)  # with its quotes it is as large as can be
         room = limits.MAX_KV_BYTES // limits.MAX_KV_VALUE_BYTES
         async with trio.open_nursery() as nursery:
             for number in range(room):
                 nursery.start_soon(store.kv_set, "large", f"{number}", almost)
-        await _refused(store.kv_set("large", "one more", 1), "value", "all values of an owner together are bounded")
+        await _check_refused(
+            store.kv_set("large", "one more", 1), "value", "all values of an owner together are bounded"
+        )
         await store.kv_set("large", "0", almost)
         await store.kv_set("large", "0", "small")
         await store.kv_set("large", "one more", 1)
         async with trio.open_nursery() as nursery:
             for number in range(limits.MAX_KV_KEYS):
                 nursery.start_soon(store.kv_set, "many", f"{number}", number)
-        await _refused(store.kv_set("many", "one more", 1), "key", "the keys of an owner are counted")
+        await _check_refused(store.kv_set("many", "one more", 1), "key", "the keys of an owner are counted")
         await store.kv_set("many", "7", "another")
         await store.kv_delete("many", "8")
         await store.kv_set("many", "one more", 1)
         expect(await store.kv_get("one", "k"), "before", "one owner's abundance is no other's loss")
-    async with serving(harness.make_store()) as again:
-        await _refused(again.store.kv_set("many", "two more", 1), "key", "keys are counted across openings")
+    async with open_live_sessions(harness.make_store()) as again:
+        await _check_refused(again.store.kv_set("many", "two more", 1), "key", "keys are counted across openings")
 
 
-async def _refused(change: Awaitable[object], field: str, promise: str) -> None:
+async def _check_refused(change: Awaitable[object], field: str, promise: str) -> None:
     try:
         await change
     except InvalidInput as error:

@@ -18,9 +18,9 @@ from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore, SessionStore, StoredSession, StoreReader
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, size_of
+from session_core.vocabulary.messages import Message, Role, TextPart, ToolCallPart, ToolResultPart, count_message_chars
 from session_core.vocabulary.sessions import Settings
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
@@ -59,7 +59,7 @@ class StoreHarness(ABC):
 
 
 @asynccontextmanager
-async def serving(store: SessionStore) -> AsyncGenerator["LiveSessions"]:
+async def open_live_sessions(store: SessionStore) -> AsyncGenerator["LiveSessions"]:
     """Open a store and run it for the length of the block, as the service does."""
     live = LiveSessions(store)
     failure: Exception | None = None
@@ -94,7 +94,7 @@ class LiveSessions:
         self.seq = 0
         self.fleet = FleetState()
         self.states: dict[SessionId, SessionState] = {}
-        self.told: dict[SessionId, list[SessionEvent]] = {}
+        self.recorded: dict[SessionId, list[SessionEvent]] = {}
         self.messages: dict[SessionId, list[Message]] = {}
         self.failures: list[StorageFailed] = []
         self.crashed = False
@@ -126,28 +126,28 @@ class LiveSessions:
         before = state.activity if state is not None else None
         if state is not None and session_id is not None:
             state.apply(envelope)
-            self.told[session_id].append(envelope)
+            self.recorded[session_id].append(envelope)
         self.fleet.apply(envelope)
         if state is not None and state.activity is not before:
             self.record(session_id, ev.ActivityChanged(activity=state.activity))
         return envelope
 
-    async def bring(self, session_id: SessionId, before: "LiveSessions | None" = None) -> SessionState:
+    async def load_session(self, session_id: SessionId, before: "LiveSessions | None" = None) -> SessionState:
         """Go on with a session that is only in the store; `before` is who wrote it, and hands its books on."""
         stored = await self.store.load(session_id)
         assert stored is not None, f"session {session_id} is in the list, but nothing of it can be loaded"
         self.states[session_id] = state = restore(session_id, stored)
-        self.told[session_id] = list(before.told[session_id]) if before is not None else []
+        self.recorded[session_id] = list(before.recorded[session_id]) if before is not None else []
         self.messages[session_id] = list(before.messages[session_id]) if before is not None else []
         return state
 
     async def crash(self, harness: StoreHarness) -> SessionStore | None:
         """Lose the process; returns the store that finds what is left, if the harness can play that."""
-        left = await harness.crash(self.store)
-        self.crashed = left is not None
-        return left
+        survivor = await harness.crash(self.store)
+        self.crashed = survivor is not None
+        return survivor
 
-    async def durable(self) -> None:
+    async def wait_durable(self) -> None:
         """Wait until everything that was handed over is durable."""
         await self.store.wait_durable(self.seq)
 
@@ -155,14 +155,14 @@ class LiveSessions:
         """Begin a session."""
         session_id = session_id or new_session_id()
         self.states[session_id] = SessionState(session_id=session_id)
-        self.told[session_id], self.messages[session_id] = [], []
+        self.recorded[session_id], self.messages[session_id] = [], []
         self.record(session_id, ev.SessionCreated(name=name, settings=_SETTINGS))
         return session_id
 
     def delete(self, session_id: SessionId) -> None:
         """Remove a session, as the service does."""
         self.record(session_id, ev.SessionDeleted())
-        for books in (self.states, self.told, self.messages):
+        for books in (self.states, self.recorded, self.messages):
             books.pop(session_id)
         self.store.forget(session_id)
 
@@ -235,9 +235,9 @@ class LiveSessions:
         """The time of the next event."""
         return _START_MS + self.seq
 
-    def kept(self, session_id: SessionId) -> tuple[SessionEvent, ...]:
+    def expected_journal(self, session_id: SessionId) -> tuple[SessionEvent, ...]:
         """What the journal of a session must hold."""
-        return tuple(event for event in self.told[session_id] if not isinstance(event.event, PASSING))
+        return tuple(event for event in self.recorded[session_id] if not isinstance(event.event, TRANSIENT_EVENTS))
 
     def snapshot(self, session_id: SessionId) -> SessionSnapshot:
         """The state that must come back."""
@@ -247,9 +247,9 @@ class LiveSessions:
         """The way to a message, found by going from parent to parent."""
         everything, wanted, end = self.messages[session_id], message_id, len(self.messages[session_id])
         way: list[Message] = []
-        while (place := _last_place(everything[:end], wanted)) is not None:
+        while (place := _find_last_index(everything[:end], wanted)) is not None:
             message = everything[place]
-            max_chars -= size_of(message)
+            max_chars -= count_message_chars(message)
             if way and max_chars < 0:
                 break
             way.insert(0, message)
@@ -271,7 +271,7 @@ class LiveSessions:
         return message_id if message_id in parents else None
 
 
-def restored(session_id: SessionId, stored: StoredSession | None) -> SessionSnapshot:
+def restore_snapshot(session_id: SessionId, stored: StoredSession | None) -> SessionSnapshot:
     """Return the state that a service would go on from."""
     assert stored is not None, f"session {session_id} was kept, but nothing of it can be loaded"
     return restore(session_id, stored).snapshot(NOWHERE)
@@ -279,10 +279,10 @@ def restored(session_id: SessionId, stored: StoredSession | None) -> SessionSnap
 
 def expect(found: object, wanted: object, promise: str) -> None:
     """Fail with a sentence that says what was promised, and both values."""
-    assert found == wanted, f"{promise}; expected {_shown(wanted)}, found {_shown(found)}"
+    assert found == wanted, f"{promise}; expected {_abbreviate(wanted)}, found {_abbreviate(found)}"
 
 
-def _shown(value: object) -> str:
+def _abbreviate(value: object) -> str:
     text = repr(value)
     return text if len(text) < 2_000 else f"{text[:2_000]}… ({len(text)} characters)"
 
@@ -290,31 +290,31 @@ def _shown(value: object) -> str:
 def _message(
     role: Role,
     parent_id: MessageId | None,
-    at: int,
+    created_at: int,
     *parts: TextPart | ToolCallPart | ToolResultPart,
     message_id: str | None = None,
 ) -> Message:
     name = MessageId(message_id or new_id("msg"))
-    return Message(message_id=name, parent_id=parent_id, role=role, parts=parts, created_at=at)
+    return Message(message_id=name, parent_id=parent_id, role=role, parts=parts, created_at=created_at)
 
 
-def _last_place(messages: list[Message], message_id: MessageId) -> int | None:
+def _find_last_index(messages: list[Message], message_id: MessageId) -> int | None:
     places = [place for place, message in enumerate(messages) if message.message_id == message_id]
     return places[-1] if places else None
 
 
-async def journal_of(store: StoreReader, session_id: SessionId) -> tuple[SessionEvent, ...]:
+async def read_journal(store: StoreReader, session_id: SessionId) -> tuple[SessionEvent, ...]:
     """Read all events of a session."""
     return tuple([event async for handful in store.journal(session_id) for event in handful])
 
 
-def ids_in(summaries: Iterable[SessionSummary]) -> list[SessionId]:
+def list_ids(summaries: Iterable[SessionSummary]) -> list[SessionId]:
     """Return which sessions are in a list, in its order."""
     return [summary.session_id for summary in summaries]
 
 
-async def loads(live: LiveSessions, session_id: SessionId, truth: LiveSessions | None = None) -> None:
+async def check_loads(live: LiveSessions, session_id: SessionId, truth: LiveSessions | None = None) -> None:
     """Check that loading a session gives the state it was left in; `truth` is who left it."""
     wanted = (truth or live).snapshot(session_id)
-    found = restored(session_id, await live.store.load(session_id))
+    found = restore_snapshot(session_id, await live.store.load(session_id))
     expect(found, wanted, "a loaded session is the one that was left")

@@ -15,13 +15,13 @@ from session_core.testing.check_store_world import (
     LiveSessions,
     StoreHarness,
     expect,
-    ids_in,
-    journal_of,
-    restored,
-    serving,
+    list_ids,
+    open_live_sessions,
+    read_journal,
+    restore_snapshot,
 )
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.replies import Acknowledged, CreateSessionReply
 
 CLIENT = ClientId("cli_check")
@@ -31,73 +31,91 @@ CRASHES = 8
 
 async def events_come_back_in_order(harness: StoreHarness) -> None:
     """Events of several sessions come back in their order, at once and after the next opening."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         sessions = [live.create(f"number {number}") for number in range(3)]
         for number in range(40):
             live.say(sessions[number % 3], f"message {number}")
             if number % 7 == 0:
                 await trio.lowlevel.checkpoint()
-        await live.durable()
+        await live.wait_durable()
         expect(live.store.durable_seq, live.seq, "what was waited for is durable")
         expect(live.store.backlog, 0, "nothing waits to be written when everything is durable")
         for session_id in sessions:
-            expect(await journal_of(live.store, session_id), live.kept(session_id), "events come back in order")
-    async with serving(harness.make_store()) as again:
+            expect(
+                await read_journal(live.store, session_id),
+                live.expected_journal(session_id),
+                "events come back in order",
+            )
+    async with open_live_sessions(harness.make_store()) as again:
         for session_id in sessions:
-            await again.bring(session_id, live)
-            expect(await journal_of(again.store, session_id), live.kept(session_id), "events come back in order")
+            await again.load_session(session_id, live)
+            expect(
+                await read_journal(again.store, session_id),
+                live.expected_journal(session_id),
+                "events come back in order",
+            )
             again.say(session_id, "after the restart")
-        await again.durable()
+        await again.wait_durable()
         for session_id in sessions:
-            expect(await journal_of(again.store, session_id), again.kept(session_id), "later events follow the earlier")
+            expect(
+                await read_journal(again.store, session_id),
+                again.expected_journal(session_id),
+                "later events follow the earlier",
+            )
 
 
 async def events_of_no_session_pass(harness: StoreHarness) -> None:
     """Events of no session are counted as durable and belong to nobody."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
-        await live.durable()
+        await live.wait_durable()
         live.record(None, ev.ClientAttached(client_id=CLIENT, role="observer"))
-        await live.durable()
+        await live.wait_durable()
         expect(
-            await journal_of(live.store, session_id), live.kept(session_id), "an event of no session is of no session"
+            await read_journal(live.store, session_id),
+            live.expected_journal(session_id),
+            "an event of no session is of no session",
         )
-        expect(ids_in(await live.store.list_sessions()), [session_id], "an event of no session makes no session")
+        expect(list_ids(await live.store.list_sessions()), [session_id], "an event of no session makes no session")
 
 
 async def leaving_writes_the_rest(harness: StoreHarness) -> None:
     """What was handed over right before the end is there at the next opening."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
-        await live.durable()
+        await live.wait_durable()
         live.say(session_id, "the very last word")
         live.store.remember(_reply("last", session_id))
-    async with serving(harness.make_store()) as again:
-        expect(await journal_of(again.store, session_id), live.kept(session_id), "leaving writes what is left")
+    async with open_live_sessions(harness.make_store()) as again:
+        expect(
+            await read_journal(again.store, session_id),
+            live.expected_journal(session_id),
+            "leaving writes what is left",
+        )
         expect(again.opened.replies, (_reply("last", session_id),), "leaving writes what is left")
 
 
 async def a_store_can_be_opened_again(harness: StoreHarness) -> None:
     """The same store opens a second time, counts from the start, and says durable only when it is so."""
     store = harness.make_store()
-    async with serving(store) as live:
+    async with open_live_sessions(store) as live:
         session_id = live.create()
         live.say(session_id, "before")
-        await live.durable()
-    async with serving(store) as again:
+        await live.wait_durable()
+    async with open_live_sessions(store) as again:
         expect(store.durable_seq, 0, "a new run has its own numbers, and none of them is durable yet")
-        await again.bring(session_id, live)
+        await again.load_session(session_id, live)
         again.say(session_id, "after")
-        await again.durable()
+        await again.wait_durable()
         expect(store.durable_seq, again.seq, "what was waited for is durable")
-        left = await again.crash(harness)
-    async with serving(left or store) as last:
-        expect(await journal_of(last.store, session_id), again.kept(session_id), "both runs are kept")
+        survivor = await again.crash(harness)
+    async with open_live_sessions(survivor or store) as last:
+        expect(await read_journal(last.store, session_id), again.expected_journal(session_id), "both runs are kept")
 
 
 async def many_wait_and_one_gives_up(harness: StoreHarness) -> None:
     """Any number of tasks wait for what they have handed over; one that is cancelled takes nothing from the others."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         sessions: list[SessionId] = []
         returned: list[int] = []
 
@@ -115,15 +133,17 @@ async def many_wait_and_one_gives_up(harness: StoreHarness) -> None:
             for number in range(50):
                 nursery.start_soon(hand_over, number)
         assert {number for number in range(50) if number % 5} <= set(returned), "somebody waited in vain"
-        await live.durable()
-        expect(set(ids_in(await live.store.list_sessions())), set(sessions), "giving up the wait gives up nothing else")
+        await live.wait_durable()
+        expect(
+            set(list_ids(await live.store.list_sessions())), set(sessions), "giving up the wait gives up nothing else"
+        )
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
-class _Step:
+class _WriteStep:
     """What was handed over between two checkpoints, and must be kept together or not at all."""
 
     created: dict[SessionId, tuple[SessionEvent, ...]]
@@ -134,38 +154,38 @@ class _Step:
 async def a_crash_never_finds_half_a_step(harness: StoreHarness) -> None:
     """After a crash at any moment, what was acknowledged is there, and other steps are there wholly or not at all."""
     store = harness.make_store()
-    sure: list[_Step] = []
-    unsure: list[_Step] = []
+    sure: list[_WriteStep] = []
+    unsure: list[_WriteStep] = []
     for pauses in range(CRASHES):
-        async with serving(store) as live:
-            await _only_whole_steps(live, sure, unsure)
+        async with open_live_sessions(store) as live:
+            await _check_whole_steps(live, sure, unsure)
             doomed = [live.create("to be deleted") for _ in range(pauses + 2)]
-            await live.durable()
+            await live.wait_durable()
             acknowledged = _take_a_step(live, doomed.pop())
-            await live.durable()
+            await live.wait_durable()
             for _ in range(pauses):
                 unsure.append(_take_a_step(live, doomed.pop()))
                 await trio.lowlevel.checkpoint()
             unsure.append(_take_a_step(live, doomed.pop()))
             sure.append(acknowledged)
-            left = await live.crash(harness)
-        store = left or harness.make_store()
-    async with serving(store) as live:
-        await _only_whole_steps(live, sure, unsure)
+            survivor = await live.crash(harness)
+        store = survivor or harness.make_store()
+    async with open_live_sessions(store) as live:
+        await _check_whole_steps(live, sure, unsure)
 
 
-def _take_a_step(live: LiveSessions, doomed: SessionId) -> _Step:
+def _take_a_step(live: LiveSessions, doomed: SessionId) -> _WriteStep:
     live.delete(doomed)
     created = [live.create("parent"), live.create("child")]
     for session_id in created:
         live.say(session_id, "the first message")
     reply = _reply(str(created[0]), created[0])
     live.store.remember(reply)
-    return _Step(created={each: live.kept(each) for each in created}, deleted=doomed, reply=reply)
+    return _WriteStep(created={each: live.expected_journal(each) for each in created}, deleted=doomed, reply=reply)
 
 
-async def _only_whole_steps(live: LiveSessions, sure: Iterable[_Step], unsure: Iterable[_Step]) -> None:
-    listed = set(ids_in(await live.store.list_sessions()))
+async def _check_whole_steps(live: LiveSessions, sure: Iterable[_WriteStep], unsure: Iterable[_WriteStep]) -> None:
+    listed = set(list_ids(await live.store.list_sessions()))
     for step in sure:
         assert set(step.created) <= listed, "a crash lost what was acknowledged"
     for step in (*sure, *unsure):
@@ -173,7 +193,7 @@ async def _only_whole_steps(live: LiveSessions, sure: Iterable[_Step], unsure: I
         there += [step.reply in live.opened.replies, step.deleted not in listed]
         assert len(set(there)) == 1, f"a crash found half a step (sessions, reply, deletion: {there})"
         for session_id, events in step.created.items():
-            found = await journal_of(live.store, session_id)
+            found = await read_journal(live.store, session_id)
             expect(found, events if session_id in listed else (), "a step is there wholly or not at all")
 
 
@@ -182,18 +202,18 @@ async def _only_whole_steps(live: LiveSessions, sure: Iterable[_Step], unsure: I
 
 async def text_of_an_unfinished_answer_is_kept(harness: StoreHarness) -> None:
     """After a moment the text of an unfinished answer survives a crash; without that moment, a beginning of it does."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         message_id = live.start_answer(session_id)
         for word in ("It ", "is ", "still ", "being ", "written"):
             live.record(session_id, ev.PartDelta(message_id=message_id, text=word))
             await trio.lowlevel.checkpoint()
-        await _until_text_is_kept(harness, live, session_id)
+        await _wait_for_stored_text(harness, live, session_id)
         live.record(session_id, ev.PartDelta(message_id=message_id, text=", and nobody waited for this"))
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
-        state = await again.bring(session_id, live)
-        partial = state.partial_now()
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
+        state = await again.load_session(session_id, live)
+        partial = state.build_partial()
         text = "".join(str(part.text) for part in partial.parts) if partial is not None else ""
         whole = "It is still being written, and nobody waited for this"
         assert whole.startswith(text), f"the kept text is no beginning of what was said: {text!r}"
@@ -203,30 +223,34 @@ async def text_of_an_unfinished_answer_is_kept(harness: StoreHarness) -> None:
 async def text_of_a_finished_answer_is_dropped(harness: StoreHarness) -> None:
     """Once an answer is finished or withdrawn, nothing of its pieces comes back."""
     for finished in (True, False):
-        async with serving(harness.make_store()) as live:
+        async with open_live_sessions(harness.make_store()) as live:
             session_id = live.create()
             message_id = live.start_answer(session_id)
             live.record(session_id, ev.PartDelta(message_id=message_id, text="a piece"))
-            await _until_text_is_kept(harness, live, session_id)
+            await _wait_for_stored_text(harness, live, session_id)
             live.record(session_id, ev.PartDelta(message_id=message_id, text=" and another"))
             if finished:
                 live.answer(session_id, "a piece and another", message_id=message_id)
             else:
                 live.record(session_id, ev.MessageDiscarded(message_id=message_id, reason="tried again"))
-            await live.durable()
-            left = await live.crash(harness)
-        async with serving(left or harness.make_store()) as again:
+            await live.wait_durable()
+            survivor = await live.crash(harness)
+        async with open_live_sessions(survivor or harness.make_store()) as again:
             stored = await again.store.load(session_id)
-            expect(restored(session_id, stored), live.snapshot(session_id), "the end of an answer replaces its pieces")
-            pieces = [event for event in (stored.events if stored else ()) if isinstance(event.event, PASSING)]
+            expect(
+                restore_snapshot(session_id, stored),
+                live.snapshot(session_id),
+                "the end of an answer replaces its pieces",
+            )
+            pieces = [event for event in (stored.events if stored else ()) if isinstance(event.event, TRANSIENT_EVENTS)]
             expect(pieces, [], "nothing is left of the pieces of an answer that has ended")
 
 
-async def _until_text_is_kept(harness: StoreHarness, live: LiveSessions, session_id: SessionId) -> None:
+async def _wait_for_stored_text(harness: StoreHarness, live: LiveSessions, session_id: SessionId) -> None:
     wanted = live.snapshot(session_id)
     with trio.move_on_after(harness.patience_s):
         while True:
-            if restored(session_id, await live.store.load(session_id)).partial == wanted.partial:
+            if restore_snapshot(session_id, await live.store.load(session_id)).partial == wanted.partial:
                 return
             await trio.sleep(0.02)  # a store says nothing when it keeps such text
     raise AssertionError(f"text of an unfinished answer was not kept within {harness.patience_s} seconds")
@@ -234,7 +258,7 @@ async def _until_text_is_kept(harness: StoreHarness, live: LiveSessions, session
 
 async def what_cannot_be_written_is_refused(harness: StoreHarness) -> None:
     """Events, pieces of text and replies without an encoding are refused and harm nothing, or come back unchanged."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         message_id = live.start_answer(session_id)
         for event in (
@@ -244,12 +268,16 @@ async def what_cannot_be_written_is_refused(harness: StoreHarness) -> None:
             with suppress(ProtocolError):
                 live.record(session_id, event)
             live.record(session_id, ev.PartDelta(message_id=message_id, text="a whole character"))
-            await _until_text_is_kept(harness, live, session_id)
+            await _wait_for_stored_text(harness, live, session_id)
         with suppress(ProtocolError):
             live.store.remember(_reply(HALF_A_CHARACTER, session_id))
         live.say(session_id, "it goes on")
-        await live.durable()
-        expect(await journal_of(live.store, session_id), live.kept(session_id), "a refused event leaves no trace")
+        await live.wait_durable()
+        expect(
+            await read_journal(live.store, session_id),
+            live.expected_journal(session_id),
+            "a refused event leaves no trace",
+        )
         assert live.store.failure is None, f"a refused event broke the store: {live.store.failure}"
 
 
@@ -258,18 +286,18 @@ async def what_cannot_be_written_is_refused(harness: StoreHarness) -> None:
 
 async def replies_are_remembered(harness: StoreHarness) -> None:
     """Replies come back oldest first, whatever their kind, and a later one of the same client and key replaces it."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         replies = [_reply(f"key {number}", session_id) for number in range(5)]
         other = attrs.evolve(replies[0], client_id=ClientId("cli_other"), reply=Acknowledged(cursor=NOWHERE))
         for reply in (*replies, other):
             live.store.remember(reply)
-        await live.durable()
+        await live.wait_durable()
         newer = attrs.evolve(replies[4], fingerprint=b"\x00\xff", reply=Acknowledged(cursor=NOWHERE))
         live.store.remember(newer)
         live.say(session_id, "its event")
-        await live.durable()
-    async with serving(harness.make_store()) as again:
+        await live.wait_durable()
+    async with open_live_sessions(harness.make_store()) as again:
         found = [reply for reply in again.opened.replies if reply != newer]
         expect(found, [*replies[:4], other], "replies come back oldest first")
         assert newer in again.opened.replies, "the newer reply of a key is gone"
@@ -278,16 +306,16 @@ async def replies_are_remembered(harness: StoreHarness) -> None:
 async def replies_are_bounded(harness: StoreHarness) -> None:
     """The newest replies come back, and not many more than a service remembers."""
     count = limits.IDEMPOTENCY_CAPACITY + 10
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         for number in range(count):
             live.store.remember(_reply(f"key {number}", session_id))
         live.say(session_id, "their event")
-        await live.durable()
-    async with serving(harness.make_store()) as again:
-        kept = [reply.key for reply in again.opened.replies]
+        await live.wait_durable()
+    async with open_live_sessions(harness.make_store()) as again:
+        stored_keys = [reply.key for reply in again.opened.replies]
         newest = [f"key {number}" for number in range(10, count)]
-        expect(kept, newest, f"the newest {limits.IDEMPOTENCY_CAPACITY} replies come back and no others")
+        expect(stored_keys, newest, f"the newest {limits.IDEMPOTENCY_CAPACITY} replies come back and no others")
 
 
 def _reply(key: str, session_id: SessionId) -> StoredReply:
@@ -304,30 +332,30 @@ def _reply(key: str, session_id: SessionId) -> StoredReply:
 
 async def nothing_is_left_of_a_deleted_session(harness: StoreHarness) -> None:
     """A deleted session is gone from everything that can be asked, at once and after a crash; the others stay."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         gone, stays = live.create("gone"), live.create("stays")
         last = live.say(gone, "xylophonic secret " + "long " * 20_000)
         live.say(stays, "xylophonic neighbour " + "long " * 20_000)
         message_id = live.start_answer(gone)
         live.record(gone, ev.PartDelta(message_id=message_id, text="unfinished"))
-        await live.durable()
+        await live.wait_durable()
         live.delete(gone)
         live.store.forget(gone)  # a second time, and of somebody unknown, does no harm
         live.store.forget(SessionId("ses_unknown"))
-        await live.durable()
-        await _is_gone(live.store, gone, stays)
-        left = await live.crash(harness)
-    async with serving(left or harness.make_store()) as again:
-        expect(ids_in(again.opened.summaries), [stays], "a deleted session is not in the list")
-        await _is_gone(again.store, gone, stays)
+        await live.wait_durable()
+        await _check_gone(live.store, gone, stays)
+        survivor = await live.crash(harness)
+    async with open_live_sessions(survivor or harness.make_store()) as again:
+        expect(list_ids(again.opened.summaries), [stays], "a deleted session is not in the list")
+        await _check_gone(again.store, gone, stays)
         expect((await again.store.load_path(gone, last.message_id, max_chars=1)), (), "its messages are gone")
         expect(await again.store.newest_leaf(gone, last.message_id), None, "its messages are gone")
-        expect(await journal_of(again.store, stays), live.kept(stays), "other sessions keep everything")
+        expect(await read_journal(again.store, stays), live.expected_journal(stays), "other sessions keep everything")
 
 
-async def _is_gone(store: SessionStore, gone: SessionId, stays: SessionId) -> None:
+async def _check_gone(store: SessionStore, gone: SessionId, stays: SessionId) -> None:
     expect(await store.load(gone), None, "a deleted session cannot be loaded")
-    expect(await journal_of(store, gone), (), "a deleted session has no events")
+    expect(await read_journal(store, gone), (), "a deleted session has no events")
     expect((await store.load_messages(gone, before=9, limit=9)).messages, (), "a deleted session has no messages")
     hits = await store.search("xylophonic", limit=9)
     expect([hit.session_id for hit in hits], [stays], "a deleted session is not found by searching")
@@ -335,21 +363,25 @@ async def _is_gone(store: SessionStore, gone: SessionId, stays: SessionId) -> No
 
 async def the_id_of_a_deleted_session_may_come_back(harness: StoreHarness) -> None:
     """A session with the id of a deleted one starts from nothing, in the same step or later."""
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create("first")
         live.say(session_id, "of the first")
-        await live.durable()
+        await live.wait_durable()
         for name in ("second", "third"):
             live.delete(session_id)
             if name == "third":
-                await live.durable()
+                await live.wait_durable()
             live.create(name, session_id)
             live.say(session_id, f"of the {name}")
-            await live.durable()
-            expect(await journal_of(live.store, session_id), live.kept(session_id), "it starts from nothing")
-    async with serving(harness.make_store()) as again:
+            await live.wait_durable()
+            expect(
+                await read_journal(live.store, session_id), live.expected_journal(session_id), "it starts from nothing"
+            )
+    async with open_live_sessions(harness.make_store()) as again:
         expect(
-            restored(session_id, await again.store.load(session_id)), live.snapshot(session_id), "only the last is left"
+            restore_snapshot(session_id, await again.store.load(session_id)),
+            live.snapshot(session_id),
+            "only the last is left",
         )
         page = await again.store.load_messages(session_id, before=9, limit=9)
         expect(page.messages, tuple(live.messages[session_id]), "only the messages of the last are left")
@@ -359,7 +391,7 @@ async def one_at_a_time_may_write(harness: StoreHarness) -> None:
     """A second opener is told who is there, the first is not disturbed, and after its end the next one gets in."""
     if not harness.exclusive:
         return
-    async with serving(harness.make_store()) as live:
+    async with open_live_sessions(harness.make_store()) as live:
         session_id = live.create()
         refused = ""
         try:
@@ -369,6 +401,10 @@ async def one_at_a_time_may_write(harness: StoreHarness) -> None:
             refused = refusal.message
         assert refused, "two stores were open for writing at the same place, or the second was not told who was there"
         live.say(session_id, "not disturbed")
-        await live.durable()
-    async with serving(harness.make_store()) as again:
-        expect(await journal_of(again.store, session_id), live.kept(session_id), "the first was not disturbed")
+        await live.wait_durable()
+    async with open_live_sessions(harness.make_store()) as again:
+        expect(
+            await read_journal(again.store, session_id),
+            live.expected_journal(session_id),
+            "the first was not disturbed",
+        )

@@ -12,7 +12,7 @@ from session_core.service.service import SessionService, open_session_service
 from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState, fold
 from session_core.storage.memory import MemoryStore
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot
 
 SNAPSHOT_EVERY = 5
@@ -24,7 +24,7 @@ class WitnessStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[SessionEvent] = []
-        self.taken: list[SessionSnapshot] = []
+        self.snapshots: list[SessionSnapshot] = []
         self.fleets: list[ServiceSnapshot] = []
         self.core: ServiceCore | None = None
 
@@ -38,7 +38,7 @@ class WitnessStore(MemoryStore):
         self.fleets.append(self.core.ledger.fleet.snapshot(cursor))
         session = self.core.sessions.get(event.session_id) if event.session_id is not None else None
         if session is not None:
-            self.taken.append(session.state.snapshot(cursor))
+            self.snapshots.append(session.state.snapshot(cursor))
 
 
 @asynccontextmanager
@@ -62,11 +62,11 @@ def check_laws(witness: WitnessStore) -> None:
         final = session.state.snapshot(cursor)
         assert [event.sseq for event in events] == list(range(1, final.sseq + 1)), "a session's numbers have no holes"
         assert _replay(session_id, events, cursor) == final, "replaying all events gives the state"
-        durable = [event for event in events if not isinstance(event.event, PASSING)]
+        durable = [event for event in events if not isinstance(event.event, TRANSIENT_EVENTS)]
         assert _replay(session_id, durable, cursor) == final, "replaying the journal gives the state"
-        assert final.activity.at_rest, "a closed service leaves nothing running"
+        assert final.activity.is_at_rest, "a closed service leaves nothing running"
         assert final.partial is None, "a closed service leaves no half-finished message"
-        for snapshot in witness.taken:
+        for snapshot in witness.snapshots:
             if snapshot.session_id == session_id:
                 _check_snapshot(snapshot, events, final, cursor)
     _check_fleet(witness, core, cursor)
@@ -91,20 +91,20 @@ def _check_fleet(witness: WitnessStore, core: ServiceCore, cursor: Cursor) -> No
     assert replayed.snapshot(cursor) == final
     for summary in final.sessions:
         session = core.sessions.get(summary.session_id)
-        state = _replayed(summary.session_id, witness.seen) if session is None else session.state
-        shown = (summary.name, summary.activity, summary.archived, summary.model, summary.cwd, summary.updated_at)
+        state = _replay_state(summary.session_id, witness.seen) if session is None else session.state
+        listed = (summary.name, summary.activity, summary.archived, summary.model, summary.cwd, summary.updated_at)
         settings = state.settings
-        assert shown == (state.name, state.activity, state.archived, settings.model, settings.cwd, state.updated_at)
+        assert listed == (state.name, state.activity, state.archived, settings.model, settings.cwd, state.updated_at)
         assert summary.queued == len(state.queue)
         assert summary.open_requests == len(state.approvals) + len(state.dialogs)
         assert summary.wakeups == len(state.wakeups)
 
 
 def _replay(session_id: SessionId, events: list[SessionEvent], cursor: Cursor) -> SessionSnapshot:
-    return _replayed(session_id, events).snapshot(cursor)
+    return _replay_state(session_id, events).snapshot(cursor)
 
 
-def _replayed(session_id: SessionId, events: list[SessionEvent]) -> SessionState:
+def _replay_state(session_id: SessionId, events: list[SessionEvent]) -> SessionState:
     state = SessionState(session_id=session_id)
     for event in events:
         if event.session_id == session_id:

@@ -10,7 +10,7 @@ TRIED: Final = "tried"
 """The id of the protocol below."""
 
 
-def driven_by(driver: Driver) -> dict[str, Any]:
+def driver_settings(driver: Driver) -> dict[str, Any]:
     """Return the settings of a service whose sessions have this driver: `ServiceConfig(**driven_by(driver))`."""
     return {"protocols": (DriverProtocol(driver),), "protocol": TRIED}
 

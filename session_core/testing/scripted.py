@@ -43,7 +43,7 @@ class Hang:
 
 
 @attrs.frozen
-class Step:
+class TaskSwitch:
     """Let other tasks run once."""
 
 
@@ -54,9 +54,9 @@ class Forever:
     text: str
 
 
-Marker = Pause | Hang | Step | Forever
-Item = ProviderEvent | Marker | Callable[[ModelRequest], ProviderEvent]
-Answer = Sequence[Item] | Marker | Callable[[ModelRequest], Sequence[Item]]
+Marker = Pause | Hang | TaskSwitch | Forever
+ScriptItem = ProviderEvent | Marker | Callable[[ModelRequest], ProviderEvent]
+ScriptedAnswer = Sequence[ScriptItem] | Marker | Callable[[ModelRequest], Sequence[ScriptItem]]
 
 
 class ScriptedProvider:
@@ -65,7 +65,7 @@ class ScriptedProvider:
     Answers are played as written, so a test can break the contract too: leave out the end, or go on after it.
     """
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: ScriptedAnswer) -> None:
         self.requests: list[ModelRequest] = []
         self._answers = deque(answers)
         self._reached: dict[str, trio.Event] = {}
@@ -75,7 +75,7 @@ class ScriptedProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
         """Play the next answer."""
         self.requests.append(request)
-        answer: Answer = self._answers.popleft() if self._answers else text("(script is over)")
+        answer: ScriptedAnswer = self._answers.popleft() if self._answers else text("(script is over)")
         async with aclosing(self._play(_items(answer, request), request)) as events:
             yield events
 
@@ -83,11 +83,11 @@ class ScriptedProvider:
         """Let everyone go on who waits at this pause, now or later."""
         self._released.setdefault(name, trio.Event()).set()
 
-    async def waiting(self, name: str) -> None:
+    async def wait_for_pause(self, name: str) -> None:
         """Wait until an answer has come to this pause."""
         await self._reached.setdefault(name, trio.Event()).wait()
 
-    async def _play(self, items: Sequence[Item], request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+    async def _play(self, items: Sequence[ScriptItem], request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         for item in items:
             match item:
                 case Pause(name=name):
@@ -95,7 +95,7 @@ class ScriptedProvider:
                     await self._released.setdefault(name, trio.Event()).wait()
                 case Hang():
                     await trio.sleep_forever()
-                case Step():
+                case TaskSwitch():
                     await trio.lowlevel.checkpoint()
                 case Forever(text=endless):
                     while True:
@@ -105,34 +105,34 @@ class ScriptedProvider:
                     yield item(request) if callable(item) else item
 
 
-def _items(answer: Answer, request: ModelRequest) -> Sequence[Item]:
+def _items(answer: ScriptedAnswer, request: ModelRequest) -> Sequence[ScriptItem]:
     if isinstance(answer, Marker):
         return (answer,)
     return answer(request) if callable(answer) else answer
 
 
-def text(*chunks: str, thinking: str = "", usage: Usage | None = None) -> tuple[Item, ...]:
+def text(*chunks: str, thinking: str = "", usage: Usage | None = None) -> tuple[ScriptItem, ...]:
     """Make an answer that says these chunks."""
     thoughts = (ThinkingChunk(text=thinking),) if thinking else ()
     return (*thoughts, *(TextChunk(text=chunk) for chunk in chunks), ModelFinished(usage=usage or Usage()))
 
 
-def tool_call(name: str, arguments: Mapping[str, Any] | str = "{}") -> tuple[Item, ...]:
+def tool_call(name: str, arguments: Mapping[str, Any] | str = "{}") -> tuple[ScriptItem, ...]:
     """Make an answer that calls one tool; arguments given as text are sent as they are, broken JSON included."""
     return tool_calls((name, arguments))
 
 
-def tool_calls(*calls: tuple[str, Mapping[str, Any] | str]) -> tuple[Item, ...]:
+def tool_calls(*calls: tuple[str, Mapping[str, Any] | str]) -> tuple[ScriptItem, ...]:
     """Make an answer that calls several tools in one step."""
     return (*(item for call in calls for item in _call_items(*call)), ModelFinished())
 
 
-def failure(kind: FailureKind, message: str = "it failed", retry_after_ms: int | None = None) -> tuple[Item, ...]:
+def failure(kind: FailureKind, message: str = "it failed", retry_after_ms: int | None = None) -> tuple[ScriptItem, ...]:
     """Make an answer that fails."""
     return (ModelFailed(kind=kind, message=message, retry_after_ms=retry_after_ms),)
 
 
-def _call_items(name: str, arguments: Mapping[str, Any] | str) -> Iterable[Item]:
+def _call_items(name: str, arguments: Mapping[str, Any] | str) -> Iterable[ScriptItem]:
     yield ToolCallOpened(name=name)
     yield ToolCallChunk(text=arguments if isinstance(arguments, str) else json.dumps(dict(arguments)))
 

@@ -3,12 +3,12 @@
 - `base`: the `Tool` protocol, what a call would do (`CallPreview`), what a running tool is given (`ToolContext`)
   and gives (`ToolOutput`, `ToolFailed`); `arguments`: checking and reading what a model has made up
 - files: `read`, `write`, `edit`, `list_files`, `search` (with `search_worker`, `search_results`, `path_patterns`), and
-  beneath them `text_files`, `confined`, `text_match`, `nearest`, `diffs`, `withheld`; `files` has the tools that only
-  look
+  beneath them `text_files`, `confined`, `text_match`, `nearest`, `diffs`, `withheld`; `files` has the tools
+  that only look
 - for people who type a path: `paths_beneath` (what there is to name), `fuzzy` (what fits some letters, best first)
 - programs: `shell` runs a command in the sandbox, `background` and `job_tools` go on while the model does other things,
   `process` runs a program so that stopping it leaves no process behind, `namespace` keeps it apart
-- the web: `web_fetch`, with `web_address`, `web_page`, `html_tokens` and `html_text`
+- the web: `web_fetch`, with `web_address`, `html_tokens` and `html_text`
 - `plan`, `task` (child sessions), `skills`
 
 What comes in: arguments that some model made up, so nothing about them is trusted: every tool checks them and names the

@@ -12,7 +12,7 @@ from session_core.limits import MAX_PATH_CHARS, MAX_TEXT_CHARS
 from session_core.tools.base import ToolFailed
 from session_core.vocabulary.frozen import JsonObject, JsonValue, thaw_json
 from session_core.vocabulary.tools import ToolSpec
-from session_core.wire.json_schema import fault_of_schema, shortened, validator_of
+from session_core.wire.json_schema import compile_validator, find_schema_fault, shorten_text
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -32,7 +32,7 @@ _TYPE_WORDS: Final = {
 
 def check_arguments(spec: ToolSpec, arguments: JsonObject) -> str | None:
     """Say in a sentence what is wrong with the arguments, or with the schema itself; None when they fit."""
-    fault, validator = validator_of(spec.parameters)
+    fault, validator = compile_validator(spec.parameters)
     if validator is None:
         return f"the tool {spec.name!r} cannot be used: its parameters are not a valid JSON schema: {fault}"
     try:
@@ -41,13 +41,13 @@ def check_arguments(spec: ToolSpec, arguments: JsonObject) -> str | None:
     except UnicodeEncodeError:
         return f"an argument of {spec.name} holds half a character, which no text may"
     except ValueError as error:
-        return f"the arguments of {spec.name} cannot be checked: {shortened(str(error))}"
+        return f"the arguments of {spec.name} cannot be checked: {shorten_text(str(error))}"
     return "; ".join(sentences) or None
 
 
 def check_schema(spec: ToolSpec) -> str | None:
     """Say what is wrong with the schema of a tool that is about to be offered; None when it can be used."""
-    return fault_of_schema(spec.parameters)
+    return find_schema_fault(spec.parameters)
 
 
 def _sentence(spec: ToolSpec, error: "jsonschema_rs.ValidationError") -> str:
@@ -72,13 +72,13 @@ def _sentence(spec: ToolSpec, error: "jsonschema_rs.ValidationError") -> str:
             return f"{named} must not be empty"
         case "enum":
             options = ", ".join(json.dumps(option, ensure_ascii=False) for option in fault["options"])
-            return f"{named} must be one of {shortened(options)}"
+            return f"{named} must be one of {shorten_text(options)}"
         case _:
-            return f"{named} does not fit: {shortened(error.message)}"
+            return f"{named} does not fit: {shorten_text(error.message)}"
 
 
 def _unknown(spec: ToolSpec, place: str, names: list[str]) -> str:
-    unknown = ", ".join(repr(shortened(name)) for name in names[:_SHOWN_FAULTS])
+    unknown = ", ".join(repr(shorten_text(name)) for name in names[:_SHOWN_FAULTS])
     if place:
         return f"the argument {place!r} has no part {unknown}"
     known = spec.parameters.get("properties")
@@ -89,7 +89,7 @@ def _unknown(spec: ToolSpec, place: str, names: list[str]) -> str:
 def _place(path: Sequence[str | int]) -> str:
     """The way to a value as programmers write it: `edits[0].old_text`."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return shortened(steps.removeprefix("."))
+    return shorten_text(steps.removeprefix("."))
 
 
 def _kind_of(value: object) -> str:
@@ -105,7 +105,7 @@ def _kind_of(value: object) -> str:
         case dict():
             return "an object"
         case _:
-            return shortened(str(value))
+            return shorten_text(str(value))
 
 
 # What tools read their arguments with.
@@ -117,7 +117,7 @@ def refuse_unknown(arguments: JsonObject, spec: ToolSpec) -> None:
     assert isinstance(known, JsonObject)
     for name in arguments:
         if name not in known:
-            raise ToolFailed(f"{spec.name} has no argument {shortened(name)!r}; it takes {', '.join(known)}")
+            raise ToolFailed(f"{spec.name} has no argument {shorten_text(name)!r}; it takes {', '.join(known)}")
 
 
 def path_argument(arguments: JsonObject, name: str = "path", *, default: str | None = None) -> str:

@@ -12,7 +12,7 @@ import trio
 
 from session_core.ids import SessionId
 from session_core.tools.base import ToolFailed
-from session_core.tools.confined import Confinement, launched
+from session_core.tools.confined import Confinement, prepare_launch
 from session_core.tools.process import run_in_group
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class _Job:
         self._size = 0
         self._missed = 0
 
-    def hear(self, text: str) -> None:
+    def add_output(self, text: str) -> None:
         self._pieces.append(text)
         self._size += len(text)
         while self._size > MAX_UNREAD_CHARS:
@@ -94,7 +94,7 @@ class _Job:
         self.ended.set()
         self._tell()
 
-    def take(self) -> JobOutput:
+    def take_output(self) -> JobOutput:
         text, missed = "".join(self._pieces), self._missed
         self._pieces.clear()
         self._size = self._missed = 0
@@ -134,12 +134,12 @@ async def run(
 
     try:
         with job.scope:
-            async with launched(job.command, confinement) as launch:
+            async with prepare_launch(job.command, confinement) as launch:
                 outcome = await run_in_group(
                     launch.argv,
                     cwd=launch.cwd,
                     env=launch.env,
-                    on_output=job.hear,
+                    on_output=job.add_output,
                     output_limit=0,
                     timeout_ms=timeout_ms,
                     on_start=tell,
@@ -204,11 +204,11 @@ class BackgroundJobs:
         ours = self._running(session_id)
         if len(ours) >= MAX_RUNNING_PER_SESSION:
             raise ToolFailed(f"{len(ours)} jobs are running in this session already; stop one with job_stop first")
-        if self.running >= MAX_RUNNING:
+        if self.running_count >= MAX_RUNNING:
             raise ToolFailed("too many jobs are running in other sessions; try again later")
 
     @property
-    def running(self) -> int:
+    def running_count(self) -> int:
         """How many commands run, of all sessions."""
         return sum(len(self._running(each)) for each in self._jobs)
 
@@ -226,7 +226,7 @@ class BackgroundJobs:
             while not job.info.unread and not job.ended.is_set():
                 await job.changed.wait()
         await trio.lowlevel.checkpoint_if_cancelled()
-        return job.take()
+        return job.take_output()
 
     async def stop(self, session_id: SessionId, job_id: str) -> JobOutput:
         """End a job with everything it started, and return its last output.
@@ -236,7 +236,7 @@ class BackgroundJobs:
         job = self._job(session_id, job_id)
         job.scope.cancel(reason="the job was stopped")
         await job.ended.wait()
-        return job.take()
+        return job.take_output()
 
     async def stop_session(self, session_id: SessionId) -> int:
         """End and forget all jobs of a session, and return how many of them were running.

@@ -42,12 +42,12 @@ class CallPreview:
         effects: What this very call can do, when that is less than what the tool can do.
         command: What would be run, if that is what the call does; rules may decide by it.
         grant: What a yes for the whole session covers; left out, every call of this tool.
-        always_ask: Why a person must be asked whatever the tier says, such as a protected file.
+        always_ask: Why a person must be asked whatever the mode says, such as a protected file.
         state: Stands for the state of what it would change, as far as that is not shown; a yes is bound to it.
     """
 
     summary: str
-    shown: str = ""
+    displayed_text: str = ""
     paths: tuple[str, ...] = ()
     effects: frozenset[Effect] | None = None
     command: str | None = None
@@ -81,7 +81,7 @@ class ToolHost(Protocol):
         """Note how a call has left the files."""
         ...
 
-    def command_runs_on(self) -> Callable[[], Awaitable[None]]:
+    def watch_background_command(self) -> Callable[[], Awaitable[None]]:
         """Go on watching the folder after this call; what is returned is awaited when the command has ended."""
         ...
 
@@ -106,7 +106,7 @@ class NoHost:
     async def after_call(self) -> None:
         """Keep nothing."""
 
-    def command_runs_on(self) -> Callable[[], Awaitable[None]]:
+    def watch_background_command(self) -> Callable[[], Awaitable[None]]:
         """Keep nothing."""
         return self.after_call
 
@@ -118,24 +118,24 @@ class NoHost:
         raise ToolFailed("child sessions are not available here")
 
 
-Withheld = Literal["deny", "ask"]
+WithholdReason = Literal["deny", "ask"]
 """Why a file that a call comes across is not for it: a rule denies it, or wants it to be asked for by its name."""
-Withholding = Callable[[tuple[str, ...]], Withheld | None]
+WithholdRule = Callable[[tuple[str, ...]], WithholdReason | None]
 """Tells whether rules withhold a file, which is given by all its names: as it is written, and behind links."""
 
 
-def nothing_withheld(_paths: tuple[str, ...]) -> Withheld | None:
+def withhold_nothing(_paths: tuple[str, ...]) -> WithholdReason | None:
     """There are no rules about paths."""
     return None
 
 
-def nobody_watches(_progress: ToolProgress) -> None:
+def ignore_progress(_progress: ToolProgress) -> None:
     """Show it to nobody."""
 
 
 NO_HOST = NoHost()
-NOBODYS, NO_TURN = SessionId(""), TurnId("")
-turn_at_work: Final[ContextVar[TurnId | None]] = ContextVar("turn_at_work", default=None)
+NO_SESSION, NO_TURN = SessionId(""), TurnId("")
+current_turn_id: Final[ContextVar[TurnId | None]] = ContextVar("turn_at_work", default=None)
 """The turn whose task this is, or which has begun it: whatever is asked for here, that turn waits for."""
 
 
@@ -155,14 +155,14 @@ class ToolContext:
     cwd: str
     sandbox: SandboxPolicy
     report: Callable[[str], None]
-    session_id: SessionId = NOBODYS
+    session_id: SessionId = NO_SESSION
     turn_id: TurnId = NO_TURN
     outputs: str | None = None
     hidden: tuple[str, ...] = ()
     approved: bool = False
-    agreed: str | None = None
-    withheld: Withholding = nothing_withheld
-    progress: Callable[[ToolProgress], None] = nobody_watches
+    approved_state: str | None = None
+    withheld: WithholdRule = withhold_nothing
+    progress: Callable[[ToolProgress], None] = ignore_progress
     host: ToolHost = NO_HOST
 
     @property

@@ -13,7 +13,7 @@ import trio
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
-from session_core.sandbox.plan import PRIVATE, SandboxPlan, hold_places, plan_sandbox, without_vanished
+from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, hold_places, plan_sandbox
 from session_core.sandbox.protected_mounts import clear_stand_ins
 from session_core.sandbox.protected_paths import PROTECTED
 from session_core.sandbox.seccomp import filter_in_memory
@@ -51,7 +51,7 @@ class ShellSetup:
 
 
 @attrs.frozen(kw_only=True)
-class Launch:
+class CommandLaunch:
     """How to run one command, for `run_in_group`."""
 
     argv: tuple[str, ...]
@@ -61,7 +61,7 @@ class Launch:
 
 
 @attrs.frozen(kw_only=True)
-class Wider:
+class ExtraRights:
     """What a single command may do beyond the session's policy, if a person agrees to it."""
 
     network: bool = False
@@ -90,18 +90,18 @@ class Confinement:
     plan: SandboxPlan | None = None
     bubblewrap: Bubblewrap | None = None
     unconfined: str | None = None
-    wider: Wider = Wider()
+    wider: ExtraRights = ExtraRights()
 
 
 async def confine(
-    context: ToolContext, setup: ShellSetup, *, workdir: str = ".", wider: Wider | None = None
+    context: ToolContext, setup: ShellSetup, *, workdir: str = ".", wider: ExtraRights | None = None
 ) -> Confinement:
     """Find out how a command would run here; looks, and changes nothing.
 
     Raises:
         ToolFailed: The folder is not there, or outside of what the session may use.
     """
-    wider = wider or Wider()
+    wider = wider or ExtraRights()
     ours = os.environ if setup.environment is None else setup.environment
     folder = await trio.to_thread.run_sync(_folder, context, workdir, abandon_on_cancel=True)
     confinement = Confinement(folder=folder, environment={**clean_environment(ours), **QUIET}, wider=wider)
@@ -112,7 +112,7 @@ async def confine(
     if isinstance(found, NoBubblewrap):
         return attrs.evolve(confinement, unconfined=found.reason)
 
-    def planned() -> SandboxPlan:
+    def make_plan() -> SandboxPlan:
         return plan_sandbox(
             context.cwd,
             user_home=setup.user_home or ours.get("HOME") or str(Path.home()),
@@ -129,7 +129,7 @@ async def confine(
         )
 
     try:
-        plan = await trio.to_thread.run_sync(planned, abandon_on_cancel=True)
+        plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)
     except WorkspaceRefused as error:
         return attrs.evolve(confinement, unconfined=str(error))
     plan = attrs.evolve(plan, environment=tuple(sorted((dict(plan.environment) | QUIET).items())))
@@ -137,28 +137,28 @@ async def confine(
 
 
 @asynccontextmanager
-async def launched(command: str, confinement: Confinement) -> AsyncGenerator[Launch]:
+async def prepare_launch(command: str, confinement: Confinement) -> AsyncGenerator[CommandLaunch]:
     """Make ready what the sandbox needs on the disk, for as long as the command runs."""
     argv = [await trio.to_thread.run_sync(_shell), "-c", command]
     plan, bubblewrap = confinement.plan, confinement.bubblewrap
     if plan is None or bubblewrap is None:
-        yield Launch(argv=tuple(argv), cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
+        yield CommandLaunch(argv=tuple(argv), cwd=confinement.folder, env=confinement.environment, bubblewrap=None)
         return
     held = ExitStack()
 
-    def ready(plan: SandboxPlan) -> SandboxPlan:
+    def make_ready(plan: SandboxPlan) -> SandboxPlan:
         if confinement.wider.protected:  # nothing stands in for anything, so leftovers would be in the way
             for root in plan.writable:
                 clear_stand_ins(root, home_folders())
         held.enter_context(hold_places(plan))
-        return without_vanished(plan)
+        return drop_vanished_files(plan)
 
     try:
-        plan = await trio.to_thread.run_sync(ready, plan)
+        plan = await trio.to_thread.run_sync(make_ready, plan)
     except (WorkspaceRefused, OSError) as error:
         raise ToolFailed(f"the sandbox cannot be made: {error}") from error
     try:
-        yield Launch(
+        yield CommandLaunch(
             argv=tuple(sandbox_argv(argv, plan, bubblewrap)),
             cwd=confinement.folder,
             env=confinement.environment,
@@ -200,7 +200,7 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
     if context.sandbox.mode == "full_access" or isinstance(found, NoBubblewrap):
         return unconfined
 
-    def planned() -> SandboxPlan:
+    def make_plan() -> SandboxPlan:
         plan = plan_sandbox(
             context.cwd,
             user_home=str(Path.home()),
@@ -217,7 +217,7 @@ async def confine_reading(context: ToolContext, environment: Mapping[str, str]) 
         return attrs.evolve(plan, environment=tuple(environment.items()))
 
     try:
-        plan = await trio.to_thread.run_sync(planned, abandon_on_cancel=True)
+        plan = await trio.to_thread.run_sync(make_plan, abandon_on_cancel=True)
     except WorkspaceRefused:
         return unconfined
     return ConfinedReading(environment=environment, plan=plan, bubblewrap=found)

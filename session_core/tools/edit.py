@@ -25,14 +25,14 @@ from session_core.tools.text_files import (
     FILE_ARGUMENT,
     MAX_FILE_BYTES,
     WRITES,
-    explained,
-    in_thread,
-    in_words,
+    explain_errors,
+    format_count,
     plain_name,
     read_text,
+    run_in_thread,
 )
 from session_core.tools.text_match import NoSinglePlace, replace_text
-from session_core.tools.write import FileChange, make, preview_of, state_of
+from session_core.tools.write import FileChange, apply_change, describe_file_state, preview_change
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -78,19 +78,19 @@ class _EditingTool:
         """Show the difference the edits would make."""
         path, edits = self._read_arguments(arguments)
         workspace = context.workspace
-        return await in_thread(lambda: preview_of(_plan(workspace, path, edits), workspace, "edit"))
+        return await run_in_thread(lambda: preview_change(_plan(workspace, path, edits), workspace, "edit"))
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Make the edits; a stop comes before or after, never in between."""
         path, edits = self._read_arguments(arguments)
         workspace = context.workspace
-        return await make(await in_thread(lambda: _plan(workspace, path, edits)), context)
+        return await apply_change(await run_in_thread(lambda: _plan(workspace, path, edits)), context)
 
     def _read_arguments(self, arguments: JsonObject) -> tuple[str, tuple[TextEdit, ...]]:
         raise NotImplementedError
 
 
-class Edit(_EditingTool):
+class EditTool(_EditingTool):
     """Replace a text in a file by another one."""
 
     spec = ToolSpec(
@@ -114,7 +114,7 @@ class Edit(_EditingTool):
         return path_argument(arguments), (TextEdit.read(arguments),)
 
 
-class MultiEdit(_EditingTool):
+class MultiEditTool(_EditingTool):
     """Make several edits of one file, all or none."""
 
     spec = ToolSpec(
@@ -164,11 +164,11 @@ def _numbered_edit(arguments: JsonObject, number: int) -> TextEdit:
 
 
 def _plan(workspace: Workspace, path: str, edits: Sequence[TextEdit]) -> FileChange:
-    with explained(path, "edit"):
+    with explain_errors(path, "edit"):
         location = workspace.locate(path)
-        place = workspace.place_of(path)
+        place = workspace.resolve_target(path)
     file = read_text(workspace, path)
-    name = plain_name(location.shown)
+    name = plain_name(location.display_path)
     text, places, remarks = file.text, 0, list[str]()
     for number, edit in enumerate(edits, 1):
         which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
@@ -180,17 +180,17 @@ def _plan(workspace: Workspace, path: str, edits: Sequence[TextEdit]) -> FileCha
         text, places = replaced.text, places + replaced.places
         if replaced.overlooked is not None:
             remarks.append(f"{which}old_text was not there exactly; it matched one place but for {replaced.overlooked}")
-    data = file.encoded(text)
+    data = file.encode(text)
     if len(data) > MAX_FILE_BYTES:
         raise ToolFailed(f"{name} would become too large: more than {MAX_FILE_BYTES} bytes")
     changes = difference(name, file.text, text)
-    done = f"edited {name}: {in_words(places, 'place')} ({changes.counts})"
+    done = f"edited {name}: {format_count(places, 'place')} ({changes.counts})"
     return FileChange(
-        path=location.shown,
+        path=location.display_path,
         place=place,
         data=data,
         version=file.content.version,
-        state=state_of(place, file.content),
+        state=describe_file_state(place, file.content),
         difference=changes,
-        done="\n".join([done, *(f"[{remark}]" for remark in remarks)]),
+        done_message="\n".join([done, *(f"[{remark}]" for remark in remarks)]),
     )

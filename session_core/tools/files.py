@@ -6,27 +6,27 @@ The plain ones are what the demo model knows. They show texts as they are, witho
 from typing import Final
 
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
-from session_core.sandbox.file_values import Entry
+from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import count_argument, flag_argument, path_argument, refuse_unknown
-from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput, Withholding
+from session_core.tools.base import CallPreview, Tool, ToolContext, ToolFailed, ToolOutput, WithholdRule
 from session_core.tools.diffs import split_lines
-from session_core.tools.edit import Edit, MultiEdit
-from session_core.tools.list_files import Glob, List, told
-from session_core.tools.read import Read
-from session_core.tools.search import Grep
+from session_core.tools.edit import EditTool, MultiEditTool
+from session_core.tools.list_files import GlobTool, ListTool, append_remarks
+from session_core.tools.read import ReadTool
+from session_core.tools.search import GrepTool
 from session_core.tools.text_files import (
     FILE_ARGUMENT,
     READS,
     cut,
-    explained,
-    in_thread,
+    explain_errors,
     plain_name,
     preview_reading,
     read_text,
+    run_in_thread,
 )
-from session_core.tools.withheld import LeftOut
-from session_core.tools.write import Write
+from session_core.tools.withheld import WithheldFilter
+from session_core.tools.write import WriteTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -42,7 +42,7 @@ def file_tools() -> tuple[Tool, ...]:
 
 def coding_file_tools() -> tuple[Tool, ...]:
     """Return the tools for work on code: those that look, then those that change files."""
-    return (Read(), List(), Glob(), Grep(), Write(), Edit(), MultiEdit())
+    return (ReadTool(), ListTool(), GlobTool(), GrepTool(), WriteTool(), EditTool(), MultiEditTool())
 
 
 class ListFiles:
@@ -74,7 +74,7 @@ class ListFiles:
         path = path_argument(arguments, default=".")
         hidden = flag_argument(arguments, "hidden")
         workspace, withheld = context.workspace, context.withheld
-        return ToolOutput(text=await in_thread(lambda: _list(workspace, path, withheld, hidden=hidden)))
+        return ToolOutput(text=await run_in_thread(lambda: _list(workspace, path, withheld, hidden=hidden)))
 
 
 class ReadFile:
@@ -109,7 +109,7 @@ class ReadFile:
         first = count_argument(arguments, "first_line") or 1
         count = count_argument(arguments, "lines")
         workspace = context.workspace
-        file = await in_thread(lambda: read_text(workspace, path))
+        file = await run_in_thread(lambda: read_text(workspace, path))
         return ToolOutput(text=_excerpt(split_lines(file.text), first, count))
 
 
@@ -139,7 +139,7 @@ class CountWords:
         refuse_unknown(arguments, self.spec)
         path = path_argument(arguments)
         workspace = context.workspace
-        text = (await in_thread(lambda: read_text(workspace, path))).text
+        text = (await run_in_thread(lambda: read_text(workspace, path))).text
         lines, words, characters = len(split_lines(text)), len(text.split()), len(text)
         return ToolOutput(
             text=f"{path}: {lines} lines, {words} words, {characters} characters",
@@ -147,19 +147,19 @@ class CountWords:
         )
 
 
-def _list(workspace: Workspace, path: str, withheld: Withholding, *, hidden: bool) -> str:
-    with explained(path, "list"):
+def _list(workspace: Workspace, path: str, withheld: WithholdRule, *, hidden: bool) -> str:
+    with explain_errors(path, "list"):
         entries = list(workspace.scan(path, limit=_MAX_SCANNED))
-    left_out = LeftOut.beneath(workspace, path, withheld)
-    shown = (entry for entry in entries if hidden or not entry.name.startswith("."))
-    names = [_named(entry) for entry in shown if not left_out.takes(entry.name, entry)]
+    left_out = WithheldFilter.for_folder(workspace, path, withheld)
+    visible = (entry for entry in entries if hidden or not entry.name.startswith("."))
+    names = [_format_entry(entry) for entry in visible if not left_out.is_withheld(entry.name, entry)]
     if not names:
-        return told("(no files here)", left_out.remarks("name"))
+        return append_remarks("(no files here)", left_out.remarks("name"))
     rest = [f"[{len(names) - MAX_ENTRIES} more names are not shown]"] if len(names) > MAX_ENTRIES else []
-    return told(cut("\n".join([*names[:MAX_ENTRIES], *rest])), left_out.remarks("name"))
+    return append_remarks(cut("\n".join([*names[:MAX_ENTRIES], *rest])), left_out.remarks("name"))
 
 
-def _named(entry: Entry) -> str:
+def _format_entry(entry: FolderEntry) -> str:
     return plain_name(entry.name) + ("/" if entry.kind == "folder" else "")
 
 

@@ -25,7 +25,7 @@ class PathIndex:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = sorted(paths, key=lambda path: (len(path), path))
-        self._folded = [_folded(path) for path in self._paths]
+        self._folded = [_fold_case(path) for path in self._paths]
         self._names = [_name_of(path) for path in self._folded]
 
     def __len__(self) -> int:
@@ -38,13 +38,13 @@ class PathIndex:
             return first, len(self._paths) > limit
         exact = query != query.lower()
         texts = self._paths if exact else self._folded
-        places = _fitting(texts, query, lambda: [_name_of(path) for path in texts] if exact else self._names)
-        rated = ((-rate(self._paths[at], texts[at], query), at) for at in places)
+        places = _find_candidates(texts, query, lambda: [_name_of(path) for path in texts] if exact else self._names)
+        rated = ((-rate(self._paths[index], texts[index], query), index) for index in places)
         chosen = nsmallest(limit, rated)
-        return [self._paths[at] for _, at in chosen], len(places) > limit
+        return [self._paths[index] for _, index in chosen], len(places) > limit
 
 
-def _fitting(texts: Sequence[str], query: str, names: Callable[[], Sequence[str]]) -> list[int]:
+def _find_candidates(texts: Sequence[str], query: str, names: Callable[[], Sequence[str]]) -> list[int]:
     """Return the places of paths that fit: all of them, or if there are very many the most promising."""
     fits = _subsequence(query)
     places = list(islice(compress(range(len(texts)), map(fits.match, texts)), MOST_RATED + 1))
@@ -67,7 +67,7 @@ def _name_of(path: str) -> str:
     return path[path.rfind("/", 0, len(path) - 1) + 1 :]
 
 
-def _folded(path: str) -> str:
+def _fold_case(path: str) -> str:
     """Return a path in small letters; one that would get another length stays, so that places are the same in both."""
     small = path.lower()
     return small if len(small) == len(path) else path
@@ -78,11 +78,11 @@ def rate(path: str, text: str, query: str) -> int:
     name_at = text.rfind("/", 0, len(text) - 1) + 1
     name = text[name_at:].removesuffix("/")
     rating = max(
-        _rate_at(path, name_at, places)
+        _rate_positions(path, name_at, places)
         for places in (
-            _side_by_side(text, query, name_at),
-            _at_starts(path, text, query, name_at),
-            _tight(text, query, name_at) or _tight(text, query, 0),
+            _find_contiguous(text, query, name_at),
+            _find_word_starts(path, text, query, name_at),
+            _find_compact(text, query, name_at) or _find_compact(text, query, 0),
         )
         if places is not None
     )
@@ -91,57 +91,61 @@ def rate(path: str, text: str, query: str) -> int:
     return rating - len(path) // 8
 
 
-def _side_by_side(text: str, query: str, name_at: int) -> Sequence[int] | None:
+def _find_contiguous(text: str, query: str, name_at: int) -> Sequence[int] | None:
     """Return the places of the query as a whole: in the name, at the start of a word if it can be, else anywhere."""
     found = first = text.find(query, name_at)
     while found > 0 and text[found - 1] not in _STARTS_WORD:
         found = text.find(query, found + 1)
-    at = found if found >= 0 else first if first >= 0 else text.rfind(query)
-    return range(at, at + len(query)) if at >= 0 else None
+    position = found if found >= 0 else first if first >= 0 else text.rfind(query)
+    return range(position, position + len(query)) if position >= 0 else None
 
 
-def _at_starts(path: str, text: str, query: str, start: int) -> list[int] | None:
+def _find_word_starts(path: str, text: str, query: str, start: int) -> list[int] | None:
     """Return the places of the letters if each of them can begin a word."""
-    at, places = start - 1, list[int]()
+    position, places = start - 1, list[int]()
     for letter in query:
-        at = text.find(letter, at + 1)
-        while at > 0 and not _begins_word(path, at):
-            at = text.find(letter, at + 1)
-        if at < 0:
+        position = text.find(letter, position + 1)
+        while position > 0 and not _begins_word(path, position):
+            position = text.find(letter, position + 1)
+        if position < 0:
             return None
-        places.append(at)
+        places.append(position)
     return places
 
 
-def _begins_word(path: str, at: int) -> bool:
-    return at == 0 or path[at - 1] in _STARTS_WORD or (path[at].isupper() and path[at - 1].islower())
+def _begins_word(path: str, position: int) -> bool:
+    return (
+        position == 0
+        or path[position - 1] in _STARTS_WORD
+        or (path[position].isupper() and path[position - 1].islower())
+    )
 
 
-def _tight(text: str, query: str, start: int) -> list[int] | None:
+def _find_compact(text: str, query: str, start: int) -> list[int] | None:
     """Return places of the letters that lie close together: the first end that fits, and backwards from there."""
-    at = start - 1
+    position = start - 1
     for letter in query:
-        at = text.find(letter, at + 1)
-        if at < 0:
+        position = text.find(letter, position + 1)
+        if position < 0:
             return None
-    at += 1
+    position += 1
     places: list[int] = []
     for letter in reversed(query):
-        at = text.rfind(letter, 0, at)
-        places.append(at)
+        position = text.rfind(letter, 0, position)
+        places.append(position)
     places.reverse()
     return places
 
 
-def _rate_at(path: str, name_at: int, places: Sequence[int]) -> int:
+def _rate_positions(path: str, name_at: int, places: Sequence[int]) -> int:
     rating, before = 0, -2
-    for at in places:
-        rating += _LETTER + (_IN_NAME if at >= name_at else 0)
-        if at == before + 1:
+    for position in places:
+        rating += _LETTER + (_IN_NAME if position >= name_at else 0)
+        if position == before + 1:
             rating += _ADJOINING
         elif before >= 0:
-            rating -= min(at - before, 6)
-        if _begins_word(path, at):
+            rating -= min(position - before, 6)
+        if _begins_word(path, position):
             rating += _WORD_START
-        before = at
+        before = position
     return rating

@@ -100,7 +100,7 @@ class _Writer:
             return
         if name in _PARAGRAPHS or name in _LINES:
             self._end_line(blank=self._stands_apart(name))
-        if action := _OPENED.get(name):
+        if action := _OPEN_HANDLERS.get(name):
             action(self, tag)
         elif name in _HEADINGS:
             self._mark = _HEADINGS[name]
@@ -111,7 +111,7 @@ class _Writer:
             if self._left_out_depth == 0:
                 self._left_out = None
             return
-        if action := _CLOSED.get(name):
+        if action := _CLOSE_HANDLERS.get(name):
             action(self)
         if name in _PARAGRAPHS or name in _LINES:
             self._end_line(blank=self._stands_apart(name))
@@ -286,7 +286,7 @@ class _Writer:
         self._in_title = False
 
 
-_OPENED: Final[dict[str, Callable[[_Writer, Tag], None]]] = {
+_OPEN_HANDLERS: Final[dict[str, Callable[[_Writer, Tag], None]]] = {
     "a": _Writer.open_link,
     "base": _Writer.set_base,
     "img": _Writer.picture,
@@ -304,7 +304,7 @@ _OPENED: Final[dict[str, Callable[[_Writer, Tag], None]]] = {
     "th": _Writer.cell,
     "title": _Writer.start_title,
 }
-_CLOSED: Final[dict[str, Callable[[_Writer], None]]] = {
+_CLOSE_HANDLERS: Final[dict[str, Callable[[_Writer], None]]] = {
     "a": _Writer.end_link,
     "ul": _Writer.end_list,
     "ol": _Writer.end_list,

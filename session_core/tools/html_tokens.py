@@ -42,34 +42,38 @@ class Tag:
 
 def tokens(page: str) -> Iterator[str | Tag]:
     """Yield the page piece by piece: text as meant, tags; comments and declarations are left out."""
-    at = 0
-    while at < len(page):
-        start = page.find("<", at)
+    position = 0
+    while position < len(page):
+        start = page.find("<", position)
         if start < 0:
-            yield unescape(page[at:])
+            yield unescape(page[position:])
             return
-        if start > at:
-            yield unescape(page[at:start])
+        if start > position:
+            yield unescape(page[position:start])
         first = page[start + 1 : start + 2]
         closing = first == "/"
         if page.startswith("<!--", start):
-            at = _after(page, "-->", start + 2)
+            position = _position_after(page, "-->", start + 2)
         elif _is_letter(page[start + 2 : start + 3] if closing else first):
-            tag, at = _tag(page, start + 1 + closing, closing=closing)
+            tag, position = _tag(page, start + 1 + closing, closing=closing)
             if tag is None:
                 return
             yield tag
             if not closing and tag.name in _RAW:
-                end = _RAW[tag.name].search(page, at)
+                end = _RAW[tag.name].search(page, position)
                 if end is None:
                     return
-                yield unescape(page[at : end.start()]) if tag.name in {"title", "textarea"} else page[at : end.start()]
-                at = end.start()
+                yield (
+                    unescape(page[position : end.start()])
+                    if tag.name in {"title", "textarea"}
+                    else page[position : end.start()]
+                )
+                position = end.start()
         elif closing or first in {"!", "?"}:
-            at = _after(page, ">", start + 1)
+            position = _position_after(page, ">", start + 1)
         else:
             yield "<"
-            at = start + 1
+            position = start + 1
 
 
 def unescape(text: str) -> str:
@@ -86,42 +90,42 @@ def _is_letter(character: str) -> bool:
     return character.isascii() and character.isalpha()
 
 
-def _after(page: str, end: str, start: int) -> int:
+def _position_after(page: str, end: str, start: int) -> int:
     found = page.find(end, start)
     return len(page) if found < 0 else found + len(end)
 
 
-def _tag(page: str, at: int, *, closing: bool) -> tuple[Tag | None, int]:
+def _tag(page: str, position: int, *, closing: bool) -> tuple[Tag | None, int]:
     """Read a tag from its name on; None when the page ends within it."""
-    name = _NAME.match(page, at)
+    name = _NAME.match(page, position)
     assert name is not None
     attributes: dict[str, str] = {}
-    at = name.end()
+    position = name.end()
     while True:
-        at = _end(_BETWEEN, page, at)
-        if at >= len(page):
-            return None, at
-        if page[at] == ">":
+        position = _end(_BETWEEN, page, position)
+        if position >= len(page):
+            return None, position
+        if page[position] == ">":
             break
-        start, at = at, _end(_ATTRIBUTE, page, at)
-        attribute, value = page[start:at].lower(), ""
-        if equals := _EQUALS.match(page, at):
+        start, position = position, _end(_ATTRIBUTE, page, position)
+        attribute, value = page[start:position].lower(), ""
+        if equals := _EQUALS.match(page, position):
             start = equals.end()
             quote = page[start : start + 1]
             if quote in {'"', "'"}:
                 end = page.find(quote, start + 1)
                 if end < 0:
                     return None, len(page)
-                value, at = page[start + 1 : end], end + 1
+                value, position = page[start + 1 : end], end + 1
             else:
-                at = _end(_BARE_VALUE, page, start)
-                value = page[start:at]
+                position = _end(_BARE_VALUE, page, start)
+                value = page[start:position]
         if len(attributes) < MAX_ATTRIBUTES:
             attributes.setdefault(attribute, value)
-    return Tag(kind="close" if closing else "open", name=name.group().lower(), attributes=attributes), at + 1
+    return Tag(kind="close" if closing else "open", name=name.group().lower(), attributes=attributes), position + 1
 
 
-def _end(pattern: re.Pattern[str], page: str, at: int) -> int:
-    found = pattern.match(page, at)
+def _end(pattern: re.Pattern[str], page: str, position: int) -> int:
+    found = pattern.match(page, position)
     assert found is not None  # each of these patterns matches nothing too
     return found.end()

@@ -7,7 +7,7 @@ from session_core.tools.arguments import count_argument, refuse_unknown, text_ar
 from session_core.tools.background import BackgroundJobs, JobInfo, JobOutput
 from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.confined import ShellSetup
-from session_core.tools.shell import RESULT_CHARS, Shell
+from session_core.tools.shell import RESULT_CHARS, ShellTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
 
@@ -21,7 +21,7 @@ _JOB_ID: Final = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS,
 
 def shell_tools(jobs: BackgroundJobs, setup: ShellSetup | None = None) -> tuple[Tool, ...]:
     """Return the shell and the tools for what it leaves running."""
-    return (Shell(jobs, setup), ReadJob(jobs), StopJob(jobs), ListJobs(jobs))
+    return (ShellTool(jobs, setup), ReadJob(jobs), StopJob(jobs), ListJobs(jobs))
 
 
 class ReadJob:
@@ -110,7 +110,7 @@ class ListJobs:
 def _line(info: JobInfo) -> str:
     first, *more = info.command.strip().splitlines()
     unread = f", {info.unread} characters unread" if info.unread else ""
-    return f"{info.job_id}: {_standing(info)}{unread}: {first[:200]}{' ...' if more or len(first) > 200 else ''}"
+    return f"{info.job_id}: {_describe_state(info)}{unread}: {first[:200]}{' ...' if more or len(first) > 200 else ''}"
 
 
 def _output(output: JobOutput) -> ToolOutput:
@@ -122,12 +122,12 @@ def _output(output: JobOutput) -> ToolOutput:
     text = text or "(nothing new)"
     gap = "" if text.endswith("\n") else "\n"
     return ToolOutput(
-        text=f"{before}{text}{gap}[{output.info.job_id}: {_standing(output.info)}]",
+        text=f"{before}{text}{gap}[{output.info.job_id}: {_describe_state(output.info)}]",
         details=JsonObject({"state": output.info.state, "exit_code": output.info.exit_code, "missed": missed}),
     )
 
 
-def _standing(info: JobInfo) -> str:
+def _describe_state(info: JobInfo) -> str:
     if info.timed_out:
         return "ended at its time limit"
     return info.state if info.state != "finished" else f"finished with exit code {info.exit_code}"

@@ -8,14 +8,22 @@ from typing import Final
 import attrs
 import trio
 
-from session_core.sandbox.file_values import Entry
+from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.ignore import IGNORE_FILES, IgnoreRules
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.arguments import count_argument, path_argument, refuse_unknown, text_argument
-from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput, Withholding
+from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput, WithholdRule
 from session_core.tools.path_patterns import PathPattern
-from session_core.tools.text_files import READS, cut, explained, in_thread, in_words, plain_name, preview_reading
-from session_core.tools.withheld import LeftOut
+from session_core.tools.text_files import (
+    READS,
+    cut,
+    explain_errors,
+    format_count,
+    plain_name,
+    preview_reading,
+    run_in_thread,
+)
+from session_core.tools.withheld import WithheldFilter
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -39,7 +47,7 @@ FOLDER_ARGUMENT: Final = {
 }
 
 
-class List:
+class ListTool:
     """Show a folder as a tree."""
 
     spec = ToolSpec(
@@ -76,10 +84,10 @@ class List:
         path = path_argument(arguments, default=".")
         depth = min(count_argument(arguments, "depth") or 2, MAX_DEPTH)
         workspace, withheld = context.workspace, context.withheld
-        return ToolOutput(text=await in_thread(lambda: _tree(workspace, path, depth, withheld)))
+        return ToolOutput(text=await run_in_thread(lambda: _tree(workspace, path, depth, withheld)))
 
 
-class Glob:
+class GlobTool:
     """Find files by a pattern."""
 
     spec = ToolSpec(
@@ -116,16 +124,16 @@ class Glob:
         pattern = PathPattern(text_argument(arguments, "pattern"))
         path = path_argument(arguments, default=".")
         workspace, withheld = context.workspace, context.withheld
-        return ToolOutput(text=await in_thread(lambda: _newest(workspace, path, pattern, withheld)))
+        return ToolOutput(text=await run_in_thread(lambda: _find_newest(workspace, path, pattern, withheld)))
 
 
 # The tree.
 
 
-def _tree(workspace: Workspace, path: str, depth: int, withheld: Withholding) -> str:
-    with explained(path, "list"):
+def _tree(workspace: Workspace, path: str, depth: int, withheld: WithholdRule) -> str:
+    with explain_errors(path, "list"):
         location = workspace.locate(path)
-    left_out = LeftOut.beneath(workspace, path, withheld)
+    left_out = WithheldFilter.for_folder(workspace, path, withheld)
     tree = _Tree(workspace=workspace, root=location.root, start=location.relative, left_out=left_out)
     lines: list[str] = []
     for line in tree.lines(location.relative, depth, tree.rules_above(location.relative)):
@@ -133,10 +141,10 @@ def _tree(workspace: Workspace, path: str, depth: int, withheld: Withholding) ->
             lines.append(f"[more than {MAX_LISTED} names; list a folder further down, or with less depth]")
             break
         lines.append(line)
-    return told(cut("\n".join(lines)) if lines else "(no files here)", left_out.remarks("name"))
+    return append_remarks(cut("\n".join(lines)) if lines else "(no files here)", left_out.remarks("name"))
 
 
-def told(text: str, remarks: Sequence[str]) -> str:
+def append_remarks(text: str, remarks: Sequence[str]) -> str:
     """Put remarks for the model under what it is shown."""
     return "\n".join([text, *(f"[{remark}]" for remark in remarks)])
 
@@ -148,7 +156,7 @@ class _Tree:
     workspace: Workspace
     root: str
     start: str
-    left_out: LeftOut
+    left_out: WithheldFilter
 
     def rules_above(self, path: str) -> IgnoreRules:
         rules = IgnoreRules.load(self.workspace)
@@ -159,14 +167,14 @@ class _Tree:
 
     def lines(self, path: str, depth: int, rules: IgnoreRules) -> Iterator[str]:
         end_if_cancelled()
-        with explained(path or ".", "list"):
+        with explain_errors(path or ".", "list"):
             entries = list(self.workspace.scan(_join(self.root, path), limit=_MAX_SCANNED))
         if any(entry.name in IGNORE_FILES for entry in entries):
             rules = self._with_rules_in(path, rules)
         inside = path.removeprefix(self.start).lstrip("/")
-        entries = [entry for entry in entries if not self.left_out.takes(_join(inside, entry.name), entry)]
+        entries = [entry for entry in entries if not self.left_out.is_withheld(_join(inside, entry.name), entry)]
         for entry in entries[:MAX_LISTED_PER_FOLDER]:
-            yield _named(entry)
+            yield _format_entry(entry)
             if entry.kind == "folder" and depth > 1:
                 yield from (f"  {line}" for line in self._inside(_join(path, entry.name), depth - 1, rules))
         if len(entries) > MAX_LISTED_PER_FOLDER:
@@ -183,7 +191,7 @@ class _Tree:
 
     def _with_rules_in(self, path: str, rules: IgnoreRules) -> IgnoreRules:
         for name in IGNORE_FILES:
-            with suppress(ToolFailed), explained(name):  # most folders have none
+            with suppress(ToolFailed), explain_errors(name):  # most folders have none
                 content = self.workspace.read(_join(self.root, _join(path, name)), max_bytes=_MAX_IGNORE_BYTES)
                 rules = rules.with_lines(path, content.data.decode("utf-8", "surrogateescape"))
         return rules
@@ -193,7 +201,7 @@ def _join(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}" if folder else name
 
 
-def _named(entry: Entry) -> str:
+def _format_entry(entry: FolderEntry) -> str:
     name = plain_name(entry.name)
     match entry.kind:
         case "folder":
@@ -209,20 +217,20 @@ def _named(entry: Entry) -> str:
 # Paths by a pattern.
 
 
-def files_beneath(workspace: Workspace, path: str) -> Iterator[tuple[str, str, Entry]]:
+def files_beneath(workspace: Workspace, path: str) -> Iterator[tuple[str, str, FolderEntry]]:
     """Everything beneath a folder but folders: the path as shown, the path from that folder, and the entry.
 
     For worker threads: ends with `Cancelled` when the task that waits for it is cancelled.
     """
-    with explained(path, "list"):
+    with explain_errors(path, "list"):
         location = workspace.locate(path)
-        start = "" if location.shown == "." else location.shown.rstrip("/") + "/"
+        start = "" if location.display_path == "." else location.display_path.rstrip("/") + "/"
         walk = workspace.walk(path, ignore=IgnoreRules.load(workspace), limit=MAX_WALKED)
-        for number, (shown, entry) in enumerate(walk):
+        for number, (display_path, entry) in enumerate(walk):
             if number % _LOOK_UP_EVERY == 0:
                 end_if_cancelled()
             if entry.kind != "folder":
-                yield shown, shown.removeprefix(start), entry
+                yield display_path, display_path.removeprefix(start), entry
 
 
 def end_if_cancelled() -> None:
@@ -231,23 +239,23 @@ def end_if_cancelled() -> None:
         trio.from_thread.check_cancelled()
 
 
-def _newest(workspace: Workspace, path: str, pattern: PathPattern, withheld: Withholding) -> str:
-    left_out = LeftOut.beneath(workspace, path, withheld)
+def _find_newest(workspace: Workspace, path: str, pattern: PathPattern, withheld: WithholdRule) -> str:
+    left_out = WithheldFilter.for_folder(workspace, path, withheld)
     found: list[tuple[int, str]] = []
     total = 0
-    for shown, inside, entry in files_beneath(workspace, path):
-        if not pattern.matches(inside) or left_out.takes(inside, entry):
+    for display_path, inside, entry in files_beneath(workspace, path):
+        if not pattern.matches(inside) or left_out.is_withheld(inside, entry):
             continue
-        with explained(shown):
-            status = workspace.stat(shown)
+        with explain_errors(display_path):
+            status = workspace.stat(display_path)
         if status is not None:  # otherwise it vanished while we walked
             total += 1
-            found.append((-status.mtime_ns, shown))
+            found.append((-status.mtime_ns, display_path))
             if len(found) > 2 * MAX_FOUND:
                 found = nsmallest(MAX_FOUND, found)
     if not found:
-        return told("(no file fits)", left_out.remarks())
-    lines = [plain_name(shown) for _, shown in nsmallest(MAX_FOUND, found)]
+        return append_remarks("(no file fits)", left_out.remarks())
+    lines = [plain_name(display_path) for _, display_path in nsmallest(MAX_FOUND, found)]
     if total > len(lines):
-        lines.append(f"[{in_words(total - len(lines), 'more file')} not shown; use a narrower pattern]")
-    return told(cut("\n".join(lines)), left_out.remarks())
+        lines.append(f"[{format_count(total - len(lines), 'more file')} not shown; use a narrower pattern]")
+    return append_remarks(cut("\n".join(lines)), left_out.remarks())

@@ -18,7 +18,7 @@ import trio
 from session_core.sandbox.bubblewrap import open_filter
 
 _PROC: Final = Path("/proc")
-_MOST_TOLD: Final = 4_096
+_MAX_INFO_BYTES: Final = 4_096
 """What bubblewrap tells is a line of JSON."""
 
 
@@ -26,9 +26,9 @@ class Namespace:
     """The inside of one bubblewrap."""
 
     def __init__(self) -> None:
-        listening, self._told = os.pipe()
+        listening, self._info_descriptor = os.pipe()
         self._listening = trio.lowlevel.FdStream(listening)
-        self._ours = [self._told]
+        self._open_descriptors = [self._info_descriptor]
         """Descriptors that are closed when the child has its copies."""
         self._first: int | None = None
         self._handle: int | None = None
@@ -41,25 +41,25 @@ class Namespace:
         """
         words, filter_descriptor = open_filter(argv, bubblewrap)
         if filter_descriptor is not None:
-            self._ours.append(filter_descriptor)
+            self._open_descriptors.append(filter_descriptor)
         place = words.index(bubblewrap) + 1
-        words[place:place] = ["--info-fd", str(self._told)]
+        words[place:place] = ["--info-fd", str(self._info_descriptor)]
         return words
 
     @property
-    def inherited(self) -> tuple[int, ...]:
+    def inherited_descriptors(self) -> tuple[int, ...]:
         """The descriptors that the child has to be started with."""
-        return tuple(self._ours)
+        return tuple(self._open_descriptors)
 
-    def started(self) -> None:
+    def close_inherited(self) -> None:
         """Let go of them: bubblewrap has its own copies now, or never will."""
-        while self._ours:
-            os.close(self._ours.pop())
+        while self._open_descriptors:
+            os.close(self._open_descriptors.pop())
 
-    async def learn(self) -> None:
+    async def read_first_pid(self) -> None:
         """Hear from bubblewrap which process is the first inside; nothing is heard when it could not make one."""
         heard = bytearray()
-        while len(heard) < _MOST_TOLD and (piece := await self._listening.receive_some(_MOST_TOLD)):
+        while len(heard) < _MAX_INFO_BYTES and (piece := await self._listening.receive_some(_MAX_INFO_BYTES)):
             heard += piece
             if b"}" in piece:
                 break
@@ -72,7 +72,7 @@ class Namespace:
         """Send SIGTERM to everything inside but the first process, which is a part of bubblewrap."""
         if self._handle is None:
             with trio.move_on_after(0.1):  # it was ended right after its start, and is about to tell
-                await self.learn()
+                await self.read_first_pid()
         if self._first is not None:
             for pid in await trio.to_thread.run_sync(descendants, self._first):
                 with suppress(ProcessLookupError, PermissionError):
@@ -88,7 +88,7 @@ class Namespace:
 
     def close(self) -> None:
         """Let go of all descriptors."""
-        self.started()
+        self.close_inherited()
         os_handle, self._handle = self._handle, None
         if os_handle is not None:
             os.close(os_handle)

@@ -24,12 +24,12 @@ def nearest_lines(lines: Sequence[str], wanted: Sequence[str]) -> str:
     if first is None:
         return "old_text is not in the file, and nothing in it is similar; read the file again"
     window = have[first : first + len(want)]
-    shown = _compared(want[:_SHOWN_LINES], window[:_SHOWN_LINES], first)
+    comparison = _render_comparison(want[:_SHOWN_LINES], window[:_SHOWN_LINES], first)
     detail = _first_difference(want, window, first)
     return "\n".join(
         [
             f"old_text is not in the file; like it is line {first + 1} on (- is what you gave, + is what is there):",
-            *shown,
+            *comparison,
             *([f"[{len(want) - _SHOWN_LINES} more lines are not shown]"] if len(want) > _SHOWN_LINES else []),
             *([detail] if detail else []),
         ]
@@ -63,20 +63,25 @@ def _most_similar_line(have: list[str], want: list[str]) -> int | None:
     return None if best is None else max(0, best - place)
 
 
-def _compared(want: list[str], window: list[str], first: int) -> list[str]:
-    shown: list[str] = []
+def _render_comparison(want: list[str], window: list[str], first: int) -> list[str]:
+    rendered: list[str] = []
     place = 0
     for a, b, c, d in changed_spans(want, window):
-        kept = c - (a - place)
-        shown += [_numbered(" ", first + kept + offset, window[kept + offset]) for offset in range(a - place)]
-        shown += [f"-       {_cut(line)}" for line in want[a:b]]
-        shown += [_numbered("+", first + index, window[index]) for index in range(c, d)]
+        unchanged_start = c - (a - place)
+        rendered += [
+            _format_numbered(" ", first + unchanged_start + offset, window[unchanged_start + offset])
+            for offset in range(a - place)
+        ]
+        rendered += [f"-       {_cut(line)}" for line in want[a:b]]
+        rendered += [_format_numbered("+", first + index, window[index]) for index in range(c, d)]
         place = b
-    kept = len(window) - (len(want) - place)
-    return shown + [_numbered(" ", first + index, window[index]) for index in range(kept, len(window))]
+    unchanged_start = len(window) - (len(want) - place)
+    return rendered + [
+        _format_numbered(" ", first + index, window[index]) for index in range(unchanged_start, len(window))
+    ]
 
 
-def _numbered(mark: str, index: int, line: str) -> str:
+def _format_numbered(mark: str, index: int, line: str) -> str:
     return f"{mark}{index + 1:>6} {_cut(line)}"
 
 

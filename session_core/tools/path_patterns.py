@@ -67,7 +67,7 @@ def _compile(pattern: str) -> list[_Part]:
 
 
 def _matches(parts: Sequence[_Part], names: Sequence[str]) -> bool:
-    places = _reached(parts, {0})
+    places = _reachable_positions(parts, {0})
     for name in names:
         after = set[int]()
         for place in places:
@@ -77,11 +77,11 @@ def _matches(parts: Sequence[_Part], names: Sequence[str]) -> bool:
                     after.add(place)
                 elif part.match(name):
                     after.add(place + 1)
-        places = _reached(parts, after)
+        places = _reachable_positions(parts, after)
     return len(parts) in places
 
 
-def _reached(parts: Sequence[_Part], places: set[int]) -> set[int]:
+def _reachable_positions(parts: Sequence[_Part], places: set[int]) -> set[int]:
     """The places in the pattern where one may be; `**` may also stand for nothing."""
     reached = set(places)
     for place in places:

@@ -33,7 +33,7 @@ _UNREADABLE: Final = "\ufffd"
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class PathListing:
     """Paths relative to the folder, folders with a slash at the end; `cut` if there was more to look at."""
 
     paths: tuple[str, ...]
@@ -42,7 +42,7 @@ class Found:
 
 async def paths_beneath(
     folder: str, hidden: Sequence[str] = (), *, ripgrep: bool = True, patience_ms: int = FIND_FILES_MS
-) -> Found:
+) -> PathListing:
     """Collect the paths of a folder, or as many as there is time and room for.
 
     Args:
@@ -56,26 +56,26 @@ async def paths_beneath(
 
     Cancellation: the program or the thread that lists them has ended when `Cancelled` goes on.
     """
-    closed, program = await trio.to_thread.run_sync(_prepared, folder, tuple(hidden), ripgrep)
-    gathered = _Gathered(closed)
-    if program is None or not await _by_ripgrep(program, folder, gathered, patience_ms):
-        gathered = _Gathered(closed)
+    closed, program = await trio.to_thread.run_sync(_prepare_listing, folder, tuple(hidden), ripgrep)
+    gathered = _PathCollector(closed)
+    if program is None or not await _list_by_ripgrep(program, folder, gathered, patience_ms):
+        gathered = _PathCollector(closed)
         deadline = time.monotonic() + patience_ms / 1000
-        await trio.to_thread.run_sync(_by_walking, folder, hidden, gathered, deadline, abandon_on_cancel=False)
-    return Found(paths=gathered.paths(), cut=gathered.full)
+        await trio.to_thread.run_sync(_list_by_walking, folder, hidden, gathered, deadline, abandon_on_cancel=False)
+    return PathListing(paths=gathered.paths(), cut=gathered.full)
 
 
-def _prepared(folder: str, hidden: Sequence[str], ripgrep: bool) -> tuple["Closed", str | None]:  # noqa: FBT001 - for a thread
+def _prepare_listing(folder: str, hidden: Sequence[str], ripgrep: bool) -> tuple["ClosedPlaces", str | None]:  # noqa: FBT001 - for a thread
     if not os.path.isdir(folder):  # noqa: PTH112 - a text that came from a session
         raise NotADirectoryError(folder)
     program = shutil.which("rg") if ripgrep else None
     # A program from the very folder is as foreign as its files.
     if program is not None and (not Path(program).is_absolute() or Path(program).is_relative_to(folder)):
         program = None
-    return Closed.of(folder, hidden), program
+    return ClosedPlaces.find_beneath(folder, hidden), program
 
 
-class Closed:
+class ClosedPlaces:
     """Places beneath a folder that are not shown; names count as the same in capitals and small letters."""
 
     def __init__(self, places: Iterable[str]) -> None:
@@ -83,7 +83,7 @@ class Closed:
         self._heads = frozenset(place.partition("/")[0] for place in self._places)
 
     @classmethod
-    def of(cls, folder: str, hidden: Sequence[str]) -> "Closed":
+    def find_beneath(cls, folder: str, hidden: Sequence[str]) -> "ClosedPlaces":
         """Look at the disk for what is closed beneath a folder."""
         root = os.path.realpath(folder)
         homes = tuple(dict.fromkeys(os.path.realpath(home) for home in home_folders()))
@@ -105,10 +105,10 @@ class Closed:
         return any("/".join(names[:length]) in self._places for length in range(1, len(names) + 1))
 
 
-class _Gathered:
+class _PathCollector:
     """Files as they are found, up to a bound."""
 
-    def __init__(self, closed: Closed) -> None:
+    def __init__(self, closed: ClosedPlaces) -> None:
         self.full = False
         self._closed = closed
         self._files: list[str] = []
@@ -116,7 +116,7 @@ class _Gathered:
         self._rest = ""
 
     @property
-    def begun(self) -> bool:
+    def has_paths(self) -> bool:
         return bool(self._files)
 
     def add(self, path: str) -> None:
@@ -148,14 +148,14 @@ def _is_half(letter: str) -> bool:
 def _folders(files: Iterable[str]) -> set[str]:
     found = set[str]()
     for file in files:
-        at = file.rfind("/")
-        while at > 0 and (folder := file[: at + 1]) not in found:
+        slash = file.rfind("/")
+        while slash > 0 and (folder := file[: slash + 1]) not in found:
             found.add(folder)
-            at = file.rfind("/", 0, at)
+            slash = file.rfind("/", 0, slash)
     return found
 
 
-async def _by_ripgrep(program: str, folder: str, gathered: _Gathered, patience_ms: int) -> bool:
+async def _list_by_ripgrep(program: str, folder: str, gathered: _PathCollector, patience_ms: int) -> bool:
     """List the files; false if the program cannot."""
     enough = trio.CancelScope()
 
@@ -177,7 +177,7 @@ async def _by_ripgrep(program: str, folder: str, gathered: _Gathered, patience_m
             )
             gathered.full = gathered.full or outcome.timed_out
             # 1: there is nothing, 2: some folders cannot be read. Anything it has said counts all the same.
-            return outcome.timed_out or outcome.exit_code in {0, 1} or gathered.begun
+            return outcome.timed_out or outcome.exit_code in {0, 1} or gathered.has_paths
     except ToolFailed:
         return False
     return True
@@ -190,11 +190,11 @@ def _command(program: str) -> list[str]:
     return [*command, *(f"--glob=!**/{name}/" for name in (".git", *HEAVY)), "./"]
 
 
-def _by_walking(folder: str, hidden: Sequence[str], gathered: _Gathered, deadline: float) -> None:
+def _list_by_walking(folder: str, hidden: Sequence[str], gathered: _PathCollector, deadline: float) -> None:
     """List the files in a worker thread."""
     workspace = Workspace(folder, read_only=True, hidden=hidden)
     ignore = IgnoreRules.load(workspace).with_lines("", "\n".join(f"{name}/" for name in HEAVY))
-    for number, path in enumerate(_walked(workspace, ignore), 1):
+    for number, path in enumerate(_walk_files(workspace, ignore), 1):
         gathered.add(path)
         if number % _LOOK_UP_EVERY == 0:
             end_if_cancelled()
@@ -203,7 +203,7 @@ def _by_walking(folder: str, hidden: Sequence[str], gathered: _Gathered, deadlin
             return
 
 
-def _walked(workspace: Workspace, ignore: IgnoreRules) -> Iterator[str]:
+def _walk_files(workspace: Workspace, ignore: IgnoreRules) -> Iterator[str]:
     """Go through the files; a name that is passed over is looked at as well, so that time can be told."""
     for path, entry in workspace.walk(".", ignore=ignore, limit=_MAX_WALKED):
         yield path if entry.kind == "file" else ""

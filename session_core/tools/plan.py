@@ -17,7 +17,7 @@ _STATUSES: Final[tuple[str, ...]] = get_args(PlanStatus)
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
 
 
-class Plan:
+class PlanTool:
     """Replace the plan of the session."""
 
     spec = ToolSpec(
@@ -72,8 +72,8 @@ class Plan:
         plan = tuple(_item(number, item) for number, item in enumerate(items))
         context.host.set_plan(plan)
         counts = {status: sum(item.status == status for item in plan) for status in _STATUSES}
-        told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items() if count)
-        return ToolOutput(text=f"the plan has {len(plan)} step{'s' if len(plan) > 1 else ''}: {told}")
+        counts_text = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items() if count)
+        return ToolOutput(text=f"the plan has {len(plan)} step{'s' if len(plan) > 1 else ''}: {counts_text}")
 
 
 def _item(number: int, item: JsonObject) -> PlanItem:

@@ -107,7 +107,7 @@ async def run_in_group(
             if process.stderr is not None:
                 nursery.start_soon(_pump, process.stderr, errors.feed)
             if namespace is not None:
-                nursery.start_soon(namespace.learn)
+                nursery.start_soon(namespace.read_first_pid)
             with trio.move_on_after(math.inf if timeout_ms is None else timeout_ms / 1000) as limit:
                 await process.wait()
             timed_out = limit.cancelled_caught
@@ -146,7 +146,7 @@ class ChildProcess:
         self._exit_code: int | None = None
         self._ended = trio.Event()
 
-    def ended(self, exit_code: int) -> None:
+    def set_exit_code(self, exit_code: int) -> None:
         """Hear how it has ended; a negative number names a signal."""
         self._exit_code = exit_code
         self._ended.set()
@@ -214,27 +214,27 @@ async def _start(
         except OSError as error:
             namespace.close()
             raise ToolFailed(f"the sandbox cannot be made: {error}") from error
-        kept_open += namespace.inherited
+        kept_open += namespace.inherited_descriptors
     pipes = _pipes(2 if apart else 1)
     token = trio.lowlevel.current_trio_token()
     started = trio.Event()
     child: ChildProcess | None = None
     failure: Exception | None = None
 
-    def has_started(pid: int) -> None:
+    def on_started(pid: int) -> None:
         nonlocal child
         stdout, *stderr = (trio.lowlevel.FdStream(reading) for reading, _ in pipes)
         child = ChildProcess(pid, stdout, stderr[0] if stderr else None)
         started.set()
 
-    def has_failed(error: Exception) -> None:
+    def on_failed(error: Exception) -> None:
         nonlocal failure
         failure = error
         started.set()
 
-    def has_ended(exit_code: int) -> None:
+    def on_ended(exit_code: int) -> None:
         assert child is not None
-        child.ended(exit_code)
+        child.set_exit_code(exit_code)
 
     def live() -> None:
         try:
@@ -249,21 +249,21 @@ async def _start(
                 pass_fds=kept_open,
             )
         except Exception as error:  # noqa: BLE001 - handed to the task that waits for it
-            token.run_sync_soon(has_failed, error)
+            token.run_sync_soon(on_failed, error)
             return
         finally:
             for _, writing in pipes:
                 os.close(writing)
         with suppress(trio.RunFinishedError):
-            token.run_sync_soon(has_started, program.pid)
+            token.run_sync_soon(on_started, program.pid)
             exit_code = program.wait()
-            token.run_sync_soon(has_ended, exit_code)
+            token.run_sync_soon(on_ended, exit_code)
 
     trio.lowlevel.start_thread_soon(live, lambda ended: ended.unwrap(), name=f"runs {argv[0]}")
     with trio.CancelScope(shield=True):  # or nobody would end what is being started
         await started.wait()
     if namespace is not None:
-        namespace.started()
+        namespace.close_inherited()
     if child is not None:
         return child
     assert failure is not None
@@ -273,7 +273,7 @@ async def _start(
         namespace.close()
     if not isinstance(failure, OSError | ValueError):
         raise failure
-    raise ToolFailed(await why_not_started(argv[0], cwd, failure, env=env)) from failure
+    raise ToolFailed(await explain_start_failure(argv[0], cwd, failure, env=env)) from failure
 
 
 def _pipes(count: int) -> list[tuple[int, int]]:
@@ -287,33 +287,33 @@ def _pipes(count: int) -> list[tuple[int, int]]:
     return made
 
 
-async def why_not_started(
+async def explain_start_failure(
     program: str, cwd: str, error: OSError | ValueError, *, env: Mapping[str, str] | None = None
 ) -> str:
     """Say why a program could not be started in a folder, with these variables or with ours.
 
     Cancellation: nothing is left over.
     """
-    return await trio.to_thread.run_sync(_why_not_started, program, cwd, error, env, abandon_on_cancel=True)
+    return await trio.to_thread.run_sync(_explain_start_failure, program, cwd, error, env, abandon_on_cancel=True)
 
 
-def _why_not_started(program: str, cwd: str, error: OSError | ValueError, env: Mapping[str, str] | None) -> str:
-    told = f"cannot run {program!r}"
+def _explain_start_failure(program: str, cwd: str, error: OSError | ValueError, env: Mapping[str, str] | None) -> str:
+    prefix = f"cannot run {program!r}"
     if not isinstance(error, OSError):
-        return f"{told}: {error}"
+        return f"{prefix}: {error}"
     # The error names the folder or the program, depending on the platform; so look at the folder itself.
     if isinstance(error, FileNotFoundError | NotADirectoryError) and not Path(cwd).is_dir():
-        return f"{told}: the folder {cwd!r} does not exist"
+        return f"{prefix}: the folder {cwd!r} does not exist"
     # If one folder in PATH may not be searched, the system reports "permission denied" for every missing program.
     if isinstance(error, FileNotFoundError | PermissionError):
         # Not Path.is_file, which raises what it meets in a folder that may not be searched.
         on_path = (os.path.isfile(os.path.join(cwd, each, program)) for each in os.get_exec_path(env))  # noqa: PTH113, PTH118
         if os.sep not in program and not any(on_path):
-            return f"{told}: {_NO_PROGRAM}"
+            return f"{prefix}: {_NO_PROGRAM}"
         if isinstance(error, FileNotFoundError):
             is_there = os.sep not in program or Path(cwd, program).exists()
-            return f"{told}: {_NO_INTERPRETER if is_there else _NO_PROGRAM}"
-    return f"{told} in {cwd!r}: {error.strerror}"
+            return f"{prefix}: {_NO_INTERPRETER if is_there else _NO_PROGRAM}"
+    return f"{prefix} in {cwd!r}: {error.strerror}"
 
 
 class _Output:
@@ -324,7 +324,7 @@ class _Output:
         self._limit = limit
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._pieces: deque[str] = deque()
-        self._kept = 0
+        self._retained_chars = 0
         self.truncated = False
 
     def feed(self, chunk: bytes | bytearray, *, final: bool = False) -> None:
@@ -332,10 +332,10 @@ class _Output:
         if not text:
             return
         self._pieces.append(text)
-        self._kept += len(text)
-        self.truncated = self.truncated or self._kept > self._limit
-        while self._pieces and self._kept - len(self._pieces[0]) >= self._limit:
-            self._kept -= len(self._pieces.popleft())
+        self._retained_chars += len(text)
+        self.truncated = self.truncated or self._retained_chars > self._limit
+        while self._pieces and self._retained_chars - len(self._pieces[0]) >= self._limit:
+            self._retained_chars -= len(self._pieces.popleft())
         self._on_output(text)
 
     def tail(self) -> str:
@@ -366,17 +366,17 @@ async def end_group(process: ChildProcess, namespace: Namespace | None) -> None:
             if not _signal_group(process, number):
                 break
             with trio.move_on_after(patience):
-                await _group_gone(process)
+                await _wait_for_group_end(process)
                 break
         if namespace is not None:
             await namespace.end()
         nursery.cancel_scope.cancel()
 
 
-async def _group_gone(process: ChildProcess) -> None:
+async def _wait_for_group_end(process: ChildProcess) -> None:
     """Wait until the child is reaped and nothing else is alive in its group."""
     await process.wait()
-    while _signal_group(process, 0) and await trio.to_thread.run_sync(_anyone_alive, process.pid):  # noqa: ASYNC110
+    while _signal_group(process, 0) and await trio.to_thread.run_sync(_is_group_alive, process.pid):  # noqa: ASYNC110
         # Grandchildren are not ours, so nobody tells us of their end.
         await trio.sleep(_LOOK_AGAIN)
 
@@ -394,14 +394,14 @@ def _signal_group(process: ChildProcess, number: int) -> bool:
     return False
 
 
-def _anyone_alive(group: int) -> bool:
+def _is_group_alive(group: int) -> bool:
     """Tell whether the group holds more than zombies, which in some containers nobody ever reaps."""
     if not _PROC.is_dir():
         return True
-    return any(_alive_in(group, entry) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return any(_is_alive_in_group(group, entry) for entry in _PROC.iterdir() if entry.name.isdigit())
 
 
-def _alive_in(group: int, entry: Path) -> bool:
+def _is_alive_in_group(group: int, entry: Path) -> bool:
     try:
         status = (entry / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:  # it has ended meanwhile

@@ -18,10 +18,10 @@ from session_core.tools.text_files import (
     FILE_ARGUMENT,
     MAX_FILE_BYTES,
     READS,
-    explained,
-    in_thread,
+    explain_errors,
     preview_reading,
     refuse_utf16,
+    run_in_thread,
 )
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart
@@ -34,13 +34,13 @@ MAX_LINE_CHARS: Final = 2_000
 MAX_SCANNED_BYTES: Final = 1_000_000_000
 """How far into a huge file a line is looked for."""
 _PIECE_BYTES: Final = 1_000_000
-_KEPT_BYTES: Final = 4 * (MAX_LINE_CHARS + 1)
+_STORED_LINE_BYTES: Final = 4 * (MAX_LINE_CHARS + 1)
 _ROOM_FOR_REMARKS: Final = 500
 
 MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 
 
-class Read:
+class ReadTool:
     """Show the lines of a text file with their numbers, or a picture."""
 
     spec = ToolSpec(
@@ -80,12 +80,12 @@ class Read:
         first = count_argument(arguments, "first_line") or 1
         count = count_argument(arguments, "lines") or MAX_LINES
         workspace = context.workspace
-        return await in_thread(lambda: read_file(workspace, path, first, count))
+        return await run_in_thread(lambda: read_file(workspace, path, first, count))
 
 
 def read_file(workspace: Workspace, path: str, first: int, count: int) -> ToolOutput:
     """Read some lines of a text file, or a whole picture."""
-    with explained(path):
+    with explain_errors(path):
         start = workspace.read(path, max_bytes=64)
     if media_type := picture_type(start.data):
         return _picture(workspace, path, media_type)
@@ -96,10 +96,10 @@ def read_file(workspace: Workspace, path: str, first: int, count: int) -> ToolOu
     except UnicodeDecodeError as error:
         raise ToolFailed(f"{path!r} is not UTF-8 text; it may be a binary file") from error
     if enough:
-        return ToolOutput(text=_shown(taker, f"the file has {start.size:,} bytes"))
+        return ToolOutput(text=_format_lines(taker, f"the file has {start.size:,} bytes"))
     if first > max(1, taker.total):
         raise ToolFailed(f"the argument 'first_line' is {first}, but the file has {taker.total} lines")
-    return ToolOutput(text=_shown(taker, f"{taker.total} in all"))
+    return ToolOutput(text=_format_lines(taker, f"{taker.total} in all"))
 
 
 def _feed(taker: "LineTaker", workspace: Workspace, path: str, *, stop_early: bool) -> bool:
@@ -123,7 +123,7 @@ def _feed(taker: "LineTaker", workspace: Workspace, path: str, *, stop_early: bo
 def _pieces(workspace: Workspace, path: str) -> Iterator[bytes]:
     offset = 0
     while True:
-        with explained(path):
+        with explain_errors(path):
             piece = workspace.read_range(path, offset=offset, length=_PIECE_BYTES)
         if piece:
             yield piece
@@ -132,7 +132,7 @@ def _pieces(workspace: Workspace, path: str) -> Iterator[bytes]:
         offset += len(piece)
 
 
-def _shown(taker: "LineTaker", whole: str) -> str:
+def _format_lines(taker: "LineTaker", whole: str) -> str:
     if not taker.lines:
         return "(the file is empty)"
     numbered = [f"{number:>6}\t{line}" for number, line in enumerate(taker.lines, taker.first)]
@@ -225,16 +225,16 @@ class _OpenLine:
 
     def __init__(self) -> None:
         self.length = 0
-        self._kept = bytearray()
+        self._stored = bytearray()
 
     def add(self, part: memoryview, *, keep: bool) -> None:
         self.length += len(part)
         if keep:
-            self._kept += part[: _KEPT_BYTES - len(self._kept)]
+            self._stored += part[: _STORED_LINE_BYTES - len(self._stored)]
 
     def text(self) -> str:
-        whole = self.length == len(self._kept)
-        text = codecs.getincrementaldecoder("utf-8")().decode(bytes(self._kept), final=whole)
+        whole = self.length == len(self._stored)
+        text = codecs.getincrementaldecoder("utf-8")().decode(bytes(self._stored), final=whole)
         if whole and len(text) <= MAX_LINE_CHARS:
             return text
         return f"{text[:MAX_LINE_CHARS]}... [cut: this line has {self.length:,} bytes]"
@@ -254,7 +254,7 @@ def picture_type(start: bytes) -> MediaType | None:
 
 
 def _picture(workspace: Workspace, path: str, media_type: MediaType) -> ToolOutput:
-    with explained(path):
+    with explain_errors(path):
         content = workspace.read(path, max_bytes=MAX_IMAGE_BYTES)
     if content.truncated or content.size > MAX_IMAGE_BYTES:
         raise ToolFailed(f"the picture {path!r} is too large: more than {MAX_IMAGE_BYTES:,} bytes")

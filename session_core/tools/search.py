@@ -24,9 +24,9 @@ from session_core.tools.confined import ConfinedReading, confine_reading
 from session_core.tools.list_files import FOLDER_ARGUMENT, files_beneath
 from session_core.tools.path_patterns import PathPattern
 from session_core.tools.process import run_in_group
-from session_core.tools.search_results import SearchResults, Show, laid_out
-from session_core.tools.text_files import MAX_FILE_BYTES, READS, explained, in_thread, preview_reading
-from session_core.tools.withheld import LeftOut
+from session_core.tools.search_results import SearchResults, Show, format_results
+from session_core.tools.text_files import MAX_FILE_BYTES, READS, explain_errors, preview_reading, run_in_thread
+from session_core.tools.withheld import WithheldFilter
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
@@ -62,7 +62,7 @@ class Query:
         return {"files": 1, "counts": MAX_FILE_BYTES, "lines": self.limit + 1}[self.show]
 
 
-class Grep:
+class GrepTool:
     """Find lines in files; `engine` settles which program searches, otherwise ripgrep does where there is one."""
 
     spec = ToolSpec(
@@ -124,9 +124,9 @@ class Grep:
         include = PathPattern(text_argument(arguments, "include"), "include") if arguments.get("include") else None
         workspace = context.workspace
         with trio.move_on_after(SEARCH_SECONDS) as patience:
-            left_out = await in_thread(lambda: LeftOut.beneath(workspace, path, context.withheld))
-            files, more = await in_thread(lambda: _files_to_search(workspace, path, include, left_out))
-            program = await in_thread(lambda: self._program(workspace.root))
+            left_out = await run_in_thread(lambda: WithheldFilter.for_folder(workspace, path, context.withheld))
+            files, more = await run_in_thread(lambda: _files_to_search(workspace, path, include, left_out))
+            program = await run_in_thread(lambda: self._program(workspace.root))
             # Between the walk and the search a folder may become a link: what it leads to must not be read.
             confined = await confine_reading(context, _environment())
             search = _Search(query=query, cwd=workspace.root, patience=patience, confined=confined)
@@ -166,28 +166,28 @@ def _read_query(arguments: JsonObject) -> Query:
 
 
 def _files_to_search(
-    workspace: Workspace, path: str, include: PathPattern | None, left_out: LeftOut
+    workspace: Workspace, path: str, include: PathPattern | None, left_out: WithheldFilter
 ) -> tuple[list[str], bool]:
     """The files, and whether there are more than are ever searched."""
-    with explained(path):
+    with explain_errors(path):
         location = workspace.locate(path)
     try:
         found: list[str] = []
-        for shown, inside, entry in files_beneath(workspace, path):
+        for display_path, inside, entry in files_beneath(workspace, path):
             if entry.kind == "file" and 0 < entry.size <= MAX_FILE_BYTES and (not include or include.matches(inside)):
-                if left_out.takes(inside, entry):
+                if left_out.is_withheld(inside, entry):
                     continue
                 if len(found) == MAX_SEARCHED_FILES:
                     return found, True
-                found.append(shown)
+                found.append(display_path)
         return found, False
     except ToolFailed as failure:
         if not isinstance(failure.__cause__, NotADirectoryError):
             raise
-    with explained(path):
+    with explain_errors(path):
         if workspace.read(path, max_bytes=0).size > MAX_FILE_BYTES:
             raise ToolFailed(f"{path!r} is too large to search: more than {MAX_FILE_BYTES} bytes")
-    return [location.shown], False
+    return [location.display_path], False
 
 
 @attrs.define(kw_only=True)
@@ -206,13 +206,13 @@ class _Search:
         limit = trio.CancelScope(deadline=self.patience.deadline)
         self.patience.deadline = float("inf")  # from here on there may be something to show
         with limit, self._full:
-            if ripgrep is not None and await self._by(_ripgrep(ripgrep, self.query), files):
+            if ripgrep is not None and await self._search_with(_ripgrep(ripgrep, self.query), files):
                 return
-            if not await self._by(_own(self.query), files):
+            if not await self._search_with(_worker_command(self.query), files):
                 raise ToolFailed("the search ended before it was done; try it again with fewer files")
         self._too_slow = limit.cancelled_caught
 
-    async def _by(self, command: Sequence[str], files: Sequence[str]) -> bool:
+    async def _search_with(self, command: Sequence[str], files: Sequence[str]) -> bool:
         """Search with this command; false if it does not understand the pattern."""
         self.results = SearchResults(self.query.show, most=self.query.limit, when_full=self._full.cancel)
         for batch in _batches(files):
@@ -245,7 +245,7 @@ class _Search:
         if more:
             remarks.append(f"only {MAX_SEARCHED_FILES:,} files were searched; name a folder further down")
         remarks += about_files
-        return laid_out(results.files, self.query.show, remarks)
+        return format_results(results.files, self.query.show, remarks)
 
 
 def _batches(files: Sequence[str]) -> Iterator[list[str]]:
@@ -273,7 +273,7 @@ def _ripgrep(program: str, query: Query) -> list[str]:
     return [*command, f"--regexp={query.pattern}", "--"]
 
 
-def _own(query: Query) -> list[str]:
+def _worker_command(query: Query) -> list[str]:
     options = {
         "pattern": query.pattern,
         "literal": query.literal,
@@ -287,5 +287,5 @@ def _own(query: Query) -> list[str]:
 
 def _environment() -> dict[str, str]:
     """What a program needs to run; none of our secrets and settings."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "SYSTEMROOT") if name in os.environ}
-    return {**kept, "LC_ALL": "C.UTF-8"}
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "SYSTEMROOT") if name in os.environ}
+    return {**inherited, "LC_ALL": "C.UTF-8"}

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from session_core.tools.text_files import cut, in_words, plain_name
+from session_core.tools.text_files import cut, format_count, plain_name
 
 MAX_SHOWN_LINE_CHARS: Final = 500
 _MAX_DOCUMENT_CHARS: Final = 2_000_000
@@ -99,16 +99,16 @@ class SearchResults:
         path = _text_of(data["path"]).removeprefix("./")
         if self._open is None or self._open.path != path:
             self._open = FoundFile(path)
-        if matches and self._reached(self._open) >= self._most:
+        if matches and self._current_count(self._open) >= self._most:
             self._fill()
             return
         self._open.matches += matches
         if self._show != "lines":
             return
         text = _text_of(data["lines"]).removesuffix("\n").removesuffix("\r").removeprefix("\ufeff")
-        self._open.lines.append(FoundLine(number=data["line_number"], text=_shown_line(text), matches=matches))
+        self._open.lines.append(FoundLine(number=data["line_number"], text=_shorten_line(text), matches=matches))
 
-    def _reached(self, file: FoundFile) -> int:
+    def _current_count(self, file: FoundFile) -> int:
         return self._count + file.matches if self._show == "lines" else len(self.files)
 
     def _end_file(self, data: dict[str, Any]) -> None:
@@ -139,14 +139,14 @@ def _text_of(value: dict[str, str]) -> str:
         return ""
 
 
-def _shown_line(text: str) -> str:
+def _shorten_line(text: str) -> str:
     text = text.encode("utf-8", errors="replace").decode() if not text.isascii() else text
     if len(text) <= MAX_SHOWN_LINE_CHARS:
         return text
     return f"{text[:MAX_SHOWN_LINE_CHARS]}... [cut: {len(text):,} characters]"
 
 
-def laid_out(files: list[FoundFile], show: Show, remarks: list[str]) -> str:
+def format_results(files: list[FoundFile], show: Show, remarks: list[str]) -> str:
     """The answer for the model."""
     lines: list[str] = []
     for file in files:
@@ -155,7 +155,7 @@ def laid_out(files: list[FoundFile], show: Show, remarks: list[str]) -> str:
             case "files":
                 lines.append(name)
             case "counts":
-                lines.append(f"{name}: {in_words(file.matches, 'line')}")
+                lines.append(f"{name}: {format_count(file.matches, 'line')}")
             case "lines":
                 lines += [name, *_excerpts(file)]
     body = cut("\n".join(lines) or "(nothing found)")
@@ -163,12 +163,12 @@ def laid_out(files: list[FoundFile], show: Show, remarks: list[str]) -> str:
 
 
 def _excerpts(file: FoundFile) -> list[str]:
-    shown: list[str] = []
+    rendered: list[str] = []
     before: FoundLine | None = None
     has_context = any(not line.matches for line in file.lines)
     for line in file.lines:
         if has_context and before is not None and line.number > before.number + 1:
-            shown.append("  --")
-        shown.append(f"  {line.number}{':' if line.matches else '-'} {line.text}")
+            rendered.append("  --")
+        rendered.append(f"  {line.number}{':' if line.matches else '-'} {line.text}")
         before = line
-    return shown
+    return rendered

@@ -20,14 +20,14 @@ def main(arguments: list[str]) -> int:
     try:
         compiled = re.compile(pattern, re.IGNORECASE if options["ignore_case"] else 0)
     except (re.error, OverflowError, RecursionError) as error:
-        say("error", {"message": str(error)})
+        write_document("error", {"message": str(error)})
         return 2
     found = False
     for path in arguments[1:]:
         lines = read_lines(path, options["max_bytes"])
         if lines is not None:
             found = search(path, lines, compiled, options) or found
-    say("summary", {})
+    write_document("summary", {})
     return 0 if found else 1
 
 
@@ -35,25 +35,25 @@ def search(path: str, lines: list[str], pattern: "re.Pattern[str]", options: dic
     """Tell of every line that fits, and of those around it."""
     context: int = options["context"]
     most: int = options["max_per_file"]
-    told, found = 0, 0
+    last_reported, found = 0, 0
     for number, line in enumerate(lines, 1):
         if not pattern.search(line):
             continue
         found += 1
-        for before in range(max(told + 1, number - context), number):
-            tell("context", path, before, lines[before - 1])
-        tell("match", path, number, line)
-        told = number
+        for before in range(max(last_reported + 1, number - context), number):
+            report_line("context", path, before, lines[before - 1])
+        report_line("match", path, number, line)
+        last_reported = number
         if found >= most:
             break
         # Lines after a match are context only up to the next match.
         for after in range(number + 1, min(number + context, len(lines)) + 1):
             if pattern.search(lines[after - 1]):
                 break
-            tell("context", path, after, lines[after - 1])
-            told = after
+            report_line("context", path, after, lines[after - 1])
+            last_reported = after
     if found:
-        say("end", {"path": as_text(path), "binary_offset": None})
+        write_document("end", {"path": as_text(path), "binary_offset": None})
         sys.stdout.flush()
     return found > 0
 
@@ -82,12 +82,12 @@ def read_lines(path: str, max_bytes: int) -> list[str] | None:
     return [line.removesuffix("\r") for line in (*whole, *([last] if last else []))]
 
 
-def tell(kind: str, path: str, number: int, line: str) -> None:
+def report_line(kind: str, path: str, number: int, line: str) -> None:
     """Tell of one line."""
-    say(kind, {"path": as_text(path), "lines": {"text": line}, "line_number": number})
+    write_document(kind, {"path": as_text(path), "lines": {"text": line}, "line_number": number})
 
 
-def say(kind: str, data: dict[str, Any]) -> None:
+def write_document(kind: str, data: dict[str, Any]) -> None:
     """Write one document."""
     sys.stdout.write(json.dumps({"type": kind, "data": data}) + "\n")
 

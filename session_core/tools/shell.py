@@ -17,11 +17,11 @@ from session_core.tools.confined import (
     QUIET,
     UNCONFINED,
     Confinement,
+    ExtraRights,
     ShellSetup,
-    Wider,
     confine,
     explain_no_sandbox,
-    launched,
+    prepare_launch,
 )
 from session_core.tools.process import ProcessOutcome, run_in_group
 from session_core.vocabulary.frozen import JsonObject
@@ -41,7 +41,7 @@ MAX_OUTPUT_FILE_CHARS: Final = 10_000_000
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"execute"})
 
 
-class Shell:
+class ShellTool:
     """Run a command line in the session's folder."""
 
     spec = ToolSpec(
@@ -103,7 +103,7 @@ class Shell:
         unconfined = confinement.unconfined
         return CallPreview(
             summary=f"run: {first[:200]}{' ...' if more or len(first) > 200 else ''}",
-            shown=_shown(command, confinement, context, timeout_ms, background=background),
+            displayed_text=_format_preview(command, confinement, context, timeout_ms, background=background),
             command=command,
             grant=f"run in {confinement.folder}: {command}",
             always_ask=confinement.wider.reason if unconfined is None else explain_no_sandbox("command", unconfined),
@@ -118,32 +118,32 @@ class Shell:
         confinement = await self._allowed_confinement(arguments, context)
         if background:
             assert self._jobs is not None
-            ended = context.host.command_runs_on()
+            ended = context.host.watch_background_command()
             job = await self._jobs.start(context.session_id, command, confinement, timeout_ms=timeout_ms, on_end=ended)
             return ToolOutput(
                 text=f"started in the background as {job}; see its output with job_output, end it with job_stop",
                 details=JsonObject({"job_id": job}),
             )
-        kept = _Kept()
+        recorder = _OutputRecorder()
 
-        def hear(text: str) -> None:
-            kept.add(text)
+        def record_output(text: str) -> None:
+            recorder.add(text)
             context.report(text)
 
-        async with launched(command, confinement) as launch:
+        async with prepare_launch(command, confinement) as launch:
             outcome = await run_in_group(
                 launch.argv,
                 cwd=launch.cwd,
                 env=launch.env,
-                on_output=hear,
+                on_output=record_output,
                 output_limit=RESULT_CHARS,
                 timeout_ms=timeout_ms or DEFAULT_TIMEOUT_MS,
                 bubblewrap=launch.bubblewrap,
             )
-        where = await _keep(kept, context) if outcome.truncated else None
-        return _output(outcome, kept, where, timeout_ms or DEFAULT_TIMEOUT_MS)
+        where = await _save_output(recorder, context) if outcome.truncated else None
+        return _output(outcome, recorder, where, timeout_ms or DEFAULT_TIMEOUT_MS)
 
-    async def run_apart(self, arguments: JsonObject, context: ToolContext) -> ProcessOutcome:
+    async def run_with_separate_streams(self, arguments: JsonObject, context: ToolContext) -> ProcessOutcome:
         """Run it to its end and keep what it writes to stdout and to stderr apart, for programs that read it.
 
         Raises:
@@ -155,7 +155,7 @@ class Shell:
         if background:
             raise ToolFailed("what runs in the background has no outcome to wait for")
         confinement = await self._allowed_confinement(arguments, context)
-        async with launched(command, confinement) as launch:
+        async with prepare_launch(command, confinement) as launch:
             return await run_in_group(
                 launch.argv,
                 cwd=launch.cwd,
@@ -201,20 +201,20 @@ class Shell:
 
     async def _confine(self, arguments: JsonObject, context: ToolContext) -> Confinement:
         workdir = path_argument(arguments, "workdir", default=".")
-        return await confine(context, self._setup, workdir=workdir, wider=_wider(arguments, context))
+        return await confine(context, self._setup, workdir=workdir, wider=_requested_rights(arguments, context))
 
 
-def _wider(arguments: JsonObject, context: ToolContext) -> Wider:
+def _requested_rights(arguments: JsonObject, context: ToolContext) -> ExtraRights:
     """What the command asks for beyond the policy; without a sandbox there is nothing to widen."""
     if context.sandbox.mode == "full_access":
-        return Wider()
-    return Wider(
+        return ExtraRights()
+    return ExtraRights(
         network=flag_argument(arguments, "network") and not context.sandbox.network,
         protected=flag_argument(arguments, "change_protected") and context.sandbox.mode != "read_only",
     )
 
 
-def _shown(
+def _format_preview(
     command: str, confinement: Confinement, context: ToolContext, timeout_ms: int | None, *, background: bool
 ) -> str:
     if confinement.plan is None:
@@ -243,7 +243,7 @@ def _shown(
     )
 
 
-class _Kept:
+class _OutputRecorder:
     """The output from its beginning, as much as may be kept."""
 
     def __init__(self) -> None:
@@ -257,7 +257,7 @@ class _Kept:
             self.pieces.append(text[:room])
 
 
-async def _keep(kept: _Kept, context: ToolContext) -> str | None:
+async def _save_output(recorder: _OutputRecorder, context: ToolContext) -> str | None:
     """Write the whole output to a file and return its path; none when that is not possible."""
     if context.outputs is None:
         return None
@@ -268,7 +268,7 @@ async def _keep(kept: _Kept, context: ToolContext) -> str | None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.writelines(kept.pieces)
+            file.writelines(recorder.pieces)
 
     try:
         await trio.to_thread.run_sync(write)
@@ -277,14 +277,16 @@ async def _keep(kept: _Kept, context: ToolContext) -> str | None:
     return str(path)
 
 
-def _output(outcome: ProcessOutcome, kept: _Kept, where: str | None, timeout_ms: int) -> ToolOutput:
+def _output(outcome: ProcessOutcome, recorder: _OutputRecorder, where: str | None, timeout_ms: int) -> ToolOutput:
     ending = _ending(outcome, timeout_ms)
     remarks = [f"[{ending}]"]
     if outcome.truncated:
-        lost = f"the first {kept.size - len(outcome.output)} of {kept.size} characters of output are left out here"
+        lost = (
+            f"the first {recorder.size - len(outcome.output)} of {recorder.size} characters of output are left out here"
+        )
         if where is None:
             rest = "and were not kept"
-        elif kept.size > MAX_OUTPUT_FILE_CHARS:
+        elif recorder.size > MAX_OUTPUT_FILE_CHARS:
             rest = f"the first {MAX_OUTPUT_FILE_CHARS} characters are in {where}"
         else:
             rest = f"all of it is in {where}"

@@ -99,7 +99,7 @@ class SkillTool:
         raise ToolFailed(f"there is no skill {name[:100]!r}; there are: {names}")
 
 
-def guide_of(text: str) -> str:
+def strip_front_matter(text: str) -> str:
     """What follows the front matter of a `SKILL.md`."""
     lines = text.removeprefix("\ufeff").splitlines()
     if lines and _FENCE.fullmatch(lines[0]):
@@ -114,15 +114,15 @@ def _answer(skill: Skill, file: str | None) -> str:
     try:
         workspace = Workspace(skill.root, read_only=True)
         if file is not None:
-            return _bounded(_read(workspace, skill, file))
-        guide = guide_of(_read(workspace, skill, SKILL_FILE))
-        beside = _beside(workspace, skill)
+            return _truncate_text(_read(workspace, skill, file))
+        guide = strip_front_matter(_read(workspace, skill, SKILL_FILE))
+        beside = _list_skill_files(workspace, skill)
     except WorkspaceRefused as error:
         raise ToolFailed(str(error)) from None
     except OSError as error:
         what = SKILL_FILE if file is None else file
         raise ToolFailed(f"{what!r} of the skill {skill.name!r} cannot be read: {error.strerror or error}") from None
-    return _bounded(f"{guide}\n\nFiles of this skill:\n{beside}" if beside else guide)
+    return _truncate_text(f"{guide}\n\nFiles of this skill:\n{beside}" if beside else guide)
 
 
 def _read(workspace: Workspace, skill: Skill, file: str) -> str:
@@ -134,7 +134,7 @@ def _read(workspace: Workspace, skill: Skill, file: str) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _beside(workspace: Workspace, skill: Skill) -> str:
+def _list_skill_files(workspace: Workspace, skill: Skill) -> str:
     names: list[str] = []
     for path, entry in workspace.walk(skill.folder, ignore=None, limit=10 * MAX_FILES_LISTED):
         name = os.path.relpath(path, skill.folder)
@@ -145,7 +145,7 @@ def _beside(workspace: Workspace, skill: Skill) -> str:
     return "\n".join(names)
 
 
-def _bounded(text: str) -> str:
+def _truncate_text(text: str) -> str:
     if len(text) <= MAX_TOOL_OUTPUT_CHARS:
         return text
     remark = "\n[cut here: the file is longer]"

@@ -12,7 +12,7 @@ from session_core.vocabulary.tools import Effect, ToolSpec
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"read"})
 
 
-class Task:
+class TaskTool:
     """Run a child session to its end and hand back what it found out."""
 
     spec = ToolSpec(

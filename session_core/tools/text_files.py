@@ -30,12 +30,12 @@ _OTHER_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Do blocking work that changes nothing, so that a stop need not wait for a slow disk."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-async def in_thread_to_the_end(work: Callable[[], T]) -> T:
+async def run_in_thread_to_end(work: Callable[[], T]) -> T:
     """Do blocking work that changes something: a stop waits for its end, and then nothing changes any more."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=False)
 
@@ -43,18 +43,18 @@ async def in_thread_to_the_end(work: Callable[[], T]) -> T:
 async def preview_reading(verb: str, path: str, context: ToolContext) -> CallPreview:
     """Name what a call reads, so that rules can decide by it."""
     workspace = context.workspace
-    paths = await in_thread(lambda: named_paths(workspace, path))
+    paths = await run_in_thread(lambda: named_paths(workspace, path))
     return CallPreview(summary=f"{verb} {plain_name(paths[0])}", paths=paths)
 
 
 def named_paths(workspace: Workspace, path: str) -> tuple[str, ...]:
     """Return a path as it is written and, if that differs, as it is behind links; a rule about either must hold."""
-    with explained(path):
+    with explain_errors(path):
         place = workspace.locate(path)
         behind = os.path.realpath(os.path.join(place.root, place.relative))  # noqa: PTH118
         with suppress(WorkspaceRefused):
-            behind = workspace.locate(behind).shown
-    return tuple(dict.fromkeys((place.shown, behind)))
+            behind = workspace.locate(behind).display_path
+    return tuple(dict.fromkeys((place.display_path, behind)))
 
 
 @attrs.frozen(kw_only=True)
@@ -65,14 +65,14 @@ class TextFile:
     bom: bool
     content: FileContent
 
-    def encoded(self, text: str) -> bytes:
+    def encode(self, text: str) -> bytes:
         """A new text for this file, with the mark if there was one."""
         return ((BOM if self.bom else "") + text).encode()
 
 
 def read_text(workspace: Workspace, path: str) -> TextFile:
     """Read a text file of moderate size; anything else is refused with a sentence."""
-    with explained(path):
+    with explain_errors(path):
         content = workspace.read(path, max_bytes=MAX_FILE_BYTES)
     if content.truncated or content.size > MAX_FILE_BYTES:
         raise ToolFailed(f"{path!r} is too large: more than {MAX_FILE_BYTES} bytes")
@@ -98,7 +98,7 @@ def refuse_utf16(path: str, start: bytes) -> None:
 
 
 @contextmanager
-def explained(path: str, doing: str = "read") -> Iterator[None]:
+def explain_errors(path: str, doing: str = "read") -> Iterator[None]:
     """Turn what can go wrong with a path into a sentence for the model."""
     try:
         yield
@@ -132,6 +132,6 @@ def cut(text: str) -> str:
     return text[: MAX_TOOL_OUTPUT_CHARS - len(remark)] + remark
 
 
-def in_words(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Count things: `1 line`, `2,000 lines`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -38,7 +38,7 @@ class NoSinglePlace(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class Replaced:
+class TextReplacement:
     """A text after an edit; `overlooked` names the differences that had to be overlooked to find the place."""
 
     text: str
@@ -46,7 +46,7 @@ class Replaced:
     overlooked: str | None = None
 
 
-def replace_text(text: str, old: str, new: str, *, replace_all: bool = False) -> Replaced:
+def replace_text(text: str, old: str, new: str, *, replace_all: bool = False) -> TextReplacement:
     """Replace the one place where `old` is, or every place.
 
     Raises:
@@ -71,7 +71,7 @@ def _with_lf(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _replace(text: str, old: str, new: str, *, replace_all: bool) -> Replaced:
+def _replace(text: str, old: str, new: str, *, replace_all: bool) -> TextReplacement:
     places = _places(text, old)
     if places and replace_all:
         count = text.count(old)
@@ -79,11 +79,11 @@ def _replace(text: str, old: str, new: str, *, replace_all: bool) -> Replaced:
             raise NoSinglePlace(
                 f"old_text is there {count} times, and with so many new texts the file would be too large"
             )
-        return Replaced(text=text.replace(old, new), places=count)
+        return TextReplacement(text=text.replace(old, new), places=count)
     if len(places) > 1:
-        raise NoSinglePlace(_ambiguous(text, places, "old_text is there"))
+        raise NoSinglePlace(_describe_ambiguity(text, places, "old_text is there"))
     if places:
-        return Replaced(text=_put(text, places[0], places[0] + len(old), new))
+        return TextReplacement(text=_put(text, places[0], places[0] + len(old), new))
     return _replace_leniently(text, old, new)
 
 
@@ -110,17 +110,17 @@ def _with_ends(text: str, end: str) -> str:
 
 def _line_end_near(text: str, place: int) -> str:
     after = text.find("\n", place)
-    at = after if after >= 0 else text.rfind("\n", 0, place)
-    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
+    newline = after if after >= 0 else text.rfind("\n", 0, place)
+    return "\r\n" if newline > 0 and text[newline - 1] == "\r" else "\n"
 
 
-def _ambiguous(text: str, places: Sequence[int], what: str) -> str:
+def _describe_ambiguity(text: str, places: Sequence[int], what: str) -> str:
     numbers = [text.count("\n", 0, place) + 1 for place in places]
-    shown = ", ".join(map(str, numbers[:_SHOWN_PLACES]))
+    line_numbers = ", ".join(map(str, numbers[:_SHOWN_PLACES]))
     more = " and more" if len(numbers) > _SHOWN_PLACES else ""
     count = "many" if more else str(len(numbers))
     return (
-        f"{what} {count} times, beginning in lines {shown}{more}; "
+        f"{what} {count} times, beginning in lines {line_numbers}{more}; "
         "take in some lines around the one that is meant, or set replace_all"
     )
 
@@ -128,30 +128,34 @@ def _ambiguous(text: str, places: Sequence[int], what: str) -> str:
 # Lenient matches.
 
 
-def _replace_leniently(text: str, old: str, new: str) -> Replaced:
+def _replace_leniently(text: str, old: str, new: str) -> TextReplacement:
     if not old.strip():
         raise NoSinglePlace("old_text holds only blanks, and they are not in the file like this")
     typographic = _places(text.translate(_LOOK_ALIKES), old.translate(_LOOK_ALIKES))
     if len(typographic) > 1:
-        raise NoSinglePlace(_ambiguous(text, typographic, "old_text is there, but for typographic characters,"))
+        raise NoSinglePlace(
+            _describe_ambiguity(text, typographic, "old_text is there, but for typographic characters,")
+        )
     if typographic:
         start = typographic[0]
-        kept = _keep_ends(text[start : start + len(old)], old, new)
-        return Replaced(text=_put(text, start, start + len(old), kept), overlooked="typographic characters")
-    page, given = _Page(text), _Given.of(old, new)
+        replacement = _keep_ends(text[start : start + len(old)], old, new)
+        return TextReplacement(
+            text=_put(text, start, start + len(old), replacement), overlooked="typographic characters"
+        )
+    page, given = _TextLines(text), _EditLines.from_texts(old, new)
     for overlooked, matches in (
-        ("line ends", page.alike(given, _without_end)),
-        ("line ends and typographic characters", page.alike(given, _plain)),
-        ("indentation", page.shifted(given)),
+        ("line ends", page.find_alike(given, _without_end)),
+        ("line ends and typographic characters", page.find_alike(given, _plain)),
+        ("indentation", page.find_shifted(given)),
     ):
         if len(matches) > 1:
             raise NoSinglePlace(
-                _ambiguous(
+                _describe_ambiguity(
                     text, [page.starts[match.line] for match in matches], f"but for {overlooked}, old_text is there"
                 )
             )
         if matches:
-            return Replaced(text=page.put(given, matches[0]), overlooked=overlooked)
+            return TextReplacement(text=page.put(given, matches[0]), overlooked=overlooked)
     raise NoSinglePlace(nearest_lines(page.lines, given.old))
 
 
@@ -176,7 +180,7 @@ def _indentation(line: str) -> str:
 
 
 @attrs.frozen
-class _Given:
+class _EditLines:
     """The lines of an edit, and whether its last line is meant with its end."""
 
     old: list[str]
@@ -184,7 +188,7 @@ class _Given:
     with_end: bool
 
     @classmethod
-    def of(cls, old: str, new: str) -> "_Given":
+    def from_texts(cls, old: str, new: str) -> "_EditLines":
         with_end = old.endswith("\n")
         lines = [line.rstrip("\r\n") for line in split_lines(new)]
         if new.endswith("\n") and not with_end:
@@ -228,7 +232,7 @@ class _Match:
     shift: _Shift = _Shift()
 
 
-class _Page:
+class _TextLines:
     """A text by its lines."""
 
     def __init__(self, text: str) -> None:
@@ -238,11 +242,11 @@ class _Page:
         for line in self.lines:
             self.starts.append(self.starts[-1] + len(line))
 
-    def alike(self, given: _Given, view: _View) -> list[_Match]:
+    def find_alike(self, given: _EditLines, view: _View) -> list[_Match]:
         """Places where the lines are the same in the eyes of `view`; two are enough to know that it is not one."""
         return [_Match(line) for line, _ in zip(self._runs(given, view), range(_SHOWN_PLACES + 1), strict=False)]
 
-    def shifted(self, given: _Given) -> list[_Match]:
+    def find_shifted(self, given: _EditLines) -> list[_Match]:
         """Places where the lines are the same but for one and the same change of indentation."""
         found: list[_Match] = []
         runs = self._runs(given, lambda line: _plain(line).lstrip(" \t"))
@@ -252,7 +256,7 @@ class _Page:
                 found.append(_Match(line, shift))
         return found
 
-    def _runs(self, given: _Given, view: _View) -> Iterator[int]:
+    def _runs(self, given: _EditLines, view: _View) -> Iterator[int]:
         # Each line becomes one character, and the search for a run of lines a search for a text, which is quick
         # whatever the lines are.
         alphabet: dict[str, str] = {}
@@ -265,7 +269,7 @@ class _Page:
             yield place
             place = hay.find(needle, place + 1)
 
-    def put(self, given: _Given, match: _Match) -> str:
+    def put(self, given: _EditLines, match: _Match) -> str:
         """Replace the lines found; those that the edit repeats stay as they are in the file."""
         first, count = match.line, len(given.old)
         found = self.lines[first : first + count]

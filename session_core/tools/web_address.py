@@ -44,13 +44,13 @@ def _may_reach(text: str, *, allow_loopback: bool) -> bool:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return False
-    meant = _meant(address)
+    meant = _effective_addresses(address)
     if allow_loopback and all(each.is_loopback for each in meant):
         return True
     return all(each.is_global and not each.is_multicast and not each.is_reserved for each in meant)
 
 
-def _meant(address: Address) -> list[Address]:
+def _effective_addresses(address: Address) -> list[Address]:
     """The address, or those it carries inside of it."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]

@@ -12,12 +12,106 @@ from session_core.limits import MAX_PATH_CHARS, MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.arguments import count_argument, refuse_unknown, text_argument
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.web_address import public_addresses
-from session_core.tools.web_page import FetchedPage, readable
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
 
 if TYPE_CHECKING:
     import httpx2
+
+import base64
+import codecs
+from typing import Literal
+
+import attrs
+
+from session_core.limits import MAX_IMAGE_BYTES
+from session_core.tools.html_text import html_to_text
+from session_core.vocabulary.messages import ImagePart
+
+# What a server on the web sent, made readable for a model: text as text, pictures as pictures, nothing else.
+_ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+_IMAGES: Final[dict[bytes, _ImageType]] = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
+_TEXTS: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|toml|javascript|ecmascript|x-sh|sql|x-ndjson)")
+_META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_NO_CHARSETS: Final = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs"})
+"""What Python can decode, but no page is written in; some take very long."""
+
+
+@attrs.frozen(kw_only=True)
+class FetchedPage:
+    """What a server answered at the end of all redirects."""
+
+    url: str
+    media_type: str
+    charset: str | None
+    data: bytes
+    complete: bool
+
+
+def render_page(page: FetchedPage, max_chars: int) -> ToolOutput:
+    """Turn a page into a result, in a thread, for it may take a while; raises `ToolFailed` for what cannot be shown."""
+    kind = page.media_type or _guess(page.data)
+    if kind.startswith("image/"):
+        return _picture(page)
+    if kind in {"text/html", "application/xhtml+xml"}:
+        found = html_to_text(_decode_page(page), base_url=page.url, limit=max_chars)
+        title, text, complete = found.title, found.text, found.complete
+    elif _TEXTS.fullmatch(kind):
+        whole = _decode_page(page)
+        title, text, complete = "", whole[:max_chars], len(whole) <= max_chars
+    else:
+        raise ToolFailed(f"{page.url} is of the type {kind[:100]!r}, which is neither text nor a picture")
+    cut = "" if complete and page.complete else f"\n[cut after {len(text)} characters; the page is longer]"
+    heading = f"{title}\n{page.url}" if title else page.url
+    return ToolOutput(
+        text=f"{heading}\n\n{text or '(the page has no text)'}{cut}", details=JsonObject({"url": page.url})
+    )
+
+
+def _picture(page: FetchedPage) -> ToolOutput:
+    media_type: _ImageType | None = next((_IMAGES[start] for start in _IMAGES if page.data.startswith(start)), None)
+    if media_type is None or (media_type == "image/webp" and page.data[8:12] != b"WEBP"):
+        raise ToolFailed(f"{page.url} is a picture of a kind that cannot be shown; png, jpeg, gif and webp can")
+    if not page.complete or len(page.data) > MAX_IMAGE_BYTES:
+        raise ToolFailed(f"the picture at {page.url} is larger than {MAX_IMAGE_BYTES} bytes")
+    image = ImagePart(media_type=media_type, data=base64.b64encode(page.data).decode("ascii"))
+    return ToolOutput(text=page.url, images=(image,), details=JsonObject({"url": page.url}))
+
+
+def _guess(data: bytes) -> str:
+    start = data[:1_024].lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "text/html"
+    if any(data.startswith(each) for each in _IMAGES):
+        return "image/*"
+    return "application/octet-stream" if b"\0" in start else "text/plain"
+
+
+def _decode_page(page: FetchedPage) -> str:
+    for mark, known in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if page.data.startswith(mark):
+            return page.data.decode(known, "replace")
+    declared = _META_CHARSET.search(page.data[:4_096])
+    for name in (page.charset, declared.group(1).decode("ascii") if declared else None):
+        if name is not None:
+            try:
+                if codecs.lookup(name).name.replace("-", "_") not in _NO_CHARSETS:
+                    return page.data.decode(name, "replace")
+            except (LookupError, ValueError):  # not a charset at all
+                continue
+    return page.data.decode("utf-8", "replace")
+
+
+# --- web fetch --------------------------------------------------------------------------------------------------------
 
 MAX_PAGE_BYTES: Final = 5_000_000
 """Longer pages are cut; no model reads that much."""
@@ -32,7 +126,7 @@ _EFFECTS: Final[frozenset[Effect]] = frozenset({"network"})
 _HOST: Final = re.compile(r"[A-Za-z0-9._:-]+")
 
 
-class _ElsewhereError(Exception):
+class _RedirectError(Exception):
     """The server sends us to another address."""
 
     def __init__(self, url: "httpx2.URL") -> None:
@@ -81,8 +175,8 @@ class WebFetch:
         url, _ = await self._arguments(arguments)
         host = _host(url)
         written = url.host if url.host != _name(url) else ""
-        shown = [f"GET {url}", f"host: {host}", *([f"written as: {written}"] if written else [])]
-        return CallPreview(summary=f"fetch from {host}", shown="\n".join(shown), grant=f"fetch from {host}")
+        lines = [f"GET {url}", f"host: {host}", *([f"written as: {written}"] if written else [])]
+        return CallPreview(summary=f"fetch from {host}", displayed_text="\n".join(lines), grant=f"fetch from {host}")
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Get it; on cancel the connection is closed."""
@@ -91,7 +185,7 @@ class WebFetch:
             page = await self._follow(url, context)
             if isinstance(page, ToolOutput):
                 return page
-            return await trio.to_thread.run_sync(readable, page, max_chars, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(render_page, page, max_chars, abandon_on_cancel=True)
         raise ToolFailed(f"{_host(url)} took longer than {FETCH_TIMEOUT_MS // 1000} seconds to answer")
 
     async def _arguments(self, arguments: JsonObject) -> "tuple[httpx2.URL, int]":
@@ -109,7 +203,7 @@ class WebFetch:
             context.report(f"GET {url}\n")
             try:
                 return await self._get(url)
-            except _ElsewhereError as elsewhere:
+            except _RedirectError as elsewhere:
                 if not _same_site(url, elsewhere.url):
                     # Whoever allowed this call has allowed one host, not where that host points to.
                     return ToolOutput(
@@ -145,7 +239,7 @@ class WebFetch:
                     async with client.stream(
                         "GET", url.copy_with(host=address), headers=headers, extensions={"sni_hostname": _name(url)}
                     ) as response:
-                        return await _received(url, response)
+                        return await _read_response(url, response)
                 except httpx2.ConnectError as error:
                     if number == len(addresses):
                         raise ToolFailed(f"cannot connect to {_host(url)}: {_reason(error)}") from error
@@ -196,7 +290,7 @@ def _same_site(one: "httpx2.URL", other: "httpx2.URL") -> bool:
     return _name(one).removeprefix("www.") == _name(other).removeprefix("www.") and one.port == other.port
 
 
-async def _received(url: "httpx2.URL", response: "httpx2.Response") -> FetchedPage:
+async def _read_response(url: "httpx2.URL", response: "httpx2.Response") -> FetchedPage:
     hold_body(response)
     location = response.headers.get("location")
     if response.status_code in {301, 302, 303, 307, 308} and location:
@@ -204,7 +298,7 @@ async def _received(url: "httpx2.URL", response: "httpx2.Response") -> FetchedPa
             target = str(url.join(location[: 2 * MAX_PATH_CHARS]))
         except Exception as error:
             raise ToolFailed(f"{_host(url)} redirects to something that is no address") from error
-        raise _ElsewhereError(_redirected(url, target))
+        raise _RedirectError(_check_redirect(url, target))
     if response.status_code >= 400:
         raise ToolFailed(f"{url} answered {response.status_code} {response.reason_phrase[:100]}")
     data = bytearray()
@@ -224,7 +318,7 @@ async def _received(url: "httpx2.URL", response: "httpx2.Response") -> FetchedPa
     )
 
 
-def _redirected(url: "httpx2.URL", target: str) -> "httpx2.URL":
+def _check_redirect(url: "httpx2.URL", target: str) -> "httpx2.URL":
     try:
         return _checked_url(target)
     except ToolFailed as error:

@@ -6,19 +6,19 @@ from contextlib import suppress
 
 import attrs
 
-from session_core.sandbox.file_values import Entry
+from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.workspace import Workspace
-from session_core.tools.base import ToolFailed, Withheld, Withholding, nothing_withheld
-from session_core.tools.text_files import in_words, named_paths
+from session_core.tools.base import ToolFailed, WithholdReason, WithholdRule, withhold_nothing
+from session_core.tools.text_files import format_count, named_paths
 
-_WHY: dict[Withheld, str] = {
+_WHY: dict[WithholdReason, str] = {
     "deny": "denied by a rule",
     "ask": "a rule wants them to be asked for; name the one you need",
 }
 
 
 @attrs.frozen(kw_only=True)
-class LeftOut:
+class WithheldFilter:
     """Judges what lies beneath a folder, and counts what must not be shown.
 
     Attributes:
@@ -29,18 +29,18 @@ class LeftOut:
 
     workspace: Workspace
     names: tuple[str, ...]
-    withheld: Withholding
-    _counts: Counter[Withheld] = attrs.field(init=False, factory=Counter)
+    withheld: WithholdRule
+    _counts: Counter[WithholdReason] = attrs.field(init=False, factory=Counter)
 
     @classmethod
-    def beneath(cls, workspace: Workspace, path: str, withheld: Withholding) -> "LeftOut":
+    def for_folder(cls, workspace: Workspace, path: str, withheld: WithholdRule) -> "WithheldFilter":
         """Judge what lies beneath this folder."""
-        names = () if withheld is nothing_withheld else named_paths(workspace, path)
+        names = () if withheld is withhold_nothing else named_paths(workspace, path)
         return cls(workspace=workspace, names=names, withheld=withheld)
 
-    def takes(self, inside: str, entry: Entry) -> bool:
+    def is_withheld(self, inside: str, entry: FolderEntry) -> bool:
         """Tell whether this must be left out, and count it; the path is relative to the folder."""
-        if self.withheld is nothing_withheld:
+        if self.withheld is withhold_nothing:
             return False
         paths = [posixpath.normpath(posixpath.join(name, inside)) for name in self.names]
         if entry.kind == "link":  # its target is what somebody might have made a rule about
@@ -54,4 +54,4 @@ class LeftOut:
 
     def remarks(self, noun: str = "file") -> list[str]:
         """Tell how many were left out, and why."""
-        return [f"{in_words(self._counts[why], noun)} not shown: {_WHY[why]}" for why in _WHY if self._counts[why]]
+        return [f"{format_count(self._counts[why], noun)} not shown: {_WHY[why]}" for why in _WHY if self._counts[why]]

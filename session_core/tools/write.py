@@ -14,12 +14,12 @@ from session_core.tools.text_files import (
     FILE_ARGUMENT,
     MAX_FILE_BYTES,
     WRITES,
-    explained,
-    in_thread,
-    in_thread_to_the_end,
-    in_words,
+    explain_errors,
+    format_count,
     named_paths,
     plain_name,
+    run_in_thread,
+    run_in_thread_to_end,
 )
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
@@ -47,30 +47,30 @@ class FileChange:
     version: FileVersion | None
     state: str
     difference: Difference
-    done: str
+    done_message: str
 
 
-def preview_of(change: FileChange, workspace: Workspace, verb: str) -> CallPreview:
+def preview_change(change: FileChange, workspace: Workspace, verb: str) -> CallPreview:
     """Show a change to those who have to agree to it."""
-    with explained(change.path, "write"):
+    with explain_errors(change.path, "write"):
         protected = workspace.is_protected(change.path)
-        elsewhere = workspace.behind_links(change.path)
+        elsewhere = workspace.find_link_target(change.path)
     name = plain_name(change.path)
     new = "new file, " if change.version is None else ""
-    shown = [change.difference.text or (f"{name} stays as it is" if change.version else f"{name} is made, empty")]
+    lines = [change.difference.text or (f"{name} stays as it is" if change.version else f"{name} is made, empty")]
     # A yes is bound to what is shown, so all that could be swapped before it is given has to be in there.
-    shown += [f"[through links, this is {plain_name(elsewhere)}]"] if elsewhere is not None else []
-    shown += [f"[{name} is a protected file]"] if protected else []
+    lines += [f"[through links, this is {plain_name(elsewhere)}]"] if elsewhere is not None else []
+    lines += [f"[{name} is a protected file]"] if protected else []
     return CallPreview(
         summary=f"{verb} {name} ({new}{change.difference.counts})",
-        shown="\n".join(shown),
+        displayed_text="\n".join(lines),
         paths=named_paths(workspace, change.path),
         always_ask=f"{name} is a protected file" if protected else None,
         state=change.state,
     )
 
 
-def state_of(place: str, content: FileContent | None) -> str:
+def describe_file_state(place: str, content: FileContent | None) -> str:
     """Return what stands for a file as it is now, or for its being missing, at this place."""
     digest = sha256(place.encode("utf-8", "surrogateescape") + b"\0")
     if content is not None:
@@ -80,7 +80,7 @@ def state_of(place: str, content: FileContent | None) -> str:
     return f"{'missing' if content is None else 'there'} {digest.hexdigest()}"
 
 
-async def make(change: FileChange, context: ToolContext) -> ToolOutput:
+async def apply_change(change: FileChange, context: ToolContext) -> ToolOutput:
     """Carry out a change.
 
     Raises:
@@ -89,7 +89,7 @@ async def make(change: FileChange, context: ToolContext) -> ToolOutput:
 
     Cancellation: takes effect before the file is written or after it.
     """
-    if context.agreed is not None and context.agreed != change.state:
+    if context.approved_state is not None and context.approved_state != change.state:
         raise ToolFailed(
             f"{plain_name(change.path)!r} has changed since this call was allowed, so nothing was written; read it "
             "again and make a new call"
@@ -98,12 +98,12 @@ async def make(change: FileChange, context: ToolContext) -> ToolOutput:
     workspace = context.workspace
 
     def write() -> None:
-        with explained(change.path, "write"):
+        with explain_errors(change.path, "write"):
             workspace.write(change.path, change.data, expected=change.version, place=change.place)
 
-    await in_thread_to_the_end(write)
+    await run_in_thread_to_end(write)
     return ToolOutput(
-        text=change.done,
+        text=change.done_message,
         details=JsonObject(
             {
                 "path": plain_name(change.path),
@@ -116,7 +116,7 @@ async def make(change: FileChange, context: ToolContext) -> ToolOutput:
     )
 
 
-class Write:
+class WriteTool:
     """Make a file or replace it as a whole."""
 
     spec = ToolSpec(
@@ -143,13 +143,13 @@ class Write:
         """Show what would be in the file and what was there."""
         path, content = self._read_arguments(arguments)
         workspace = context.workspace
-        return await in_thread(lambda: preview_of(_plan(workspace, path, content), workspace, "write"))
+        return await run_in_thread(lambda: preview_change(_plan(workspace, path, content), workspace, "write"))
 
     async def run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Write it; a stop comes before or after, never in between."""
         path, content = self._read_arguments(arguments)
         workspace = context.workspace
-        return await make(await in_thread(lambda: _plan(workspace, path, content)), context)
+        return await apply_change(await run_in_thread(lambda: _plan(workspace, path, content)), context)
 
     def _read_arguments(self, arguments: JsonObject) -> tuple[str, str]:
         refuse_unknown(arguments, self.spec)
@@ -157,39 +157,39 @@ class Write:
 
 
 def _plan(workspace: Workspace, path: str, content: str) -> FileChange:
-    with explained(path, "write"):
+    with explain_errors(path, "write"):
         location = workspace.locate(path)
-        place = workspace.place_of(path)
+        place = workspace.resolve_target(path)
     data = content.encode()
-    size = f"{in_words(len(split_lines(content)), 'line')}, {in_words(len(data), 'byte')}"
-    name = plain_name(location.shown)
-    present = _what_is_there(workspace, path)
+    size = f"{format_count(len(split_lines(content)), 'line')}, {format_count(len(data), 'byte')}"
+    name = plain_name(location.display_path)
+    present = _read_existing(workspace, path)
     before, version = _text_of(present), present.version if present is not None else None
     changes = difference(name, before, content)
     if version is None:
         done = f"created {name}: {size}"
     elif before is None:
-        done = f"replaced {name}, which was not text: {size}; it had {in_words(version.size, 'byte')}"
+        done = f"replaced {name}, which was not text: {size}; it had {format_count(version.size, 'byte')}"
     elif before == content:
         done = f"{name} is unchanged: it had this content already"
     else:
-        was = f"{in_words(len(split_lines(before)), 'line')}, {in_words(version.size, 'byte')}"
+        was = f"{format_count(len(split_lines(before)), 'line')}, {format_count(version.size, 'byte')}"
         done = f"replaced {name}: {size} ({changes.counts}); it had {was}"
     return FileChange(
-        path=location.shown,
+        path=location.display_path,
         place=place,
         data=data,
         version=version,
-        state=state_of(place, present),
+        state=describe_file_state(place, present),
         difference=changes,
-        done=done,
+        done_message=done,
     )
 
 
-def _what_is_there(workspace: Workspace, path: str) -> FileContent | None:
+def _read_existing(workspace: Workspace, path: str) -> FileContent | None:
     """The present content, if there is any."""
     try:
-        with explained(path, "write"):
+        with explain_errors(path, "write"):
             return workspace.read(path, max_bytes=MAX_FILE_BYTES)
     except ToolFailed as failure:
         if isinstance(failure.__cause__, FileNotFoundError):

@@ -1,8 +1,8 @@
 """The words of the system: pure, deeply frozen attrs values that every other package speaks in.
 
-- `commands` (with `session_commands`, `message_commands`, `extension_commands`, `protocol_commands`): what a client may
+- `commands`: what a client may
   ask for, each bound to the type of its reply in `replies`
-- `events` (with `conversation_events`, `work_events`, `extension_events`, `protocol_events`): what has happened, and
+- `events`: what has happened, and
   the `SessionEvent` envelope with its place in the order
 - `added_messages`: which messages an event adds, for the fold and for stores
 - `messages`: the conversation: messages, their parts, the half-finished message, live tools
@@ -16,7 +16,7 @@
 - `tools`: how a tool is described to a model
 - `frozen`: `Vector`, `Rope` and `JsonObject`, containers that stay frozen all the way down
 - `argument_checks`: type checks on what callers hand in
-- `methods` (with `extension_methods`, `protocol_methods`): one async method per command, shared by the service and by
+- `methods`: one async method per command, shared by the service and by
   remote clients
 
 Nothing here does I/O, knows the time, or imports anything of ours but `ids`, `errors` and `limits`.

@@ -6,7 +6,7 @@ from session_core.ids import CallId
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Message, ToolResultPart
 
-ABOUT_MESSAGES = (
+MESSAGE_EVENTS = (
     ev.MessageAdded,
     ev.MessageCompleted,
     ev.MessagesImported,
@@ -19,7 +19,9 @@ ABOUT_MESSAGES = (
 """The only events that the functions below do anything with."""
 
 
-def added_messages(event: ev.Event, results: Mapping[CallId, ToolResultPart], at: int) -> tuple[Message, ...]:
+def collect_added_messages(
+    event: ev.Event, results: Mapping[CallId, ToolResultPart], recorded_at: int
+) -> tuple[Message, ...]:
     """Return the messages that an event recorded at `at` adds to the tree, in order; most events add none.
 
     `results` are those that wait to be committed, as `collect_results` gathers them.
@@ -37,18 +39,20 @@ def added_messages(event: ev.Event, results: Mapping[CallId, ToolResultPart], at
         case ev.CompactionFinished(summary=Message() as summary):
             return (summary,)
         case ev.ToolResultsCommitted():
-            return (_message_of_results(event, results, at),)
+            return (_build_results_message(event, results, recorded_at),)
         case _:
             return ()
 
 
-def _message_of_results(event: ev.ToolResultsCommitted, results: Mapping[CallId, ToolResultPart], at: int) -> Message:
+def _build_results_message(
+    event: ev.ToolResultsCommitted, results: Mapping[CallId, ToolResultPart], recorded_at: int
+) -> Message:
     return Message(
         message_id=event.message_id,
         parent_id=event.parent_id,
         role="tool",
         parts=tuple(results[call_id] for call_id in event.call_ids if call_id in results),
-        created_at=at,
+        created_at=recorded_at,
         turn_id=event.turn_id,
     )
 

@@ -42,7 +42,7 @@ def _with_article(name: str) -> str:
 
 
 @cache
-def check_for(hint: Any) -> Check:
+def build_check(hint: Any) -> Check:
     """Return a function that tells whether a value fits the hint, without coercing anything."""
     if hint == JsonValue:
         return lambda given: isinstance(given, _JSON_TYPES)  # what is inside is looked at when it is recorded
@@ -51,24 +51,24 @@ def check_for(hint: Any) -> Check:
     if origin is Literal:
         return lambda given: isinstance(given, str) and given in arguments
     if origin in (Union, types.UnionType):
-        checks = [check_for(each) for each in arguments if each is not types.NoneType]
+        checks = [build_check(each) for each in arguments if each is not types.NoneType]
         if len(checks) == 1 < len(arguments):
             (only,) = checks
             return lambda given: given is None or only(given)
-        checks = [check_for(each) for each in arguments]
+        checks = [build_check(each) for each in arguments]
         return lambda given: any(check(given) for check in checks)
     if origin is tuple:
-        inner = check_for(arguments[0])
+        inner = build_check(arguments[0])
         return lambda given: isinstance(given, tuple) and all(inner(each) for each in given)
     if hint is int:
         return lambda given: isinstance(given, int) and not isinstance(given, bool)
     if origin is None and attrs.has(hint):
-        return _check_for_class(hint)
+        return _build_class_check(hint)
     return lambda given: isinstance(given, origin or hint)
 
 
-def _check_for_class(cls: type) -> Check:
-    checks = [(field.name, check_for(field.type)) for field in attrs.fields(cls)]
+def _build_class_check(cls: type) -> Check:
+    checks = [(field.name, build_check(field.type)) for field in attrs.fields(cls)]
     return lambda given: isinstance(given, cls) and all(check(getattr(given, name)) for name, check in checks)
 
 
@@ -82,27 +82,27 @@ def is_base64(data: str) -> bool:
 
 
 def _validator(hint: Any) -> Callable[[object, "attrs.Attribute[Any]", object], None]:
-    check = check_for(hint)
+    check = build_check(hint)
 
     def validate(_instance: object, attribute: "attrs.Attribute[Any]", given: object) -> None:
         if not check(given):
-            raise _complaint(attribute.name, hint, given)
+            raise _build_error(attribute.name, hint, given)
 
     return validate
 
 
-def _complaint(path: str, hint: Any, given: object) -> InvalidInput:
+def _build_error(path: str, hint: Any, given: object) -> InvalidInput:
     """Say what is wrong, as far inside the value as it can be pinned down."""
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for option in options:
         if get_origin(option) is tuple and isinstance(given, tuple):
             inner = get_args(option)[0]
-            place, item = next((index, each) for index, each in enumerate(given) if not check_for(inner)(each))
-            return _complaint(f"{path}[{place}]", inner, item)
+            place, item = next((index, each) for index, each in enumerate(given) if not build_check(inner)(each))
+            return _build_error(f"{path}[{place}]", inner, item)
         if isinstance(option, type) and attrs.has(option) and isinstance(given, option):
             values = ((field, getattr(given, field.name)) for field in attrs.fields(option))
-            field, item = next((field, each) for field, each in values if not check_for(field.type)(each))
-            return _complaint(f"{path}.{field.name}", field.type, item)
+            field, item = next((field, each) for field, each in values if not build_check(field.type)(each))
+            return _build_error(f"{path}.{field.name}", field.type, item)
     found = _PLAIN_NAMES.get(type(given)) or _with_article(type(given).__name__)
     if isinstance(given, str) and any(get_origin(option) is Literal for option in options):
         found = repr(given[:40])

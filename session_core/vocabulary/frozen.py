@@ -128,7 +128,7 @@ class JsonObject(Mapping[str, "JsonValue"]):
         self._hash: int | None = None
         self.strict_depth: int | None = None
         if type(items) is JsonObject:
-            self._items, self.strict_depth = items.inner(), items.strict_depth
+            self._items, self.strict_depth = items.as_dict(), items.strict_depth
         else:
             self._items = {key: freeze_json(item) for key, item in dict(items).items()}
 
@@ -145,7 +145,7 @@ class JsonObject(Mapping[str, "JsonValue"]):
         """Return keys with their values, without looking each of them up."""
         return self._items.items()
 
-    def inner(self) -> "dict[str, JsonValue]":
+    def as_dict(self) -> "dict[str, JsonValue]":
         """Return the dict within, for writers that need a real one; it must not be changed."""
         return self._items
 
@@ -167,7 +167,7 @@ def _names_of(cls: Any) -> tuple[str, ...]:
     return tuple(field.name for field in attrs.fields(cls))
 
 
-def changed(value: T, **changes: Any) -> T:
+def evolve_value(value: T, **changes: Any) -> T:
     """Return a copy of an attrs value with some fields changed: `attrs.evolve` for hot paths, several times as fast."""
     cls: Any = type(value)
     fields = {name: getattr(value, name) for name in _names_of(cls)}
@@ -176,12 +176,12 @@ def changed(value: T, **changes: Any) -> T:
     return copy
 
 
-_AS_THEY_ARE = (str, int, float, bool, type(None), JsonObject)
+_IMMUTABLE_TYPES = (str, int, float, bool, type(None), JsonObject)
 
 
 def freeze_json(item: object) -> JsonValue:
     """Turn parsed JSON into its immutable form: lists become tuples, objects become `JsonObject`."""
-    if isinstance(item, _AS_THEY_ARE):
+    if isinstance(item, _IMMUTABLE_TYPES):
         return item
     if isinstance(item, Mapping):
         return JsonObject(item)

@@ -142,7 +142,7 @@ class Message:
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
-    def written(self) -> str:
+    def written_text(self) -> str:
         """All that its author wrote, what only a protocol reads included."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart | CodePart))
 
@@ -152,12 +152,12 @@ class Message:
         return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
 
     @property
-    def interrupted(self) -> bool:
+    def is_interrupted(self) -> bool:
         """Whether the message was cut short."""
         return any(isinstance(part, InterruptedPart) for part in self.parts)
 
 
-def size_of(message: Message) -> int:
+def count_message_chars(message: Message) -> int:
     """Return how many characters (code points) the parts of a message hold together; at least 1.
 
     In JSON, texts and keys count with their length, and every value counts one more for its punctuation: numbers are

@@ -4,21 +4,22 @@ A method only builds the command and hands it to `execute`, so that every way in
 Use `execute` itself to add an idempotency key, which makes sending a command twice safe.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TypeVar
 
 from session_core.ids import ClientId, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import replies as r
-from session_core.vocabulary.extension_methods import ExtensionMethods
+from session_core.vocabulary.extensions import NoticeLevel
 from session_core.vocabulary.frozen import JsonObject, JsonValue
-from session_core.vocabulary.messages import FilePart, ImagePart
-from session_core.vocabulary.protocol_methods import ProtocolMethods
+from session_core.vocabulary.messages import FilePart, ImagePart, PostedRole
+from session_core.vocabulary.protocols import NewMessage
 from session_core.vocabulary.sessions import (
     Decision,
     DeliverAs,
     DialogKind,
-    PermissionTier,
+    PermissionMode,
     QueueOnStop,
     SandboxPolicy,
     StopScope,
@@ -32,7 +33,7 @@ Images = tuple[ImagePart, ...]
 Files = tuple[FilePart, ...]
 
 
-class SessionMethods(ExtensionMethods, ProtocolMethods):
+class SessionMethods(ABC):
     """Everything a client can ask of a session service; each method's contract is that of its command."""
 
     @abstractmethod
@@ -47,7 +48,7 @@ class SessionMethods(ExtensionMethods, ProtocolMethods):
         name: str | None = None,
         cwd: str | None = None,
         model: str | None = None,
-        permission_tier: PermissionTier | None = None,
+        permission_mode: PermissionMode | None = None,
         sandbox: SandboxPolicy | None = None,
         thinking: Thinking | None = None,
         limits: TurnLimits | None = None,
@@ -61,7 +62,7 @@ class SessionMethods(ExtensionMethods, ProtocolMethods):
             name=name,
             cwd=cwd,
             model=model,
-            permission_tier=permission_tier,
+            permission_mode=permission_mode,
             sandbox=sandbox,
             thinking=thinking,
             limits=limits,
@@ -264,9 +265,9 @@ class SessionMethods(ExtensionMethods, ProtocolMethods):
         """Let another model answer, or have it reason more or less."""
         return await self.execute(c.SwitchModel(session_id=session_id, model=model, thinking=thinking))
 
-    async def change_permission_tier(self, session_id: SessionId, tier: PermissionTier) -> r.Acknowledged:
+    async def change_permission_mode(self, session_id: SessionId, mode: PermissionMode) -> r.Acknowledged:
         """Change which tools need a person's yes."""
-        return await self.execute(c.ChangePermissionTier(session_id=session_id, tier=tier))
+        return await self.execute(c.ChangePermissionMode(session_id=session_id, mode=mode))
 
     async def change_sandbox_policy(self, session_id: SessionId, policy: SandboxPolicy) -> r.Acknowledged:
         """Change the confinement of tools."""
@@ -351,3 +352,110 @@ class SessionMethods(ExtensionMethods, ProtocolMethods):
     ) -> r.StopOutcome:
         """Stop a session's work now, ahead of everything that waits, and tell what became of it."""
         return await self.execute(c.RequestStop(session_id=session_id, scope=scope, queue=queue))
+
+    # --- extensions ---------------------------------------------------------------------------------------------------
+
+    async def list_extensions(self) -> r.ListExtensionsReply:
+        """List the extensions."""
+        return await self.execute(c.ListExtensions())
+
+    async def list_commands(
+        self, session_id: SessionId | None = None, *, cwd: str | None = None
+    ) -> r.ListCommandsReply:
+        """List what people can have extensions do now, in a session, in a folder, or everywhere."""
+        return await self.execute(c.ListCommands(session_id=session_id, cwd=cwd))
+
+    async def run_command(
+        self, session_id: SessionId, name: str, arguments: str = "", *, extension: str | None = None
+    ) -> r.RunCommandReply:
+        """Have an extension do something in a session, and wait until it is done."""
+        return await self.execute(
+            c.RunCommand(session_id=session_id, name=name, arguments=arguments, extension=extension)
+        )
+
+    async def complete_command(
+        self, session_id: SessionId, name: str, partial: str = "", *, extension: str | None = None
+    ) -> r.CompleteCommandReply:
+        """Ask how the arguments of a command could go on."""
+        return await self.execute(
+            c.CompleteCommand(session_id=session_id, name=name, partial=partial, extension=extension)
+        )
+
+    async def reload_extension(self, name: str, *, folder: str | None = None) -> r.Acknowledged:
+        """Let a new process of an extension take over."""
+        return await self.execute(c.ReloadExtension(name=name, folder=folder))
+
+    async def enable_extension(self, name: str, *, folder: str | None = None) -> r.Acknowledged:
+        """Use an extension again."""
+        return await self.execute(c.EnableExtension(name=name, folder=folder))
+
+    async def disable_extension(self, name: str, *, folder: str | None = None) -> r.Acknowledged:
+        """Use an extension no longer."""
+        return await self.execute(c.DisableExtension(name=name, folder=folder))
+
+    async def press_widget_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> r.Acknowledged:
+        """Tell an extension that a key was pressed in a widget it shows."""
+        return await self.execute(
+            c.PressWidgetKey(session_id=session_id, extension=extension, widget_id=widget_id, key=key)
+        )
+
+    async def post_message(
+        self,
+        session_id: SessionId,
+        text: str,
+        *,
+        role: PostedRole = "assistant",
+        idempotency_key: str | None = None,
+    ) -> r.PostMessageReply:
+        """Put a message into the conversation without asking the model for anything."""
+        command = c.PostMessage(session_id=session_id, text=text, role=role)
+        return await self.execute(command, idempotency_key=idempotency_key)
+
+    async def append_entry(
+        self, session_id: SessionId, entry: JsonObject, *, idempotency_key: str | None = None
+    ) -> r.Acknowledged:
+        """Keep something with the session that no model is ever shown."""
+        command = c.AppendEntry(session_id=session_id, entry=entry)
+        return await self.execute(command, idempotency_key=idempotency_key)
+
+    async def show_display(
+        self,
+        session_id: SessionId,
+        *,
+        status: str | None = None,
+        widget: JsonObject | None = None,
+        title: str | None = None,
+    ) -> r.Acknowledged:
+        """Show something beside the conversation."""
+        return await self.execute(c.ShowDisplay(session_id=session_id, status=status, widget=widget, title=title))
+
+    async def show_notice(self, session_id: SessionId, message: str, *, level: NoticeLevel = "info") -> r.Acknowledged:
+        """Tell whoever watches the session something, once."""
+        return await self.execute(c.ShowNotice(session_id=session_id, message=message, level=level))
+
+    async def login_to_provider(self, session_id: SessionId, provider: str) -> r.Acknowledged:
+        """Log in to a provider of models that an extension brings."""
+        return await self.execute(c.LoginToProvider(session_id=session_id, provider=provider))
+
+    # --- protocols ----------------------------------------------------------------------------------------------------
+
+    async def list_protocols(self) -> r.ListProtocolsReply:
+        """List the ways in which models can act in a turn."""
+        return await self.execute(c.ListProtocols())
+
+    async def append_messages(
+        self,
+        session_id: SessionId,
+        operation_id: str,
+        messages: Iterable[NewMessage],
+        *,
+        after: MessageId | None = None,
+    ) -> r.AppendReply:
+        """Put messages at the end of a conversation at rest, without asking any model."""
+        return await self.execute(
+            c.AppendMessages(session_id=session_id, operation_id=operation_id, messages=tuple(messages), after=after)
+        )
+
+    async def apply_extension(self, session_id: SessionId, extension: JsonObject) -> r.Acknowledged:
+        """Give the protocol of a session something beside the conversation."""
+        return await self.execute(c.ApplyExtension(session_id=session_id, extension=extension))

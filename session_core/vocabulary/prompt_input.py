@@ -30,24 +30,24 @@ class TypedMessage:
     text: str
 
 
-Typed = TypedCommand | TypedShellLine | TypedMessage
+TypedInput = TypedCommand | TypedShellLine | TypedMessage
 
 
-def read_typed(text: str, commands: Sequence[ExtensionCommand]) -> Typed:
+def parse_typed_input(text: str, commands: Sequence[ExtensionCommand]) -> TypedInput:
     """Tell what a person means by a text, given the commands there are, in order: the first of a name counts.
 
     A slash followed by no command's name, such as a path, is a message. To say a message that would be a command or a
     shell line, the first character is typed twice; one of the two is dropped then.
     """
     if text.startswith("!"):
-        return _after_mark(text)
+        return _parse_shell_line(text)
     if text.startswith("//"):
         meant = _command(f"/{text.lstrip('/')}", commands)
         return TypedMessage(text=text[1:] if meant is not None else text)
     return _command(text, commands) or TypedMessage(text=text)
 
 
-def _after_mark(text: str) -> Typed:
+def _parse_shell_line(text: str) -> TypedInput:
     line = text[1:].strip()
     if text.startswith("!!"):
         return TypedMessage(text=text[1:])

@@ -23,7 +23,7 @@ ActivityName = Literal[
     "errored",
     "interrupted",
 ]
-PermissionTier = Literal["read_only", "ask_all", "ask_writes", "auto_edit", "full"]
+PermissionMode = Literal["read_only", "ask_all", "ask_writes", "auto_edit", "full"]
 """Which tool calls need a yes, from the strictest to none; `read_only` asks for nothing and refuses all but reading."""
 DeliverAs = Literal["steer", "follow_up", "next_turn"]
 StopScope = Literal["turn", "subtree", "session"]
@@ -50,7 +50,7 @@ class Activity:
     message: str | None = None
 
     @property
-    def at_rest(self) -> bool:
+    def is_at_rest(self) -> bool:
         """Whether no turn is running, so that a new one may start."""
         return self.name in AT_REST
 
@@ -84,7 +84,7 @@ class Settings:
 
     model: str
     cwd: str
-    permission_tier: PermissionTier = "ask_writes"
+    permission_mode: PermissionMode = "ask_writes"
     sandbox: SandboxPolicy = SandboxPolicy()
     thinking: Thinking = "off"
     limits: TurnLimits = TurnLimits()

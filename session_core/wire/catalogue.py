@@ -15,23 +15,15 @@ from session_core import ids
 from session_core.vocabulary import (
     client_protocol,
     commands,
-    conversation_events,
     events,
-    extension_commands,
-    extension_events,
     extensions,
-    message_commands,
     messages,
     models,
-    protocol_commands,
-    protocol_events,
     protocols,
     replies,
-    session_commands,
     sessions,
     snapshots,
     tools,
-    work_events,
 )
 from session_core.vocabulary.frozen import JsonValue, Vector
 
@@ -45,16 +37,8 @@ _MODULES = (
     sessions,
     snapshots,
     extensions,
-    conversation_events,
-    work_events,
-    extension_events,
-    protocol_events,
     events,
     replies,
-    session_commands,
-    message_commands,
-    extension_commands,
-    protocol_commands,
     commands,
     tools,
     client_protocol,
@@ -73,7 +57,7 @@ def wire_classes() -> tuple[type, ...]:
 
 
 @cache
-def tag_of(cls: type) -> str:
+def wire_tag(cls: type) -> str:
     """Return the name of a class on the wire: its own in snake_case."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 

@@ -32,7 +32,7 @@ def encode(value: object) -> bytes:
     try:
         return _ENCODER.encode(writer.write(value))
     except (writer.Unwritable, UnicodeEncodeError, OverflowError, TypeError) as error:
-        raise writer.unwritable_place(value) from error
+        raise writer.locate_unwritable(value) from error
 
 
 def encode_event(event: SessionEvent) -> bytes:
@@ -53,7 +53,7 @@ def to_json(value: object) -> Any:
     try:
         return writer.write(value)
     except writer.Unwritable as error:
-        raise writer.unwritable_place(value) from error
+        raise writer.locate_unwritable(value) from error
 
 
 def decode(data: bytes | str, expected: TypeForm[T], *, max_bytes: int = limits.MAX_FRAME_BYTES) -> T:

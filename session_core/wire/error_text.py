@@ -11,21 +11,21 @@ ROOT = "$"
 _LONGEST_QUOTE = 60
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Quote a piece of foreign text: short, and in plain ASCII whatever it holds."""
     return json.dumps(text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…")
 
 
-def child(path: str, step: str | int) -> str:
+def child_path(path: str, step: str | int) -> str:
     """Return the path of a member of the object or list at `path`."""
     if isinstance(step, int):
         return f"{path}[{step}]"
     if step.isidentifier() and step.isascii() and len(step) <= _LONGEST_QUOTE:
         return f"{path}.{step}"
-    return f"{path}[{quoted(step)}]"
+    return f"{path}[{quote_text(step)}]"
 
 
-def kind_of(plain: object) -> str:
+def describe_json(plain: object) -> str:
     """Say what a JSON value is."""
     match plain:
         case None:
@@ -48,4 +48,4 @@ def kind_of(plain: object) -> str:
 
 def mismatch(expected: str, got: object) -> str:
     """Say that something else was expected."""
-    return f"expected {expected}, got {kind_of(got)}"
+    return f"expected {expected}, got {describe_json(got)}"

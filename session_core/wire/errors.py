@@ -37,7 +37,7 @@ def _details(error: SessionCoreError) -> JsonObject | None:
             return None
 
 
-def error_from(info: ErrorInfo) -> SessionCoreError:
+def error_from_info(info: ErrorInfo) -> SessionCoreError:
     """Make the error again; one of a code that is not known here is of the nearest kind that is, with its own code."""
     cls = next((_BY_CODE[code] for code in (info.code, *info.kinds) if code in _BY_CODE), SessionCoreError)
     error = cls.__new__(cls)

@@ -9,48 +9,48 @@ from session_core.vocabulary.frozen import JsonObject, JsonValue, thaw_json
 if TYPE_CHECKING:
     import jsonschema_rs
 
-SHOWN_CHARS = 300
+MAX_FAULT_CHARS = 300
 """Length of a fault in the words of the validator, which quotes the value."""
 
 
-def fault_in(schema: JsonObject, value: JsonValue) -> str | None:
+def find_value_fault(schema: JsonObject, value: JsonValue) -> str | None:
     """Say in a sentence how a value does not fit, or that the schema cannot be used; None when it fits."""
-    fault, validator = validator_of(schema)
+    fault, validator = compile_validator(schema)
     if validator is None:
         return f"The schema cannot be used: {fault}."
     try:
         for error in validator.iter_errors(thaw_json(value)):
             place = "/".join(map(str, error.instance_path)) or "the whole"
-            return f"At {shortened(place)}: {shortened(error.message)}."
+            return f"At {shorten_text(place)}: {shorten_text(error.message)}."
     except ValueError as error:  # half a character, or a number that the validator cannot hold
-        return f"It cannot be checked: {shortened(str(error))}."
+        return f"It cannot be checked: {shorten_text(str(error))}."
     return None
 
 
-def fault_of_schema(schema: JsonObject) -> str | None:
+def find_schema_fault(schema: JsonObject) -> str | None:
     """Say what is wrong with a schema; None when it can be used."""
-    return validator_of(schema)[0]
+    return compile_validator(schema)[0]
 
 
-def validator_of(schema: JsonObject) -> tuple[str | None, "jsonschema_rs.Validator | None"]:
+def compile_validator(schema: JsonObject) -> tuple[str | None, "jsonschema_rs.Validator | None"]:
     """Return the compiled schema, or why it cannot be compiled."""
     # As text, because 1, 1.0 and True are the same key otherwise, and mean different things in a schema.
-    return _compiled(json.dumps(thaw_json(schema)))
+    return _compile_schema_text(json.dumps(thaw_json(schema)))
 
 
 @lru_cache(maxsize=512)
-def _compiled(schema: str) -> tuple[str | None, "jsonschema_rs.Validator | None"]:
+def _compile_schema_text(schema: str) -> tuple[str | None, "jsonschema_rs.Validator | None"]:
     import jsonschema_rs
 
     try:
         # Offline: a schema from an extension must not make us fetch addresses or files.
         return None, jsonschema_rs.validator_for(json.loads(schema), offline=True)
     except jsonschema_rs.ValidationError as error:
-        return shortened(error.message), None
+        return shorten_text(error.message), None
     except (ValueError, TypeError) as error:
-        return shortened(str(error)), None
+        return shorten_text(str(error)), None
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Cut a text that quotes foreign values."""
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+    return text if len(text) <= MAX_FAULT_CHARS else f"{text[:MAX_FAULT_CHARS]}..."

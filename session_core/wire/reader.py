@@ -24,11 +24,11 @@ from session_core.wire.catalogue import (
     is_literal,
     is_optional,
     is_value_class,
-    tag_of,
     wire_fields,
+    wire_tag,
     without_none,
 )
-from session_core.wire.error_text import child, mismatch, quoted
+from session_core.wire.error_text import child_path, mismatch, quote_text
 
 Reader = Callable[[Any, Any], Any]
 
@@ -50,24 +50,24 @@ def read(plain: object, expected: Any) -> Any:
     try:
         return reader(plain, expected)
     except ClassValidationError as error:
-        raise _explained(error) from None
+        raise _explain_error(error) from None
 
 
-def _explained(error: Exception) -> Misfit:
+def _explain_error(error: Exception) -> Misfit:
     """Find the first fault behind an error, and the way there."""
     match error:
         case Misfit():
             return error
         case ClassValidationError():
             first = error.exceptions[0]
-            inner = _explained(first)
+            inner = _explain_error(first)
             return Misfit(inner.reason, _step_to(first) + inner.path)
         case KeyError() if _step_to(error):
             return Misfit("the field is missing")
         case InvalidInput(field=None):
             return Misfit(error.message)
         case InvalidInput(field=str() as name):
-            return Misfit(error.message, child("", name))
+            return Misfit(error.message, child_path("", name))
         case _:
             raise error
 
@@ -75,7 +75,7 @@ def _explained(error: Exception) -> Misfit:
 def _step_to(error: BaseException) -> str:
     """Return the field during whose reading the error came up; a class as a whole is no step."""
     notes = getattr(error, "__notes__", ())
-    return "".join(child("", note.name) for note in notes if isinstance(note, AttributeValidationNote))
+    return "".join(child_path("", note.name) for note in notes if isinstance(note, AttributeValidationNote))
 
 
 # --- plain things -----------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _read_number(plain: Any, _hint: Any) -> float:
     return float(plain)
 
 
-def _read_truth(plain: Any, _hint: Any) -> bool:
+def _read_bool(plain: Any, _hint: Any) -> bool:
     if isinstance(plain, bool):
         return plain
     raise Misfit(mismatch("true or false", plain))
@@ -134,7 +134,7 @@ def _literal_reader(hint: Any) -> Reader:
             raise Misfit(mismatch(expected, plain))
         if plain in words:
             return plain
-        raise Misfit(f"expected {expected}, got {quoted(plain)}")
+        raise Misfit(f"expected {expected}, got {quote_text(plain)}")
 
     return read_literal
 
@@ -156,24 +156,24 @@ def _list_reader(hint: Any) -> Reader:
             for each in plain:
                 items.append(read_item(each, item_hint))  # noqa: PERF401 - its length tells which item is the misfit
         except (Misfit, ClassValidationError) as error:
-            inner = _explained(error)
-            raise Misfit(inner.reason, child("", len(items)) + inner.path) from None
+            inner = _explain_error(error)
+            raise Misfit(inner.reason, child_path("", len(items)) + inner.path) from None
         return container(items)
 
     return read_list
 
 
 def _class_reader(cls: type) -> Reader:
-    tag = tag_of(cls)
+    tag = wire_tag(cls)
     known = frozenset({TAG, *(field.name for field in wire_fields(cls))})
     read_fields: Reader = make_dict_structure_fn(cls, _CONVERTER)
 
     def read_class(plain: Any, _hint: Any) -> Any:
-        if _tag_in(plain, tag) != tag:
+        if _read_tag(plain, tag) != tag:
             raise _wrong_tag(plain, tag)
         if not plain.keys() <= known:
             unknown = min(map(str, plain.keys() - known))
-            raise Misfit(f"{tag} has no such field", child("", unknown))
+            raise Misfit(f"{tag} has no such field", child_path("", unknown))
         return read_fields(plain, cls)
 
     return read_class
@@ -181,12 +181,12 @@ def _class_reader(cls: type) -> Reader:
 
 def _tagged_reader(hint: Any) -> Reader:
     """Make a reader of a union; the readers of its classes are made when they are first needed, as they are many."""
-    classes = {tag_of(cls): cls for cls in alternatives(hint)}
+    classes = {wire_tag(cls): cls for cls in alternatives(hint)}
     readers: dict[str, Reader] = {}
     expected = _names_of(hint)
 
     def read_tagged(plain: Any, _hint: Any) -> Any:
-        tag = _tag_in(plain, expected)
+        tag = _read_tag(plain, expected)
         reader = readers.get(tag)
         if reader is None:
             if tag not in classes:
@@ -213,23 +213,23 @@ def _names_of(hint: Any) -> str:
         return "a command"
     if hint == Event:
         return "an event"
-    tags = [tag_of(cls) for cls in alternatives(hint)]
+    tags = [wire_tag(cls) for cls in alternatives(hint)]
     return "one of " + ", ".join(tags[:_LISTED_TAGS]) + (", ..." if len(tags) > _LISTED_TAGS else "")
 
 
-def _tag_in(plain: Any, expected: str) -> str:
+def _read_tag(plain: Any, expected: str) -> str:
     if not isinstance(plain, dict):
         raise Misfit(mismatch(f"an object ({expected})", plain))
     tag = plain.get(TAG)
     if isinstance(tag, str):
         return tag
     if TAG in plain:
-        raise Misfit(mismatch(f"the type as text ({expected})", tag), child("", TAG))
-    raise Misfit(f"the type is missing, expected {expected}", child("", TAG))
+        raise Misfit(mismatch(f"the type as text ({expected})", tag), child_path("", TAG))
+    raise Misfit(f"the type is missing, expected {expected}", child_path("", TAG))
 
 
 def _wrong_tag(plain: dict[str, Any], expected: str) -> Misfit:
-    return Misfit(f"expected {expected}, got the type {quoted(plain[TAG])}", child("", TAG))
+    return Misfit(f"expected {expected}, got the type {quote_text(plain[TAG])}", child_path("", TAG))
 
 
 def _unknown_hint(hint: Any) -> Reader:
@@ -254,7 +254,7 @@ def _make_converter() -> Converter:
         str: _read_text,
         int: _read_whole_number,
         float: _read_number,
-        bool: _read_truth,
+        bool: _read_bool,
         Rope: _read_rope,
         JsonObject: _read_json_object,
     }

@@ -30,9 +30,9 @@ from session_core.wire.catalogue import (
     is_literal,
     is_optional,
     is_value_class,
-    tag_of,
     wire_classes,
     wire_fields,
+    wire_tag,
     without_none,
 )
 from session_core.wire.codec import to_json
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
 def _schema_of_class(cls: type) -> Schema:
     fields = wire_fields(cls)
     required = [TAG, *(field.name for field in fields if field.default is attrs.NOTHING)]
-    properties = {TAG: {"const": tag_of(cls)}} | {field.name: _schema_of_field(field) for field in fields}
+    properties = {TAG: {"const": wire_tag(cls)}} | {field.name: _schema_of_field(field) for field in fields}
     return {
         "description": inspect.cleandoc(cls.__doc__ or ""),
         "type": "object",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.vocabulary.frozen import JsonObject
-from session_core.wire.error_text import ROOT, child, mismatch, quoted
+from session_core.wire.error_text import ROOT, child_path, mismatch, quote_text
 
 _MOST_DIGITS = len(str(limits.MAX_INTEGER)) + 1  # one for the sign
 
@@ -26,7 +26,7 @@ TOO_LARGE = f"whole numbers must lie within ±{limits.MAX_INTEGER}"
 HALF_CHARACTER = "the text holds half a character (a lone surrogate)"
 
 
-class Fault(NamedTuple):
+class JsonFault(NamedTuple):
     """The place of something that is not strict JSON, and what is wrong with it."""
 
     path: str
@@ -50,7 +50,7 @@ def parse(data: bytes | str, *, max_bytes: int = limits.MAX_FRAME_BYTES) -> Any:
     return plain
 
 
-def find_fault(plain: object, levels: int = limits.MAX_JSON_DEPTH) -> Fault | None:
+def find_fault(plain: object, levels: int = limits.MAX_JSON_DEPTH) -> JsonFault | None:
     """Return the first thing that is not strict JSON, if there is any; its path starts at `plain`.
 
     Looks into dicts and lists as well as into their immutable forms, at most `levels` containers deep.
@@ -59,24 +59,24 @@ def find_fault(plain: object, levels: int = limits.MAX_JSON_DEPTH) -> Fault | No
         case None | bool():
             return None
         case str():
-            return None if is_whole(plain) else Fault("", HALF_CHARACTER)
+            return None if is_encodable(plain) else JsonFault("", HALF_CHARACTER)
         case int():
-            return None if -limits.MAX_INTEGER <= plain <= limits.MAX_INTEGER else Fault("", TOO_LARGE)
+            return None if -limits.MAX_INTEGER <= plain <= limits.MAX_INTEGER else JsonFault("", TOO_LARGE)
         case float():
-            return None if math.isfinite(plain) else Fault("", NO_NUMBER)
+            return None if math.isfinite(plain) else JsonFault("", NO_NUMBER)
         case _Flaw():
-            return Fault("", plain.reason)
+            return JsonFault("", plain.reason)
         case list() | tuple() | dict() | JsonObject() if levels <= 0:
-            return Fault("", TOO_DEEP)
+            return JsonFault("", TOO_DEEP)
         case dict() | JsonObject():
             return _fault_in_object(plain, levels - 1)
         case list() | tuple():
             return _fault_in_list(plain, levels - 1)
         case _:
-            return Fault("", mismatch("JSON", plain))
+            return JsonFault("", mismatch("JSON", plain))
 
 
-def is_whole(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Tell whether the text can be encoded, which half a surrogate pair cannot."""
     if text.isascii():
         return True
@@ -100,21 +100,21 @@ class _Flaw:
         self.reason = reason
 
 
-def _fault_in_object(plain: Mapping[Any, Any], levels: int) -> Fault | None:
+def _fault_in_object(plain: Mapping[Any, Any], levels: int) -> JsonFault | None:
     for key, each in plain.items():
         if not isinstance(key, str):
-            return Fault("", mismatch("text as a key", key))
-        if not is_whole(key):
-            return Fault("", f"the key {quoted(key)} holds half a character (a lone surrogate)")
+            return JsonFault("", mismatch("text as a key", key))
+        if not is_encodable(key):
+            return JsonFault("", f"the key {quote_text(key)} holds half a character (a lone surrogate)")
         if fault := find_fault(each, levels):
-            return Fault(child("", key) + fault.path, fault.reason)
+            return JsonFault(child_path("", key) + fault.path, fault.reason)
     return None
 
 
-def _fault_in_list(plain: Sequence[Any], levels: int) -> Fault | None:
+def _fault_in_list(plain: Sequence[Any], levels: int) -> JsonFault | None:
     for index, each in enumerate(plain):
         if fault := find_fault(each, levels):
-            return Fault(child("", index) + fault.path, fault.reason)
+            return JsonFault(child_path("", index) + fault.path, fault.reason)
     return None
 
 
@@ -181,7 +181,7 @@ def _searchable_object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Flaw:
     found: dict[str, Any] = {}
     for key, each in pairs:
         if key in found:
-            return _Flaw(f"the key {quoted(key)} occurs twice")
+            return _Flaw(f"the key {quote_text(key)} occurs twice")
         found[key] = each
     return found
 

@@ -23,11 +23,11 @@ from session_core.wire.catalogue import (
     is_literal,
     is_optional,
     is_value_class,
-    tag_of,
     wire_fields,
+    wire_tag,
     without_none,
 )
-from session_core.wire.error_text import ROOT, child, kind_of
+from session_core.wire.error_text import ROOT, child_path, describe_json
 
 Writer = Callable[[Any], Any]
 
@@ -41,28 +41,28 @@ def write(value: object) -> Any:
     return _CONVERTER.unstructure(value)
 
 
-def unwritable_place(value: object) -> ProtocolError:
+def locate_unwritable(value: object) -> ProtocolError:
     """Say where in the value the first thing stands that has no form in JSON."""
     for fault in _faults(value, ROOT):
         return ProtocolError(fault.reason, field=fault.path)
-    return ProtocolError(f"{kind_of(value)} cannot be written as JSON")
+    return ProtocolError(f"{describe_json(value)} cannot be written as JSON")
 
 
-def _faults(value: Any, path: str) -> Iterator[strict_json.Fault]:
+def _faults(value: Any, path: str) -> Iterator[strict_json.JsonFault]:
     if is_value_class(type(value)):
         for field in wire_fields(type(value)):
             look = _faults_in_json if field.type == JsonValue else _faults
-            yield from look(getattr(value, field.name), child(path, field.name))
+            yield from look(getattr(value, field.name), child_path(path, field.name))
     elif isinstance(value, Vector | tuple):
         for index, each in enumerate(value):
-            yield from _faults(each, child(path, index))
+            yield from _faults(each, child_path(path, index))
     else:
         yield from _faults_in_json(str(value) if isinstance(value, Rope) else value, path)
 
 
-def _faults_in_json(value: Any, path: str) -> Iterator[strict_json.Fault]:
+def _faults_in_json(value: Any, path: str) -> Iterator[strict_json.JsonFault]:
     if fault := strict_json.find_fault(value, limits.MAX_OPEN_JSON_DEPTH):
-        yield strict_json.Fault(path + fault.path, fault.reason)
+        yield strict_json.JsonFault(path + fault.path, fault.reason)
 
 
 def _write_whole_number(number: int) -> int:
@@ -95,7 +95,7 @@ def _list_writer(hint: Any) -> Writer:
 
 
 def _class_writer(cls: type) -> Writer:
-    tag = tag_of(cls)
+    tag = wire_tag(cls)
     write_fields: Writer = make_dict_unstructure_fn(cls, _CONVERTER)
     return lambda value: {TAG: tag, **write_fields(value)}
 

@@ -172,15 +172,15 @@ async def test_asking_the_program_about_itself_is_cheap(option: str) -> None:
     assert set() == HEAVY & modules
     light = {
         "arguments",
-        "complaints",
+        "daemon",
+        "daemon.messages",
+        "daemon.token_messages",
         "entry",
+        "error_exit",
         "help_texts",
-        "parsing",
-        "serving",
-        "serving.token_words",
-        "serving.words",
+        "parser",
         "terminal",
-        "terminal.words",
+        "terminal.messages",
     }
     ours = {name for name in modules if name.split(".")[0] == "frontends"}
     assert {"frontends", *(f"frontends.{name}" for name in light)} >= ours

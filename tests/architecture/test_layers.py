@@ -154,12 +154,12 @@ def test_neighbours_form_no_ring() -> None:
         ("session_core/agent/loop.py", "from session_core import Session", "agent lies below __init__"),
         ("session_core/agent/loop.py", "import session_core.testing", "only tests"),
         ("session_core/agent/loop.py", "from session_core.nowhere import x", "LAYERS"),
-        ("session_core/service/service.py", "import frontends.cli", "does not know frontends"),
+        ("session_core/service/service.py", "import frontends.commands.run", "does not know frontends"),
         ("session_core/nowhere/map.py", "", "LAYERS"),
-        ("frontends/cli/app.py", "from session_core.service import SessionService", "root only"),
-        ("frontends/cli/app.py", "from session_core import service", "root only"),
-        ("frontends/cli/app.py", "import session_core.testing", "root only"),
-        ("frontends/cli/app.py", "import tests.fakes", "does not know tests"),
+        ("frontends/commands/run/app.py", "from session_core.service import SessionService", "root only"),
+        ("frontends/commands/run/app.py", "from session_core import service", "root only"),
+        ("frontends/commands/run/app.py", "import session_core.testing", "root only"),
+        ("frontends/commands/run/app.py", "import tests.fakes", "does not know tests"),
     ],
 )
 def test_a_wrong_import_is_found(tmp_path: Path, path: str, source: str, reason: str) -> None:
@@ -179,7 +179,10 @@ def test_a_wrong_import_is_found(tmp_path: Path, path: str, source: str, reason:
         ("session_core/stream/event_stream.py", "import trio\nfrom session_core.wire import codec"),
         ("session_core/testing/checks.py", "import session_core as sc\nfrom session_core.service import x"),
         ("session_core/__init__.py", "from session_core.service.service import SessionService as SessionService"),
-        ("frontends/cli/app.py", "import session_core as sc\nfrom session_core import Cursor\nimport frontends.client"),
+        (
+            "frontends/commands/run/app.py",
+            "import session_core as sc\nfrom session_core import Cursor\nimport frontends.client",
+        ),
         ("session_core/__init__.py", "__all__ = ['ids']"),
     ],
 )
@@ -193,7 +196,7 @@ def test_a_right_import_passes(tmp_path: Path, path: str, source: str) -> None:
 def test_a_frontend_may_take_what_the_door_offers(tmp_path: Path) -> None:
     """A frontend may take any name the door lists, even one that is also the name of a part."""
     plant(tmp_path, "session_core/__init__.py", "__all__ = ['errors']")
-    plant(tmp_path, "frontends/cli/app.py", "from session_core import errors")
+    plant(tmp_path, "frontends/commands/run/app.py", "from session_core import errors")
 
     assert [] == list(faults(tmp_path))
 

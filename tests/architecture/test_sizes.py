@@ -5,7 +5,13 @@ from pathlib import Path
 from tests.architecture._source import ROOT, python_files
 
 MAX_LINES = 600
-DOOR = ROOT / "session_core" / "__init__.py"  # one table, written three times for import, type checkers and readers
+CATALOGUES = {  # lists that are read entry by entry, and found faster in one file
+    "session_core/__init__.py",
+    "session_core/limits.py",
+    "session_core/vocabulary/commands.py",
+    "session_core/vocabulary/events.py",
+    "session_core/vocabulary/methods.py",
+}
 
 
 def too_long(paths: list[Path]) -> list[str]:
@@ -14,8 +20,10 @@ def too_long(paths: list[Path]) -> list[str]:
 
 
 def test_modules_stay_small() -> None:
-    """No module of session_core or frontends has more than 600 lines, the door apart."""
-    measured = [path for path in python_files("session_core", "frontends") if path != DOOR]
+    """No module of session_core or frontends has more than 600 lines, catalogues apart."""
+    measured = [
+        path for path in python_files("session_core", "frontends") if str(path.relative_to(ROOT)) not in CATALOGUES
+    ]
     assert [] == too_long(measured)
     assert python_files("session_core", root=ROOT), "there is no code to measure"
 

@@ -10,7 +10,7 @@ import trio
 from bench import __main__ as program
 from bench import extension_ways, extensions, peer_host, spawn, store_material
 from bench.measure import NotMeasured, Result, needing
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.extension import HostedExtension
 from tests._needs import needs_node
 
 
@@ -55,13 +55,13 @@ async def test_extensions_that_are_not_asked_are_measured() -> None:
 async def test_our_way_really_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind of request reaches the extension as often as it was to be made."""
     asked: list[str] = []
-    request = Extension.request
+    request = HostedExtension.request
 
-    async def counted(extension: Extension, method: str, *args: object, **settings: object) -> object:
+    async def counted(extension: HostedExtension, method: str, *args: object, **settings: object) -> object:
         asked.append(method)
         return await request(extension, method, *args, **settings)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Extension, "request", counted)
+    monkeypatch.setattr(HostedExtension, "request", counted)
     async with extension_ways.running(extension_ways.add_extension(tmp_path, "tried", "tool_call")) as (extension,):
         for op in extension_ways.OPS:
             await extension_ways.our_way(extension).take(op, 2, 3)

@@ -13,9 +13,9 @@ from pathlib import Path
 import trio
 
 import session_core as sc
-from frontends.contract.socket_place import socket_of
 from frontends.server.server import Server, ServerSettings
 from frontends.server.unix_door import serve_unix
+from frontends.shared.socket_path import socket_path_of_home
 from session_core import limits
 from session_core.providers.base import ModelFinished, ModelRequest, ProviderEvent, TextChunk
 
@@ -53,7 +53,7 @@ async def main(home: Path) -> None:
     )
     async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
         server = Server(service, ServerSettings(home=str(home), heartbeat_ms=4_000))
-        await nursery.start(serve_unix, server, socket_of(home))
+        await nursery.start(serve_unix, server, socket_path_of_home(home))
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         await trio.sleep_forever()

@@ -6,7 +6,7 @@ from random import Random
 import attrs
 import trio
 
-from frontends.contract.socket_place import name_of_socket
+from frontends.shared.socket_path import short_socket_name
 
 
 @attrs.define(eq=False)
@@ -29,14 +29,14 @@ class FaultyProxy:
     ) -> None:
         """Forward until cancelled."""
         with trio.socket.socket(trio.socket.AF_UNIX) as listening:
-            with name_of_socket(outer) as name:
+            with short_socket_name(outer) as name:
                 await listening.bind(name)
             listening.listen(64)
             await trio.serve_listeners(self._forward, [trio.SocketListener(listening)], task_status=task_status)
 
     async def _forward(self, client: trio.SocketStream) -> None:
         try:
-            with name_of_socket(self.inner) as name:
+            with short_socket_name(self.inner) as name:
                 server = await trio.open_unix_socket(name)
         except OSError:
             return

@@ -14,7 +14,7 @@ import trio
 
 import session_core as sc
 from frontends.client import SessionClient, open_client
-from frontends.contract.socket_place import socket_of
+from frontends.shared.socket_path import socket_path_of_home
 from tests.chaos import _chaos_server
 from tests.chaos._actors import Watcher, Writer
 from tests.chaos._proxy import FaultyProxy
@@ -114,7 +114,7 @@ def lacking(victim: _Victim, proxy: FaultyProxy, writers: list[Writer], watchers
 async def _chaos(folder: Path, seed: int, seconds: float) -> None:
     random, home, door = Random(seed), folder / "home", folder / "door"
     victim = _Victim(home, await _start(home))
-    proxy = FaultyProxy(socket_of(home), Random(random.random()))
+    proxy = FaultyProxy(socket_path_of_home(home), Random(random.random()))
     try:
         async with open_client(home=home, wait_s=60, patience_s=_PATIENCE_S) as direct, trio.open_nursery() as nursery:
             await nursery.start(proxy.serve, door)

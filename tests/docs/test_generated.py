@@ -12,7 +12,7 @@ from session_core.agent.hooks import HookName
 from session_core.protocols.driver import Action
 from session_core.session.activity import rules_as_markdown
 from session_core.vocabulary import commands as c
-from session_core.vocabulary.sessions import PermissionTier
+from session_core.vocabulary.sessions import PermissionMode
 from session_core.wire.catalogue import wire_classes
 
 
@@ -97,8 +97,8 @@ def test_every_action_of_a_driver_is_described() -> None:
     )
 
 
-def test_every_tier_is_explained_at_first_sight() -> None:
-    """The README names every permission tier."""
-    table = (HERE.parent / "README.md").read_text(encoding="utf-8").partition("| tier |")[2]
+def test_every_mode_is_explained_at_first_sight() -> None:
+    """The README names every permission mode."""
+    table = (HERE.parent / "README.md").read_text(encoding="utf-8").partition("| mode |")[2]
 
-    assert list(get_args(PermissionTier)) == re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)[:5]
+    assert list(get_args(PermissionMode)) == re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)[:5]

@@ -24,7 +24,7 @@ async def test_the_example_does_what_it_says(tmp_path: Path) -> None:
         tool_call("hello.shout", {"text": "secrets.txt"}),
         text("Done."),
     )
-    async with open_world(home, *answers, permission_tier="full") as world:
+    async with open_world(home, *answers, permission_mode="full") as world:
         said = await world.service.run_command(world.session_id, "hi", "Ada")
         await world.turn("Go on.")
         snapshot = await world.service.load_session(world.session_id)

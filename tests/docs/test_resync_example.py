@@ -5,12 +5,12 @@ import json
 import pytest
 
 import session_core as sc
-from session_core.wire.catalogue import tag_of, wire_classes
+from session_core.wire.catalogue import wire_classes, wire_tag
 from tests.docs._documents import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "resync.md").read_text(encoding="utf-8")
 LINES = [line for block in blocks(PAGE) if block.language == "json" for line in block.text.splitlines()]
-CLASSES = {tag_of(cls): cls for cls in wire_classes()}
+CLASSES = {wire_tag(cls): cls for cls in wire_classes()}
 
 
 def read(line: str) -> object:
@@ -53,7 +53,7 @@ def test_the_story_of_the_example() -> None:
             elif isinstance(item, sc.SessionEvent) and isinstance(item.event, sc.events.PartDelta):
                 text += item.event.text
         place = follower.cursor.seq if follower.cursor is not None else None
-        story.append((text, place, follower.needs.reason if follower.needs else None))
+        story.append((text, place, follower.needed_resync.reason if follower.needed_resync else None))
 
     king = "Once upon a time there was an old king. He"
     assert story == [

@@ -4,14 +4,14 @@ import re
 
 from textual.binding import Binding
 
+from frontends.terminal.actions.slash_commands import SLASH
 from frontends.terminal.app import TerminalApp
-from frontends.terminal.composer_keys import TABLE
-from frontends.terminal.queue_panel import QueuePanel
-from frontends.terminal.requests import RequestPanel
-from frontends.terminal.sidebar import Sidebar
-from frontends.terminal.slash import SLASH
-from frontends.terminal.transcript import Transcript
-from frontends.terminal.widgets import WidgetPanel
+from frontends.terminal.composer.keys import TABLE
+from frontends.terminal.panels.extension_widgets import WidgetPanel
+from frontends.terminal.panels.message_queue import QueuePanel
+from frontends.terminal.panels.sidebar import Sidebar
+from frontends.terminal.questions.panel import RequestPanel
+from frontends.terminal.transcript.view import Transcript
 from tests.docs._documents import ROOT
 from tests.frontends.terminal._picture_scenes import SCENES
 

@@ -26,7 +26,7 @@ from session_core.ids import ClientId, SessionId
 from session_core.service.service import SessionService
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.commands import Command
-from session_core.vocabulary.sessions import Decision, DeliverAs, PermissionTier, SandboxPolicy, TurnLimits
+from session_core.vocabulary.sessions import Decision, DeliverAs, PermissionMode, SandboxPolicy, TurnLimits
 from session_core.vocabulary.snapshots import SessionSnapshot
 
 REFUSALS = (Conflict, Forbidden, InvalidInput, NotFound, Overloaded)
@@ -145,8 +145,8 @@ class RandomClient:
     async def _command(self, action: str, random: Random) -> Command[Any] | None:
         new = self._shared.new
         if action == "create" or not self._shared.sessions:
-            tier = random.choice(TIERS)
-            return c.CreateSession(name=new("session"), permission_tier=tier)
+            mode = random.choice(MODES)
+            return c.CreateSession(name=new("session"), permission_mode=mode)
         session_id = random.choice(self._shared.sessions)
         match action:
             case "rename":
@@ -186,7 +186,7 @@ class RandomClient:
     def _setting(self, session_id: SessionId, random: Random) -> Command[Any]:
         settings: tuple[Command[Any], ...] = (
             c.SwitchModel(session_id=session_id, model=random.choice(("quick", "other"))),
-            c.ChangePermissionTier(session_id=session_id, tier=random.choice(TIERS)),
+            c.ChangePermissionMode(session_id=session_id, mode=random.choice(MODES)),
             c.ChangeWorkingDirectory(session_id=session_id, cwd=f"/{self._shared.new('place')}"),
             c.ChangeSandboxPolicy(
                 session_id=session_id, policy=SandboxPolicy(writable_roots=(f"/{self._shared.new('root')}",))
@@ -234,7 +234,7 @@ class RandomClient:
         return random.choice(commands)
 
 
-TIERS: Sequence[PermissionTier] = ("full", "full", "ask_writes", "ask_all")
+MODES: Sequence[PermissionMode] = ("full", "full", "ask_writes", "ask_all")
 DELIVERIES: Sequence[DeliverAs] = ("follow_up", "follow_up", "steer", "next_turn")
 KEYED = (
     c.CreateSession,

@@ -30,7 +30,7 @@ def _abouts(event: Event) -> Iterator[str]:
     match event:
         case ev.SessionCreated(name=name) | ev.SessionRenamed(name=name):
             yield name
-        case ev.ModelSwitched(model=about) | ev.PermissionTierChanged(tier=about):
+        case ev.ModelSwitched(model=about) | ev.PermissionModeChanged(mode=about):
             yield about
         case ev.WorkingDirectoryChanged(cwd=about) | ev.TurnStarted(turn_id=about):
             yield about
@@ -69,7 +69,7 @@ def text_of(parts: Iterable[Part]) -> str:
 
 REPEATABLE = {
     ev.ModelSwitched.__name__,
-    ev.PermissionTierChanged.__name__,
+    ev.PermissionModeChanged.__name__,
     ev.QueueReordered.__name__,
     ev.SessionArchived.__name__,
     ev.SessionRestored.__name__,
@@ -107,8 +107,8 @@ def _of_sessions(command: Command[Any], reply: Any) -> Iterator[tuple[type, str]
             yield ev.ContextCleared, ""
         case c.SwitchModel(model=about):
             yield ev.ModelSwitched, about
-        case c.ChangePermissionTier(tier=about):
-            yield ev.PermissionTierChanged, about
+        case c.ChangePermissionMode(mode=about):
+            yield ev.PermissionModeChanged, about
         case c.ChangeSandboxPolicy(policy=policy):
             yield ev.SandboxPolicyChanged, repr(policy)
         case c.ChangeWorkingDirectory(cwd=about):
@@ -222,7 +222,7 @@ def _check_settings(promises: Promises, session: KeptSession) -> None:
     state = session.replayed
     _check_newest(promises, state.session_id, c.RenameSession, "name", state.name)
     _check_newest(promises, state.session_id, c.SwitchModel, "model", state.settings.model)
-    _check_newest(promises, state.session_id, c.ChangePermissionTier, "tier", state.settings.permission_tier)
+    _check_newest(promises, state.session_id, c.ChangePermissionMode, "mode", state.settings.permission_mode)
     _check_newest(promises, state.session_id, c.ChangeWorkingDirectory, "cwd", state.settings.cwd)
 
 

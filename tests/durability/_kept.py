@@ -17,7 +17,7 @@ from session_core.storage.base import StoreReader
 from session_core.storage.files import connect
 from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.sqlite_reader import SqliteReader
-from session_core.vocabulary.added_messages import added_messages, collect_results
+from session_core.vocabulary.added_messages import collect_added_messages, collect_results
 from session_core.vocabulary.events import MessagesImported, SessionEvent
 from session_core.vocabulary.messages import Message, ToolResultPart
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
@@ -49,7 +49,7 @@ class KeptSession:
         messages: list[Message] = []
         results: dict[CallId, ToolResultPart] = {}
         for event in self.events:
-            messages += added_messages(event.event, results, event.at)
+            messages += collect_added_messages(event.event, results, event.at)
             collect_results(results, event.event)
         return messages
 
@@ -146,7 +146,7 @@ def check_at_rest(session: KeptSession) -> None:
     """Prove that nothing is left running or open."""
     state = session.state
     still_open = (state.turn, state.partial, state.approvals, state.dialogs, state.stop)
-    assert state.activity.at_rest, f"{state.session_id} is {state.activity.name}"
+    assert state.activity.is_at_rest, f"{state.session_id} is {state.activity.name}"
     assert still_open == (None, None, (), (), None)
     assert all(tool.result is not None for tool in state.tools)
 

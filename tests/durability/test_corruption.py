@@ -18,7 +18,7 @@ import trio
 
 from session_core.errors import StoreDamaged
 from session_core.ids import SessionId
-from session_core.storage.executor_state import named_by
+from session_core.storage.executor_state import leaf_digests
 from session_core.storage.files import MARK_FILE, STORE_FILE
 from session_core.storage.maintenance.findings import LEAVES_MISSING
 from session_core.storage.maintenance.rebuild import LOST_WITH_LOG, RebuildReport, rebuild_store
@@ -180,7 +180,9 @@ def judge(original: Original, image: bytes, log: bytes = b"", *, repair: bool = 
 def check_mended(home: Path, contents: Contents) -> None:
     """Check that nothing is wrong, but that parts are missing which nobody can make again."""
     incomplete = {
-        each for each, state in contents.loaded.items() if len(contents.leaves[each]) < len(named_by(state.executor))
+        each
+        for each, state in contents.loaded.items()
+        if len(contents.leaves[each]) < len(leaf_digests(state.executor))
     }
     findings = verify_store(home).findings
     assert [LEAVES_MISSING in each.what for each in findings] == [True] * len(incomplete)

@@ -40,7 +40,7 @@ def config_on(home: Path, disk: FaultyDisk) -> ServiceConfig:
         models={"quick": provider},
         tools=(ScriptedTool("change", effects=("write",)),),
         cwd="/",
-        permission_tier="full",
+        permission_mode="full",
         store=SqliteStore(home, connect=on_disk(disk)),
     )
 
@@ -110,7 +110,7 @@ class Scenario:
         for summary in listed:
             shown = await service.load_session(summary.session_id)
             assert (shown.name, shown.activity) == (summary.name, summary.activity)
-            assert shown.activity.at_rest, "nothing runs on without a disk"
+            assert shown.activity.is_at_rest, "nothing runs on without a disk"
             async with service.follow(summary.session_id) as feed:
                 assert isinstance((await feed.receive_batch())[0], SessionSnapshot)
         await service.search_messages("change")

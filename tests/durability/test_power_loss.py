@@ -16,8 +16,8 @@ from session_core.service.config import ServiceConfig
 from session_core.service.service import open_session_service
 from session_core.storage.base import StoredReply
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.scripted import Answer, ScriptedProvider, ScriptedTool, Step, text, tool_calls
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider, ScriptedTool, TaskSwitch, text, tool_calls
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from tests._needs import needs
 from tests.durability._clients import ACTIONS, Promises, RandomClient, Shared
 from tests.durability._evidence import check_kept
@@ -63,7 +63,7 @@ class WatchedStore(SqliteStore):
 
     def append(self, event: SessionEvent) -> None:
         super().append(event)
-        if event.session_id is not None and not isinstance(event.event, PASSING):
+        if event.session_id is not None and not isinstance(event.event, TRANSIENT_EVENTS):
             self.handed_over.append((self._counter.steps, event))
 
     def forget(self, session_id: SessionId) -> None:
@@ -103,13 +103,13 @@ class Content:
                 yield now
 
 
-def answers(random: Random) -> Iterator[Answer]:
+def answers(random: Random) -> Iterator[ScriptedAnswer]:
     """Short answers and tool calls, none of which takes time."""
     for _ in range(CLIENTS * COMMANDS * 2):
         yield random.choice(
             (
                 text("some ", "words ", str(random.random())),
-                (*text("slowly ")[:1], Step(), Step(), *text("spoken")),
+                (*text("slowly ")[:1], TaskSwitch(), TaskSwitch(), *text("spoken")),
                 tool_calls(("look", {}), ("change", {})),
                 text("long" * 5_000),
             )

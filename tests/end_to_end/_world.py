@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from session_core.assembly.setup import Place, Setup, open_setup
+from session_core.assembly.setup import AgentEnvironment, Setup, open_setup
 from session_core.ids import SessionId
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.maintenance.export_import import export_session
@@ -35,7 +35,7 @@ def write_config(home: Path, dialect: Dialect, base_url: str, *, key_env: str = 
     file.write_text(
         f"""
 model = "{MODEL}"
-permission_tier = "full"
+permission_mode = "full"
 {more}
 
 [providers.local]
@@ -60,7 +60,7 @@ class World:
     server: ReplayServer
     service: SessionService
     setup: Setup
-    place: Place
+    place: AgentEnvironment
     session_id: SessionId
     seen: list[SessionEvent]
 
@@ -101,7 +101,7 @@ async def open_world(
     async with open_replay_server(*replies) as server:
         write_config(home, dialect, server.base_url, more=more)
         environ = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "user"), KEY_ENV: KEY, **variables}
-        place = Place(home=home, folder=str(work), environ=environ)
+        place = AgentEnvironment(home=home, folder=str(work), environ=environ)
         async with open_setup(place, store=SqliteStore(home)) as setup:
             async with open_session_service(setup.service) as service:
                 created = await service.create_session()

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from session_core.config.load import load_config
-from session_core.config.origins import shown_settings
+from session_core.config.origins import describe_settings
 from session_core.vocabulary.messages import ToolResultPart
 from session_core.wire.codec import encode, encode_event
 from tests._needs import NO_SANDBOX
@@ -86,7 +86,7 @@ async def test_failures_tell_no_secrets(dialect: Dialect, tmp_path: Path, caplog
         tellers = [event for event in world.seen if "***" in repr(event)]
         assert tellers, "the echo must have come through, masked"
         config = load_config(world.place.home, Path(world.place.folder), world.place.environ, {})
-        leaks += _found("config show", repr(shown_settings(config, world.place.environ)) + repr(config))
+        leaks += _found("config show", repr(describe_settings(config, world.place.environ)) + repr(config))
     leaks += _in_files(tmp_path)
     kept = (await exported(tmp_path / "home", world.session_id)).decode()
     assert "All is well." in kept

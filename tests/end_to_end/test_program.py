@@ -47,7 +47,7 @@ class Desk:
         self.home.mkdir(mode=0o700)
         self.settings = self.home / "config.toml"
         self.settings.write_text(
-            f'model = "{MODELS[provider][1]}"\npermission_tier = "auto_edit"\n'
+            f'model = "{MODELS[provider][1]}"\npermission_mode = "auto_edit"\n'
             f'[[permissions]]\ntool = "shell"\ncommand = "{RUN_CHECKS}"\ndecision = "allow"\n'
             f'[providers.{provider}]\nbase_url = "{base_url}/v1"\n'
         )

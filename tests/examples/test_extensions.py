@@ -8,7 +8,7 @@ import trio
 from session_core.sep.protocol.manifest import read_manifest
 from session_core.stream.subscription import Subscription
 from session_core.testing.scripted import Pause, ScriptedTool, text, tool_call
-from session_core.tools.shell import Shell
+from session_core.tools.shell import ShellTool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import thaw_json
 from tests._needs import needs_sandbox
@@ -52,7 +52,7 @@ async def test_todo(tmp_path: Path) -> None:
         tool_call("todo.list"),
         text("done"),
     )
-    async with open_world(home_with(tmp_path, ["todo"]), *answers, permission_tier="full") as world, answering(world):
+    async with open_world(home_with(tmp_path, ["todo"]), *answers, permission_mode="full") as world, answering(world):
         await world.turn()
         told = await results(world)
         await world.service.reload_extension("todo")
@@ -83,7 +83,7 @@ async def test_permission_gate(tmp_path: Path) -> None:
     answers = [tool_call("shell", arguments) for arguments in (harmless, RISKY, RISKY, RISKY)]
     turns = [step for answer in answers for step in (answer, text("done"))]
     home = home_with(tmp_path, ["permission-gate"])
-    async with open_world(home, *turns, tools=(shell,), permission_tier="full") as world:
+    async with open_world(home, *turns, tools=(shell,), permission_mode="full") as world:
         await world.turn()
         await world.turn()
         async with answering(world, False, True) as asked:
@@ -103,7 +103,7 @@ async def test_plan_mode(tmp_path: Path) -> None:
     tools = tuple(ScriptedTool(name) for name in ("read", "grep", "write"))
     answers = (text("a plan"), text("plain"), tool_call("write"), text("1. Write it."), text("written"))
     home, flags = home_with(tmp_path, ["plan-mode"]), {"extensions.flags": ["plan"]}
-    async with open_world(home, *answers, tools=tools, flags=flags, permission_tier="full") as world, answering(world):
+    async with open_world(home, *answers, tools=tools, flags=flags, permission_mode="full") as world, answering(world):
         await world.turn()
         await command(world, "plan", "off")
         await world.turn()
@@ -132,7 +132,7 @@ async def test_git_status(tmp_path: Path) -> None:
         await trio.run_process(["git", *line.split()], cwd=home.folder)
     (home.folder / "new.txt").write_text("new")
     async with (
-        open_world(home, text("one"), text("two"), tools=(Shell(),), permission_tier="full") as world,
+        open_world(home, text("one"), text("two"), tools=(ShellTool(),), permission_mode="full") as world,
         answering(world),
     ):
         await world.turn()
@@ -152,11 +152,11 @@ async def test_notifier(tmp_path: Path) -> None:
     )
     home, flags = home_with(tmp_path, ["notifier", "todo"]), {"extensions.flags": ["notify-after=0"]}
     home.install("mouth")
-    async with open_world(home, *answers, flags=flags, permission_tier="full") as world, answering(world):
+    async with open_world(home, *answers, flags=flags, permission_mode="full") as world, answering(world):
         another = (await world.service.create_session(name="another")).session_id
         async with world.service.subscribe(world.session_id) as events, world.service.subscribe(another) as others:
             await world.service.send_user_message(world.session_id, "hi")
-            await world.provider.waiting("another")
+            await world.provider.wait_for_pause("another")
             await world.turn(session_id=another)
             await _notice(others)  # so that what happened last has happened there
             world.provider.release("another")
@@ -179,7 +179,7 @@ async def test_replay_provider(tmp_path: Path) -> None:
     """What was recorded comes word by word, with its thoughts, its tool calls and what it has used."""
     listing = ScriptedTool("list", run="nothing")
     home, flags = home_with(tmp_path, ["replay-provider"]), {"extensions.flags": ["replay-pause=0"]}
-    async with open_world(home, tools=(listing,), flags=flags, permission_tier="full") as world:
+    async with open_world(home, tools=(listing,), flags=flags, permission_mode="full") as world:
         await world.service.switch_model(world.session_id, "replay/recording")
         async with world.service.subscribe(world.session_id) as events:
             first = await world.turn("What is here?")

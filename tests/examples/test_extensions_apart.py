@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from session_core.sep.conformance.runner import check_extension
-from session_core.sep.sdk import Extension, Ran
+from session_core.sep.sdk import ExecResult, Extension
 from session_core.sep.sdk.testing import TestHost
 from tests.examples._extensions import FOLDER, NAMES, source_of
 
@@ -123,7 +123,7 @@ async def test_git_status_takes_no_for_an_answer() -> None:
             await host.send_event("turn_end")
         await host.settled()
         assert ["git could not be run"] == [each.message for each in host.logs]
-    failing = Ran(exit_code=128, stdout="", stderr="not a git repository")
+    failing = ExecResult(exit_code=128, stdout="", stderr="not a git repository")
     async with TestHost(fresh("git-status"), ui=["set_status"], exec=failing) as host:
         await host.send_event("turn_end")
         await host.settled()

@@ -50,9 +50,9 @@ async def test_while_the_model_streams_and_a_tool_runs(tmp_path: Path) -> None:
         tool_call("todo.list"),
         text("That is it."),
     )
-    async with open_world(home, *answers, permission_tier="full") as world, trio.open_nursery() as nursery:
+    async with open_world(home, *answers, permission_mode="full") as world, trio.open_nursery() as nursery:
         await world.service.send_user_message(world.session_id, "Go on.")
-        await world.provider.waiting("streaming")
+        await world.provider.wait_for_pause("streaming")
         change(home, "todo", reading, reading.replace("listed(await load(ctx))", gate.code))
         await world.service.reload_extension("todo")
         world.provider.release("streaming")
@@ -74,7 +74,7 @@ async def test_while_its_own_model_streams(tmp_path: Path) -> None:
     change(home, "replay-provider", f"        {pause}", f'        if word == "Let ":\n            {gate.code}')
     tools, flags = (ScriptedTool("list"),), {"extensions.flags": ["replay-pause=0"]}
     async with (
-        open_world(home, tools=tools, flags=flags, permission_tier="full") as world,
+        open_world(home, tools=tools, flags=flags, permission_mode="full") as world,
         trio.open_nursery() as nursery,
         world.service.subscribe(world.session_id) as events,
     ):
@@ -100,7 +100,7 @@ async def test_while_a_hook_asks_somebody(tmp_path: Path) -> None:
     """A dialog that is open when its extension is reloaded still counts when it is answered."""
     home = home_with(tmp_path, ["permission-gate"])
     shell, risky = ScriptedTool("shell", run="it ran"), tool_call("shell", {"command": "sudo ls"})
-    async with open_world(home, risky, risky, text("done"), tools=(shell,), permission_tier="full") as world:
+    async with open_world(home, risky, risky, text("done"), tools=(shell,), permission_mode="full") as world:
         with world.service.attach("somebody", ui=frozenset({"confirm"})) as somebody:
             async with trio.open_nursery() as nursery:
                 await world.service.send_user_message(world.session_id, "Go on.")

@@ -67,7 +67,7 @@ async def test_a_message_meanwhile_is_reviewed_too(review: ModuleType) -> None:
     async with open_checked_service(reviewing(review, provider)) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
-        await provider.waiting("review")
+        await provider.wait_for_pause("review")
         await service.send_user_message(session_id, "and one more?")
         provider.release("review")
         outcome = (await service.wait_for_turn(session_id)).outcome

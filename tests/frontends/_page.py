@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from frontends.exporting.html import ELEMENTS
+from frontends.commands.export.html import ELEMENTS
 
 VOID = {"meta", "img"}
 CLASSES = {

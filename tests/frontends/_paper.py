@@ -3,8 +3,8 @@
 import trio
 
 import session_core as sc
-from frontends.console.output import Output
-from frontends.console.streams import Streams
+from frontends.shared.output import Output
+from frontends.shared.streams import StandardStreams
 
 
 class Paper(Output):
@@ -51,7 +51,7 @@ def config(provider: sc.Provider, *tools: sc.Tool, capacity: int = 2048) -> sc.S
     )
 
 
-def written(streams: Streams) -> tuple[str, str]:
+def written(streams: StandardStreams) -> tuple[str, str]:
     assert isinstance(streams.out, Paper)
     assert isinstance(streams.err, Paper)
     return streams.out.text, streams.err.text

@@ -5,8 +5,8 @@ import sys
 import trio
 
 import session_core as sc
-from frontends.cli.run import RunOptions, converse
-from frontends.console.streams import Streams
+from frontends.commands.run.run import RunOptions, converse
+from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from tests.frontends._paper import NoSignals
 
@@ -16,7 +16,7 @@ async def main(folder: str) -> int:
     provider = scripted.ScriptedProvider(scripted.tool_call("edit", change), scripted.text("That was it."))
     config = sc.ServiceConfig(models={"m": provider}, tools=sc.coding_file_tools(), store=sc.MemoryStore(), cwd=folder)
     async with sc.open_session_service(config) as service:
-        return await converse(service, RunOptions(prompt="go"), Streams.standard(), NoSignals())
+        return await converse(service, RunOptions(prompt="go"), StandardStreams.standard(), NoSignals())
 
 
 if __name__ == "__main__":

@@ -301,7 +301,7 @@ def broken(*_: object, **__: object) -> int:
 
 def test_an_unexpected_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A bug shows as one harmless line with a hint how to see more, even from inside nested groups."""
-    monkeypatch.setattr("frontends.demo.tour.main", broken)
+    monkeypatch.setattr("frontends.commands.demo.tour.main", broken)
     monkeypatch.delenv("SESSION_CORE_DEBUG", raising=False)
 
     assert 1 == entry.main(["demo"])
@@ -313,7 +313,7 @@ def test_an_unexpected_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With SESSION_CORE_DEBUG=1 the traceback is printed too."""
-    monkeypatch.setattr("frontends.demo.tour.main", broken)
+    monkeypatch.setattr("frontends.commands.demo.tour.main", broken)
     monkeypatch.setenv("SESSION_CORE_DEBUG", "1")
 
     assert 1 == entry.main(["demo"])
@@ -326,7 +326,7 @@ def test_an_interrupt_anywhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     def interrupted(**_: object) -> int:
         raise BaseExceptionGroup("outer", [ValueError("x"), KeyboardInterrupt()])
 
-    monkeypatch.setattr("frontends.demo.tour.main", interrupted)
+    monkeypatch.setattr("frontends.commands.demo.tour.main", interrupted)
 
     assert 130 == entry.main(["demo"])
     assert "session-core: interrupted\n" == capsys.readouterr().err

@@ -11,10 +11,10 @@ import pytest
 import trio
 import trio.testing
 
-from frontends.cli.run import RunOptions, converse
-from frontends.console.output import ReaderLeft
-from frontends.console.streams import Streams
-from frontends.stored import reading
+from frontends.commands.run.run import RunOptions, converse
+from frontends.commands.sessions import read_commands
+from frontends.shared.output import ReaderLeft
+from frontends.shared.streams import StandardStreams
 from session_core.testing import scripted
 from session_core.testing.checked import open_checked_service
 from tests.frontends._kept import keep, kept, kept_sessions, session_core
@@ -161,7 +161,7 @@ def test_a_search_tells_what_is_left(home: Path, monkeypatch: pytest.MonkeyPatch
     assert 0 == session_core("sessions", "--search", "done", "--limit", "1")
     out, err = capfd.readouterr()
     assert (2, "and 2 more (--limit 3)\n") == (out.count("\n"), err)
-    monkeypatch.setattr(reading, "COUNTED_BEYOND", 1)
+    monkeypatch.setattr(read_commands, "COUNTED_BEYOND", 1)
     session_core("sessions", "--search", "done", "--limit", "1")
 
     assert "and at least 1 more (--limit 2)\n" == capfd.readouterr().err
@@ -198,7 +198,7 @@ class Gone(Paper):
 
 async def test_the_end_of_a_line_before_a_complaint(autojump_clock: trio.testing.MockClock) -> None:
     """When the reader of the answer leaves in the middle of a thought, its line on stderr is ended."""
-    streams = Streams(out=Gone(), err=Paper())
+    streams = StandardStreams(out=Gone(), err=Paper())
     provider = scripted.ScriptedProvider(scripted.text("Yes.", thinking="hm"))
     with pytest.RaisesGroup(ReaderLeft, flatten_subgroups=True, allow_unwrapped=True):
         async with open_checked_service(config(provider)) as service:

@@ -13,21 +13,22 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import attrs
 import pytest
 import trio
 
-from session_core.assembly.setup import Place, open_setup
+from session_core.assembly.setup import AgentEnvironment, open_setup
 from session_core.ids import CallId, SessionId
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.scripted import Answer, ScriptedProvider, tool_calls
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider, tool_calls
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import ToolResultPart
-from session_core.vocabulary.sessions import Approval, Decision, PermissionTier, SandboxPolicy, TurnOutcome
+from session_core.vocabulary.sessions import Approval, Decision, PermissionMode, SandboxPolicy, TurnOutcome
 from session_core.wire.codec import encode
 from tests.session_core.sandbox._place import world_base
 
@@ -78,7 +79,7 @@ class Attacked:
 class _GrowingScript(ScriptedProvider):
     """A model that gets further answers while it runs."""
 
-    def play(self, *answers: Answer) -> None:
+    def play(self, *answers: ScriptedAnswer) -> None:
         self._answers.extend(answers)
 
 
@@ -103,6 +104,9 @@ def make_folder(name: str) -> Path:
     return folder
 
 
+_LONGEST_SOCKET_FOLDER = 90  # the name of a socket has 107 bytes at most
+
+
 class Ears:
     """A port and two sockets that nobody may ever connect to.
 
@@ -110,6 +114,8 @@ class Ears:
     """
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
+        if len(os.fsencode(folder)) > _LONGEST_SOCKET_FOLDER:
+            folder = Path(stack.enter_context(TemporaryDirectory(dir="/var/tmp")))
         self.file = folder / "agent.sock"
         self.sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0)))]
         for name in (str(self.file), f"\0hostile-{os.getpid()}"):
@@ -180,32 +186,32 @@ class Arena:
 
     async def attack(
         self,
-        *steps: Call | Iterable[Call] | Answer,
-        tier: PermissionTier = "full",
+        *steps: Call | Iterable[Call] | ScriptedAnswer,
+        mode: PermissionMode = "full",
         sandbox: SandboxPolicy | None = None,
         session_id: SessionId | None = None,
     ) -> Attacked:
         """Let the model make these calls, each step after the results of the one before."""
-        session_id = await self.begin(*steps, tier=tier, sandbox=sandbox, session_id=session_id)
+        session_id = await self.begin(*steps, mode=mode, sandbox=sandbox, session_id=session_id)
         with trio.fail_after(PATIENCE):
             outcome = (await self.service.wait_for_turn(session_id)).outcome
         return Attacked(session_id=session_id, outcome=outcome, results=self.results(session_id))
 
     async def begin(
         self,
-        *steps: Call | Iterable[Call] | Answer,
-        tier: PermissionTier = "full",
+        *steps: Call | Iterable[Call] | ScriptedAnswer,
+        mode: PermissionMode = "full",
         sandbox: SandboxPolicy | None = None,
         session_id: SessionId | None = None,
     ) -> SessionId:
         """The same, without waiting for its end."""
         self.provider.play(*(self._answer(step) for step in steps))
         if session_id is None:
-            session_id = (await self.service.create_session(permission_tier=tier, sandbox=sandbox)).session_id
+            session_id = (await self.service.create_session(permission_mode=mode, sandbox=sandbox)).session_id
         await self.service.send_user_message(session_id, "do your worst")
         return session_id
 
-    def _answer(self, step: Any) -> Answer:
+    def _answer(self, step: Any) -> ScriptedAnswer:
         if isinstance(step, tuple) and step and isinstance(step[0], str):
             step = [step]
         if isinstance(step, list):
@@ -332,7 +338,7 @@ async def open_arena(
     try:
         arena = Arena(base, ears)
         async with AsyncExitStack() as stack:
-            place = Place(
+            place = AgentEnvironment(
                 home=arena.service_home, folder=str(arena.root), environ={**os.environ, "OPENAI_API_KEY": CANARY}
             )
             store = _WatchedStore(arena.service_home, arena.hear)

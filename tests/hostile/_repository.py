@@ -16,9 +16,9 @@ from typing import Any, Literal
 import attrs
 import trio
 
-from session_core.assembly.setup import Place, open_setup
+from session_core.assembly.setup import AgentEnvironment, open_setup
 from session_core.config.values import Config
-from session_core.sandbox.trust import Fingerprint, TrustStore, fingerprint
+from session_core.sandbox.trust import Fingerprint, TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.service.service import open_session_service
 from session_core.testing.scripted import ScriptedProvider, text, tool_calls
@@ -90,7 +90,7 @@ class Ground:
 
     def trust(self) -> Fingerprint:
         """Trust the repository as it is now."""
-        found = fingerprint(Workspace(str(self.repo)))
+        found = take_fingerprint(Workspace(str(self.repo)))
         TrustStore(self.home).trust(str(self.repo), found)
         return found
 
@@ -153,7 +153,7 @@ async def open_and_ask(
     ground: Ground, calls: Sequence[tuple[str, Mapping[str, Any]]] = (), *, wait_for_mcp: bool = False
 ) -> Seen:
     """Open the repository as an agent does, let the model make these calls, and return what was seen."""
-    place = Place(home=ground.home, folder=str(ground.repo), environ=ground.environ)
+    place = AgentEnvironment(home=ground.home, folder=str(ground.repo), environ=ground.environ)
     model = ScriptedProvider(*([tool_calls(*calls)] if calls else []), text("done"))
     told: list[str] = []
     with trio.fail_after(60):

@@ -147,7 +147,7 @@ def shells_read_variables(ground: Ground) -> None:
 def tools_have_tasks(ground: Ground) -> None:
     program = ground.program("task")
     ground.put("Makefile", f"$(shell {program})\nall:\n\t{program}\n")
-    ground.put("pyproject.toml", f'[tool.session-core]\npermission_tier = "full"\nhooks = ["{program}"]\n')
+    ground.put("pyproject.toml", f'[tool.session-core]\npermission_mode = "full"\nhooks = ["{program}"]\n')
     ground.put(
         ".vscode/tasks.json", f'{{"tasks": [{{"command": "{program}", "runOptions": {{"runOn": "folderOpen"}}}}]}}'
     )

@@ -15,19 +15,19 @@ from typing import Any, Final
 import attrs
 import trio
 
-from session_core.assembly.extension_setup import Joined
-from session_core.assembly.setup import Place, open_setup
+from session_core.assembly.extension_setup import JoinedMapping
+from session_core.assembly.setup import AgentEnvironment, open_setup
 from session_core.errors import ExtensionFailed
 from session_core.ids import SessionId, new_id
 from session_core.providers.base import ModelRequest, ProviderEvent
 from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents, digest_of
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.host import ExtensionHost
-from session_core.sep.host.process.process_session import Pace
+from session_core.sep.host.process.process_session import ExtensionTimeouts
 from session_core.service.service import AttachedClient, SessionService, open_session_service
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.scripted import Item, ScriptedProvider, text, tool_calls
+from session_core.testing.scripted import ScriptedProvider, ScriptItem, text, tool_calls
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import ToolResultPart
@@ -38,7 +38,7 @@ SCRIPT: Final = Path(__file__).with_name("_zoo_extension.py")
 HEALTHY: Final = "healthy"
 PATIENCE: Final = 300
 """No test should take a fraction of this; what takes longer hangs."""
-PACE: Final = Pace(start=PATIENCE, stop=0.5, backoffs=(0.01,))
+PACE: Final = ExtensionTimeouts(start=PATIENCE, stop=0.5, backoffs=(0.01,))
 """Nobody is given up for being slow, however busy this machine is ..."""
 HANGING: Final = attrs.evolve(PACE, start=2)
 """... but those that will never answer the greeting: turns wait for them."""
@@ -82,7 +82,7 @@ class _Endless(ScriptedProvider):
             yield events
 
 
-def _model(request: ModelRequest) -> Sequence[Item]:
+def _model(request: ModelRequest) -> Sequence[ScriptItem]:
     """Call the tools that the user names; turns side by side do not take each other's answers."""
     last = request.messages[-1]
     called = last.text.split() if last.role == "user" else []
@@ -140,7 +140,7 @@ class Zoo:
         """The folder in which an animal leaves notes."""
         return self.base / "notes" / name
 
-    def extension(self, name: str) -> Extension:
+    def extension(self, name: str) -> HostedExtension:
         """An animal as the host sees it."""
         return self.host.extension(name)
 
@@ -169,7 +169,7 @@ class Zoo:
 
     async def begin_turn(self, *tools: str) -> SessionId:
         """Begin a turn in a session of its own, in which the model calls these tools at once."""
-        session_id = (await self.service.create_session(permission_tier="full")).session_id
+        session_id = (await self.service.create_session(permission_mode="full")).session_id
         await self.service.send_user_message(session_id, " ".join(tools) or "nothing")
         return session_id
 
@@ -298,7 +298,7 @@ class Meter:
 
 @asynccontextmanager
 async def open_zoo(
-    *animals: Animal, pace: Pace = PACE, healthy_env: Mapping[str, str] | None = None
+    *animals: Animal, pace: ExtensionTimeouts = PACE, healthy_env: Mapping[str, str] | None = None
 ) -> AsyncGenerator[Zoo]:
     """Open a service with these animals and a healthy extension; at the end, prove that nothing is left of any."""
     base = make_folder(new_id("zoo"))
@@ -322,10 +322,10 @@ async def open_zoo(
 
 
 @asynccontextmanager
-async def _open_service(zoo: Zoo, pace: Pace) -> AsyncGenerator[SessionService]:
+async def _open_service(zoo: Zoo, pace: ExtensionTimeouts) -> AsyncGenerator[SessionService]:
     environ = {**os.environ, "HOME": str(zoo.base)}
     environ.pop("SMOOTH_HOME", None)
-    place = Place(home=zoo.home, folder=str(zoo.root), environ=environ)
+    place = AgentEnvironment(home=zoo.home, folder=str(zoo.root), environ=environ)
     store = _WatchedStore(zoo.home, zoo.events.append)
     async with open_setup(place, store=store) as setup:
         host = setup.service.extensions
@@ -333,7 +333,7 @@ async def _open_service(zoo: Zoo, pace: Pace) -> AsyncGenerator[SessionService]:
         zoo.host = host
         begin, publish = host._begin, host.publish
 
-        async def paced(found: Found) -> Extension:
+        async def paced(found: DiscoveredExtension) -> HostedExtension:
             animal = zoo.animals[found.name]
             hangs = animal.when in {"start", "initialize"} and animal.how in SILENCES
             host.setting = attrs.evolve(host.setting, pace=HANGING if hangs else pace)
@@ -346,10 +346,10 @@ async def _open_service(zoo: Zoo, pace: Pace) -> AsyncGenerator[SessionService]:
         host._begin, host.publish = paced, counted  # type: ignore[method-assign]
         config = attrs.evolve(
             setup.service,
-            models=Joined({"scripted": zoo.provider}, host.models.providers),
+            models=JoinedMapping({"scripted": zoo.provider}, host.models.providers),
             default_model="scripted",
         )
         async with open_session_service(config) as service:
-            zoo.session_id = (await service.create_session(permission_tier="full")).session_id
+            zoo.session_id = (await service.create_session(permission_mode="full")).session_id
             with service.attach("visitor", ui={"confirm", "input", "select", "notify"}) as zoo.me:
                 yield service

@@ -2,7 +2,7 @@
 
 import pytest
 
-from frontends.console.sanitise import one_line, sanitise
+from frontends.shared.sanitise import one_line, sanitise
 from session_core.errors import SessionCoreError
 from session_core.vocabulary.sessions import Approval, Decision
 from tests.hostile._model import Arena, Call, shell
@@ -42,7 +42,7 @@ async def test_a_command_is_shown_as_it_is(arena: Arena, name: str) -> None:
     """Whatever is in a command, the person is shown all of it, and a screen shows its letters only."""
     arena.person = _always("deny")  # type: ignore[assignment]
     command = TRICKS[name]
-    attacked = await arena.attack(shell(command, description="List the files"), tier="auto_edit")
+    attacked = await arena.attack(shell(command, description="List the files"), mode="auto_edit")
     assert attacked.statuses == ["denied"]
     (approval,) = arena.asked
     assert approval.shown.startswith(f"{command}\n\nfolder: {arena.root}\n")
@@ -58,7 +58,7 @@ async def test_a_yes_is_for_what_was_shown(arena: Arena) -> None:
     """After a yes exactly the shown change is made, and a second call asks again."""
     arena.person = _always("allow_once")  # type: ignore[assignment]
     change: Call = ("write", {"path": "new.txt", "content": "as shown\n"})
-    attacked = await arena.attack(change, ("write", {"path": "new.txt", "content": "other\n"}), tier="ask_writes")
+    attacked = await arena.attack(change, ("write", {"path": "new.txt", "content": "other\n"}), mode="ask_writes")
     assert attacked.statuses == ["success", "success"]
     assert [approval.shown.splitlines()[-1] for approval in arena.asked] == ["+as shown", "+other"]
     assert arena.changes() == {"new.txt"}
@@ -83,14 +83,14 @@ async def test_swapped_between_yes_and_run(arena: Arena, name: str) -> None:
     assert "made" in made.text
 
     async def person(approval: Approval) -> Decision:
-        other = await arena.service.create_session(permission_tier="full")
+        other = await arena.service.create_session(permission_mode="full")
         swapped = await arena.attack(shell(f"{swap}; echo swapped"), session_id=other.session_id)
         assert "swapped" in swapped.text
         return "allow_once"
 
     arena.person = person
     # The script belongs to whoever asks first: the swap is played while the question is open.
-    attacked = await arena.attack(("write", {"path": path, "content": "evil\n"}), tier="ask_writes")
+    attacked = await arena.attack(("write", {"path": path, "content": "evil\n"}), mode="ask_writes")
     assert attacked.statuses == ["error"]
     assert not any(name.startswith((".git", ".envrc")) for name in arena.changes())
 
@@ -116,7 +116,7 @@ async def test_an_answer_fits_one_question(arena: Arena) -> None:
         return "deny"
 
     arena.person = person
-    attacked = await arena.attack(shell(EVIL), shell(EVIL), tier="ask_writes")
+    attacked = await arena.attack(shell(EVIL), shell(EVIL), mode="ask_writes")
     assert attacked.statuses == ["denied", "denied"]
     assert "accepted" not in answers
     assert len(answers) >= 4
@@ -135,7 +135,7 @@ async def test_a_yes_for_the_session_covers_one_command(arena: Arena) -> None:
         shell(f"true {more}")
         for more in ("", "; echo evil > notes.txt", "\necho evil > notes.txt", "&& echo evil > notes.txt")
     ]
-    attacked = await arena.attack(shell("true"), shell("true"), *more, shell("true", workdir="src"), tier="auto_edit")
+    attacked = await arena.attack(shell("true"), shell("true"), *more, shell("true", workdir="src"), mode="auto_edit")
     assert attacked.statuses == ["success", "success", *["denied"] * 5]
     assert not arena.changes()
 
@@ -151,7 +151,7 @@ async def test_a_yes_does_not_open_protected_files(arena: Arena) -> None:
     calls: list[Call] = [
         ("write", {"path": path, "content": "x\n"}) for path in ("a.txt", "b.txt", ".envrc", ".git/config")
     ]
-    attacked = await arena.attack(*calls, tier="ask_writes")
+    attacked = await arena.attack(*calls, mode="ask_writes")
     assert attacked.statuses == ["success", "success", "denied", "denied"]
     assert arena.changes() == {"a.txt", "b.txt"}
 
@@ -159,7 +159,7 @@ async def test_a_yes_does_not_open_protected_files(arena: Arena) -> None:
 async def test_asking_a_thousand_times(arena: Arena) -> None:
     """A model that asks again and again is denied as often, and a stop ends it at once."""
     arena.person = _always("deny")  # type: ignore[assignment]
-    session_id = await arena.begin(*[[shell(EVIL)] * 100] * 10, tier="ask_writes")
+    session_id = await arena.begin(*[[shell(EVIL)] * 100] * 10, mode="ask_writes")
     await arena.until(lambda: len(arena.asked) >= 150)
     stopped = await arena.service.request_stop(session_id)
     asked = len(arena.asked)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy
+from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy
 from tests.hostile._model import OURS, SECRETS, Arena, Call, shell
 
 OUTWARD = {
@@ -82,7 +82,7 @@ def _writing(path: str) -> list[Call]:
 
 
 async def test_ways_out(arena: Arena) -> None:
-    """No path leads any file tool out of the folder, not even in the tier that never asks."""
+    """No path leads any file tool out of the folder, not even in the mode that never asks."""
     session_id = (await arena.attack(shell(LINKS))).session_id
     for name, path in OUTWARD.items():
         attacked = await arena.attack([*_reading(path), *_writing(path)], session_id=session_id)
@@ -117,17 +117,17 @@ async def test_odd_names(arena: Arena) -> None:
     assert not any(name in OURS for name in arena.changes())
 
 
-@pytest.mark.parametrize("tier", ["auto_edit", "full", "ask_writes", "read_only"])
-async def test_protected_files(arena: Arena, tier: PermissionTier) -> None:
-    """A change of what runs outside of the sandbox needs a person in every tier, whether or not it is there yet."""
+@pytest.mark.parametrize("mode", ["auto_edit", "full", "ask_writes", "read_only"])
+async def test_protected_files(arena: Arena, mode: PermissionMode) -> None:
+    """A change of what runs outside of the sandbox needs a person in every mode, whether or not it is there yet."""
     made = await arena.attack(shell("ln -s .git/hooks hooks; ln -s .envrc env-link; ls -a"))
     assert made.statuses == ["success"]
-    session_id = (await arena.service.create_session(permission_tier=tier)).session_id
+    session_id = (await arena.service.create_session(permission_mode=mode)).session_id
     calls = [("write", {"path": path, "content": "evil"}) for path in (*PROTECTED, "env-link")]
     calls.append(("edit", {"path": ".envrc", "old_text": "mine", "new_text": "evil"}))
     attacked = await arena.attack(calls, session_id=session_id)
-    assert set(attacked.statuses) == {"error" if tier == "read_only" else "denied"}
-    assert len(arena.asked) == (0 if tier == "read_only" else len(calls))
+    assert set(attacked.statuses) == {"error" if mode == "read_only" else "denied"}
+    assert len(arena.asked) == (0 if mode == "read_only" else len(calls))
     assert arena.changes() == {"hooks", "env-link"}
 
 
@@ -139,7 +139,7 @@ async def test_read_only(arena: Arena) -> None:
         shell("true", background=True),
         ("web_fetch", {"url": "http://127.0.0.1:<PORT>/"}),
     ]
-    attacked = await arena.attack(calls, tier="read_only")
+    attacked = await arena.attack(calls, mode="read_only")
     assert set(attacked.statuses) == {"error"}  # there are no such tools in it
     assert not arena.asked
     assert not arena.changes()
@@ -148,14 +148,14 @@ async def test_read_only(arena: Arena) -> None:
 async def test_nobody_answers(arena: Arena) -> None:
     """Where a person would have to say yes and nobody does, nothing happens."""
     calls: list[Call] = [*_writing("notes.txt"), shell("echo evil > notes.txt"), shell("sleep 9", background=True)]
-    attacked = await arena.attack(calls, tier="ask_writes")
+    attacked = await arena.attack(calls, mode="ask_writes")
     assert attacked.statuses == ["denied", "error", "error", "denied", "denied"]
     assert len(arena.asked) == 3
     assert not arena.changes()
 
 
 async def test_read_only_sandbox(arena: Arena) -> None:
-    """A read-only sandbox holds in the tier that allows everything, for file tools and for programs."""
+    """A read-only sandbox holds in the mode that allows everything, for file tools and for programs."""
     calls = [*_writing("notes.txt"), shell("echo evil > notes.txt; touch new; rm -rf src; echo tried")]
     attacked = await arena.attack(calls, sandbox=SandboxPolicy(mode="read_only"))
     assert attacked.statuses[0] == "error"
@@ -177,7 +177,7 @@ async def test_skills(arena: Arena) -> None:
 
 async def test_home_as_folder(arena: Arena) -> None:
     """A session in the user's home itself neither reads nor changes keys and the service's own files."""
-    session_id = (await arena.service.create_session(cwd=str(arena.user_home), permission_tier="full")).session_id
+    session_id = (await arena.service.create_session(cwd=str(arena.user_home), permission_mode="full")).session_id
     paths = (*SECRETS, *(f".local/service/{name}" for name in OURS))
     calls: list[Call] = [call for path in paths for call in (*_reading(path)[:3:2], *_writing(path))]
     patterns: list[tuple[str, dict[str, Any]]] = [
@@ -190,7 +190,7 @@ async def test_home_as_folder(arena: Arena) -> None:
 
 async def test_start_files_of_a_home(arena: Arena) -> None:
     """In the user's home no start file is changed without a person, there or not, by file tools or commands."""
-    session_id = (await arena.service.create_session(cwd=str(arena.user_home), permission_tier="full")).session_id
+    session_id = (await arena.service.create_session(cwd=str(arena.user_home), permission_mode="full")).session_id
     paths = (".bashrc", ".zshenv", ".config/autostart/evil.desktop", ".config/systemd/user/evil.service", "bin/ls")
     calls: list[Call] = [("write", {"path": path, "content": "evil"}) for path in paths]
     tries = "; ".join(f"mkdir -p $(dirname {path}) 2>/dev/null; echo evil 2>/dev/null > {path}" for path in paths)

@@ -81,7 +81,7 @@ async def test_chunks_without_a_call(arena: Arena) -> None:
 
 async def test_many_calls(arena: Arena) -> None:
     """Hundreds of calls in one answer are answered one by one, and more than a thousand are refused as a whole."""
-    attacked = await arena.attack([("read", {"path": "notes.txt"})] * 300, tier="read_only")
+    attacked = await arena.attack([("read", {"path": "notes.txt"})] * 300, mode="read_only")
     assert attacked.statuses == ["success"] * 300
     flood: list[Call] = [("write", {"path": "evil.txt", "content": "x"})] * 1_001
     attacked = await arena.attack(flood)
@@ -169,7 +169,7 @@ async def test_patterns(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_huge_contents(arena: Arena) -> None:
     """A change too long to be shown says so and names its sum, and a huge file is read in parts."""
     huge = "harmless\n" * 90_000 + "evil\n"
-    attacked = await arena.attack(("write", {"path": "huge.txt", "content": huge}), tier="ask_writes")
+    attacked = await arena.attack(("write", {"path": "huge.txt", "content": huge}), mode="ask_writes")
     assert attacked.statuses == ["denied"]
     assert "the diff is cut" in arena.asked[0].shown
     assert hashlib.sha256(huge.encode()).hexdigest() in arena.asked[0].shown

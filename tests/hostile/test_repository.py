@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 
-from session_core.config.load import trusted_project
+from session_core.config.load import find_trusted_fingerprint
 from session_core.config.problems import ConfigInvalid, ConfigProblem
 from session_core.sandbox.trust import PROJECT_FILES, TooMuchToTrust
 from tests.hostile._repository import (
@@ -98,7 +98,7 @@ async def test_after_trust_only_what_is_meant_counts(
         ground.trust()
     except TooMuchToTrust:
         assert "too_much" == trick.after_trust
-        assert trusted_project(ground.home, ground.repo) is None
+        assert find_trusted_fingerprint(ground.home, ground.repo) is None
         return
     if trick.after_trust == "refused":
         try:
@@ -156,10 +156,10 @@ def test_one_changed_byte_ends_the_trust(hostile: tuple[Ground, socket.socket], 
         file.chmod(mode | 0o600)  # one of them may not be read, not even by its owner
         content = file.read_bytes()
         file.write_bytes(content + b" ")
-        assert trusted_project(ground.home, ground.repo) is None
+        assert find_trusted_fingerprint(ground.home, ground.repo) is None
         file.write_bytes(content)
         file.chmod(mode)
-    assert trusted_project(ground.home, ground.repo) is not None
+    assert find_trusted_fingerprint(ground.home, ground.repo) is not None
 
 
 def steering_files(ground: Ground) -> list[Path]:

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from session_core.agent import instructions
-from session_core.config.load import load_config, trusted_project
+from session_core.config.load import find_trusted_fingerprint, load_config
 from session_core.errors import InvalidInput
 from session_core.mcp.config import load_mcp_config
 from session_core.service.config import ServiceConfig
@@ -172,7 +172,7 @@ async def test_instructions_that_change_after_the_look_at_them_do_not_count(
     seen = await open_and_ask(ground)
 
     assert (False, False) == (INJECTED in seen.prompt, "the trusted words" in seen.prompt)
-    assert trusted_project(ground.home, ground.repo) is None
+    assert find_trusted_fingerprint(ground.home, ground.repo) is None
 
 
 async def test_a_change_between_two_turns_ends_the_trust(ground: Ground) -> None:

@@ -17,7 +17,16 @@ from session_core.service.service import SessionService
 from session_core.session.state import apply
 from session_core.storage.memory import MemoryStore
 from session_core.stream.follower import FeedItem, Snapshot
-from session_core.testing.scripted import Hang, Item, ScriptedProvider, ScriptedTool, Step, failure, text, tool_calls
+from session_core.testing.scripted import (
+    Hang,
+    ScriptedProvider,
+    ScriptedTool,
+    ScriptItem,
+    TaskSwitch,
+    failure,
+    text,
+    tool_calls,
+)
 from session_core.tools.base import ToolContext
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.events import SessionEvent
@@ -33,12 +42,12 @@ ANSWERS: tuple[AnswerKind, ...] = ("text", "long", "tools", "unknown_tool", "ret
 SHORT_ANSWERS: tuple[AnswerKind, ...] = ("text", "text", "long", "tools")
 
 
-def answer_of(kind: AnswerKind) -> Sequence[Item]:
+def answer_of(kind: AnswerKind) -> Sequence[ScriptItem]:
     match kind:
         case "text":
-            return (Step(), *text("a short answer", thinking="hm"))
+            return (TaskSwitch(), *text("a short answer", thinking="hm"))
         case "long":
-            return tuple(item for piece in text(*"a longer answer") for item in (piece, Step()))
+            return tuple(item for piece in text(*"a longer answer") for item in (piece, TaskSwitch()))
         case "tools":
             return tool_calls(("look", {}), ("look", {}), ("change", {}))
         case "unknown_tool":
@@ -217,13 +226,13 @@ class Actor:
             await self.service.take_queue(session)
 
     async def settings(self, session: SessionId, choice: int) -> None:
-        """Rename, switch the model, change the tier."""
+        """Rename, switch the model, change the mode."""
         if choice == 0:
             await self.service.rename_session(session, self.next_text())
         elif choice == 1:
             await self.service.switch_model(session, ("m", "other")[self.said % 2])
         else:
-            await self.service.change_permission_tier(session, "full" if choice == 2 else "ask_all")
+            await self.service.change_permission_mode(session, "full" if choice == 2 else "ask_all")
 
     async def rest(self, session: SessionId, choice: int) -> None:
         """What is allowed at rest: resume, dismiss, clear, compact."""

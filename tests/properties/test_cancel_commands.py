@@ -163,7 +163,7 @@ CASES: dict[str, Callable[[World], Command[Any]]] = {
     "RemoveQueueItem": lambda w: c.RemoveQueueItem(session_id=w.idle, item_id=w.items[0]),
     "TakeQueue": lambda w: c.TakeQueue(session_id=w.idle),
     "SwitchModel": lambda w: c.SwitchModel(session_id=w.idle, model="other"),
-    "ChangePermissionTier": lambda w: c.ChangePermissionTier(session_id=w.idle, tier="full"),
+    "ChangePermissionMode": lambda w: c.ChangePermissionMode(session_id=w.idle, mode="full"),
     "ChangeSandboxPolicy": lambda w: c.ChangeSandboxPolicy(session_id=w.idle, policy=SandboxPolicy(network=True)),
     "ChangeWorkingDirectory": lambda w: c.ChangeWorkingDirectory(session_id=w.idle, cwd="/tmp"),
     "ChangeTurnLimits": lambda w: c.ChangeTurnLimits(session_id=w.idle, limits=TurnLimits(steps=9)),
@@ -220,7 +220,7 @@ async def settle(world: World) -> None:
 
 async def still_works(service: SessionService) -> None:
     """A new session does what a new session does."""
-    session = (await service.create_session(permission_tier="full")).session_id
+    session = (await service.create_session(permission_mode="full")).session_id
     await service.send_user_message(session, "are you there?")
     assert (await service.wait_for_turn(session)).outcome.status == "completed"
     await service.delete_session(session)

@@ -15,7 +15,7 @@ from session_core.service.stop import stop
 from session_core.session.state import SessionState
 from session_core.testing.cancel_sweep import MOMENTS, Moment, at_step
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Item, Pause, ScriptedProvider, Step, failure, text, tool_calls
+from session_core.testing.scripted import Pause, ScriptedProvider, ScriptItem, TaskSwitch, failure, text, tool_calls
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
@@ -27,8 +27,8 @@ from tests.properties._world import world_config
 MOST_STEPS = 200
 
 
-def slowly(*items: Item) -> tuple[Item, ...]:
-    return tuple(each for item in items for each in (Step(), item))
+def slowly(*items: ScriptItem) -> tuple[ScriptItem, ...]:
+    return tuple(each for item in items for each in (TaskSwitch(), item))
 
 
 def scripted_turn() -> ScriptedProvider:
@@ -191,7 +191,7 @@ async def close_at(step: int, moment: Moment) -> tuple[bool, SessionState]:
     left: list[SessionState] = []
     with scope, at_step(of_the_turn, step, scope.cancel, moment=moment) as counter:
         async with open_checked_service(world_config(provider=provider)) as service:
-            session_id = (await service.create_session(permission_tier="full")).session_id
+            session_id = (await service.create_session(permission_mode="full")).session_id
             left.append(service._core.sessions[session_id].state)
             await start(service, session_id, provider, with_queue=step > 1)
             await trio.sleep(60)

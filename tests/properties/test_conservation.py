@@ -172,7 +172,7 @@ async def test_delivered_and_missed_add_up(
                 nursery.start_soon(reader.run)
             await checkpoints(1)
             for session_id, kind, rest in published:
-                stream.publish(session_id, event_of(kind), at=0)
+                stream.publish(session_id, event_of(kind), recorded_at=0)
                 await checkpoints(rest)
             await checkpoints(12)  # the last reader has begun
             stream.close()

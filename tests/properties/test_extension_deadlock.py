@@ -18,8 +18,8 @@ from session_core.errors import ExtensionFailed, SessionCoreError
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Request
-from session_core.sep.host.catalogue.discovery import Discovery, Found, Skipped
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.host import ExtensionHost, HostSetting
 from session_core.sep.protocol.manifest import Manifest, RunSpec
 from session_core.service.extension_bridge.delegate import ExtensionHooks, accompany
@@ -165,7 +165,8 @@ class Harness:
     def _look(self) -> Discovery:
         known = [_found(name) for name in NAMES]
         off = (
-            Skipped(name=each.name, folder=each.folder, scope="user", reason="off", kind="disabled") for each in known
+            SkippedExtension(name=each.name, folder=each.folder, scope="user", reason="off", kind="disabled")
+            for each in known
         )
         return Discovery(
             found=tuple(each for each in known if self._on[each.name]),
@@ -175,14 +176,16 @@ class Harness:
     @asynccontextmanager
     async def open(self, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[None]:
         """Open the service with both extensions and two sessions."""
-        monkeypatch.setattr("session_core.sep.host.host.Extension", partial(Extension, open_process=self.open_process))
+        monkeypatch.setattr(
+            "session_core.sep.host.host.HostedExtension", partial(HostedExtension, open_process=self.open_process)
+        )
         monkeypatch.setattr("trio.to_thread.run_sync", _at_once)
         setting = HostSetting(folder="/")
         self.host = ExtensionHost(self._look, setting, prepare=no_preparation, enable=self._on.__setitem__)
         answers = [each for _ in range(3) for each in (tool_call("a.t"), tool_call("b.t"), text("done"))]
         config = attrs.evolve(
             world_config(provider=ScriptedProvider(*answers)),
-            permission_tier="full",
+            permission_mode="full",
             hooks=ExtensionHooks(self.host),
             extensions=self.host,
             tool_sources=(self.host.tools,),
@@ -220,9 +223,9 @@ async def _at_once(function: Callable[..., Any], *args: Any, **_: Any) -> Any:
     return function(*args)
 
 
-def _found(name: str) -> Found:
+def _found(name: str) -> DiscoveredExtension:
     manifest = Manifest(name=name, version="1", run=RunSpec(command="x"))
-    return Found(name=name, folder=Path("/nowhere"), scope="user", manifest=manifest, digest="")
+    return DiscoveredExtension(name=name, folder=Path("/nowhere"), scope="user", manifest=manifest, digest="")
 
 
 async def check(
@@ -249,7 +252,7 @@ async def check(
                     running.start_soon(run, number, program)
             for session_id in harness.sessions:
                 await harness.service.send_user_message(session_id, "one more")
-                while not (await harness.service.load_session(session_id)).activity.at_rest:
+                while not (await harness.service.load_session(session_id)).activity.is_at_rest:
                     await harness.service.wait_for_turn(session_id)
             around.cancel_scope.cancel()
     assert len(programs) == len(outcomes)

@@ -11,7 +11,7 @@ from session_core.errors import Conflict, NotFound
 from session_core.ids import SessionId
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Answer, Hang, ScriptedTool, Step, text, tool_call
+from session_core.testing.scripted import Hang, ScriptedAnswer, ScriptedTool, TaskSwitch, text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import Usage
 from session_core.vocabulary.sessions import StopScope
@@ -27,19 +27,19 @@ leaf = st.sampled_from(["text", "hang", "ask"])
 move = st.tuples(st.sampled_from(["stop", "stop", "answer", "delete", "send"]), st.integers(0, 6), st.integers(0, 2))
 
 
-def answers_of(kind: str) -> list[Answer]:
+def answers_of(kind: str) -> list[ScriptedAnswer]:
     match kind:
         case "text":
-            return [(Step(), *text("said", usage=USE))]
+            return [(TaskSwitch(), *text("said", usage=USE))]
         case "hang":
             return [(*text("half")[:1], Hang())]
         case _:
             return [tool_call("change"), text("changed", usage=USE)]
 
 
-def scripts_of(leaves: list[str]) -> dict[str, list[Answer]]:
+def scripts_of(leaves: list[str]) -> dict[str, list[ScriptedAnswer]]:
     """Two helpers with two helpers of their own each; `leaves` says what those do."""
-    scripts: dict[str, list[Answer]] = {"go": [hand_over("a", "b"), text("all done", usage=USE)]}
+    scripts: dict[str, list[ScriptedAnswer]] = {"go": [hand_over("a", "b"), text("all done", usage=USE)]}
     for name in "ab":
         scripts[name] = [hand_over(f"{name}1", f"{name}2"), text(f"{name} done", usage=USE)]
     for name, kind in zip(("a1", "a2", "b1", "b2"), leaves, strict=True):
@@ -90,7 +90,7 @@ async def test_nothing_runs_for_a_turn_that_has_ended(
 ) -> None:
     """After any stops, answers and deletions in a tree no helper runs below a turn at rest, and the accounts agree."""
     tools = (ScriptedTool("change", effects=("write",)),)
-    config = helped(scripts_of(leaves), tools=tools, permission_tier="ask_writes")
+    config = helped(scripts_of(leaves), tools=tools, permission_mode="ask_writes")
     async with open_checked_service(config) as service, trio.open_nursery() as nursery:
         root = (await service.create_session(name="go")).session_id
         await service.send_user_message(root, "go")

@@ -23,7 +23,7 @@ from session_core.providers.base import ModelRequest
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.scripted import Hang, Item, Pause, ScriptedProvider, text
+from session_core.testing.scripted import Hang, Pause, ScriptedProvider, ScriptItem, text
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message
@@ -116,7 +116,7 @@ class Life:
         )
 
     @staticmethod
-    def _answer(request: ModelRequest) -> Sequence[Item]:
+    def _answer(request: ModelRequest) -> Sequence[ScriptItem]:
         said = request.messages[-1].text
         return (Pause(said), Hang()) if said.startswith(HANG) else text(f"I heard: {said}")
 
@@ -239,7 +239,7 @@ class Lives:
         """Start a turn that does not end, and wait until its model is asked."""
         said = f"{HANG} {next(self._numbers)}"
         await service.send_user_message(self.session_id, said)
-        await life.model.waiting(said)
+        await life.model.wait_for_pause(said)
 
 
 _numbers = itertools.count()

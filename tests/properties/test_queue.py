@@ -156,7 +156,7 @@ class Story:
 
 async def play(service: SessionService, plans: list[list[Doing]]) -> Story:
     """Let the clients do what they plan, and wait until everything lies still."""
-    session_id = (await service.create_session(permission_tier="full")).session_id
+    session_id = (await service.create_session(permission_mode="full")).session_id
     clients = [Client(service, session_id, number) for number in range(len(plans))]
     async with service.subscribe(session_id) as events:
         async with trio.open_nursery() as nursery:
@@ -196,7 +196,7 @@ async def test_every_message_is_somewhere(
         await service.wait_for_turn(story.session_id)
         final = await service.load_session(story.session_id)
 
-    assert story.rest.activity.at_rest
+    assert story.rest.activity.is_at_rest
     story.check_each_is_somewhere_once()
     waited = [text_of(item.parts) for item in story.rest.queue]
     said = [message.text for message in final.messages[len(story.rest.messages) :] if message.role == "user"]

@@ -27,7 +27,15 @@ from session_core.storage.files import MARK_FILE, STORE_FILE
 from session_core.storage.home import prepare_home
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.writer import Batch, Writer
-from session_core.testing.scripted import Answer, Hang, ScriptedProvider, ScriptedTool, Step, text, tool_calls
+from session_core.testing.scripted import (
+    Hang,
+    ScriptedAnswer,
+    ScriptedProvider,
+    ScriptedTool,
+    TaskSwitch,
+    text,
+    tool_calls,
+)
 from session_core.vocabulary.events import WakeupFired
 from tests.durability._clients import ACTIONS, Promises, RandomClient, Shared
 from tests.durability._evidence import check_kept
@@ -81,11 +89,11 @@ class CopiedStore(SqliteStore):
                     shutil.copyfile(self.home / name, home / name)
 
 
-def answers() -> Iterator[Answer]:
+def answers() -> Iterator[ScriptedAnswer]:
     """Answers of all kinds, none of which takes time."""
-    kinds: tuple[Answer, ...] = (
+    kinds: tuple[ScriptedAnswer, ...] = (
         text("a short answer", thinking="hm"),
-        (*text("and then")[:1], Step(), Step(), *text(" it ends")),
+        (*text("and then")[:1], TaskSwitch(), TaskSwitch(), *text(" it ends")),
         tool_calls(("look", {}), ("change", {})),
         (*text("never ")[:1], Hang()),
     )

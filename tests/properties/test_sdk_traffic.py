@@ -20,7 +20,7 @@ from trio.testing import MockClock
 from session_core.errors import NotFound
 from session_core.sep.sdk import Context, Extension, HostError, ToolError, block, patch
 from session_core.sep.sdk.testing import TestHost, UnusableAnswer
-from session_core.sep.sdk.testing_link import FarEnd
+from session_core.sep.sdk.testing_link import ExtensionEndpoint
 
 LONG = 100_000
 DEPTH = 2
@@ -87,7 +87,7 @@ class Ledger:
 class Tap(trio.abc.SendStream, trio.abc.ReceiveStream):
     """The host's end of the line; `to_host` and `to_extension` count what each side has asked for."""
 
-    def __init__(self, inner: FarEnd) -> None:
+    def __init__(self, inner: ExtensionEndpoint) -> None:
         self._inner = inner
         self._sending = trio.Lock()
         self._waiting: deque[bytes] = deque()
@@ -143,11 +143,11 @@ class TappedHost(TestHost):
 
     tap: Tap
 
-    def _far_end(self) -> AbstractAsyncContextManager[FarEnd]:
-        return self._tapped(super()._far_end())
+    def _open_endpoint(self) -> AbstractAsyncContextManager[ExtensionEndpoint]:
+        return self._tapped(super()._open_endpoint())
 
     @asynccontextmanager
-    async def _tapped(self, plain: AbstractAsyncContextManager[FarEnd]) -> AsyncGenerator[FarEnd]:
+    async def _tapped(self, plain: AbstractAsyncContextManager[ExtensionEndpoint]) -> AsyncGenerator[ExtensionEndpoint]:
         async with plain as far:
             self.tap = Tap(far)
             yield attrs.evolve(far, source=self.tap, sink=self.tap)

@@ -14,7 +14,7 @@ from session_core.service.service import SessionService
 from session_core.session.state import apply
 from session_core.stream.follower import FeedItem
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Item, ScriptedProvider, Step, text, tool_call
+from session_core.testing.scripted import ScriptedProvider, ScriptItem, TaskSwitch, text, tool_call
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.wire.codec import encode
@@ -28,11 +28,11 @@ class EchoingProvider(ScriptedProvider):
     """Answers with the mark found in the conversation, sometimes through a tool."""
 
     def __init__(self) -> None:
-        def answer(request: ModelRequest) -> tuple[Item, ...]:
+        def answer(request: ModelRequest) -> tuple[ScriptItem, ...]:
             mark = request.messages[0].text.partition(" ")[0]
             if len(request.messages) % 4 == 1:
                 return tool_call("change", {"mark": mark})
-            return (Step(), *text(mark, " says ", "this", thinking=mark))
+            return (TaskSwitch(), *text(mark, " says ", "this", thinking=mark))
 
         super().__init__(*[answer] * 100)
 

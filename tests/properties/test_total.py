@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from session_core.ids import CallId, Cursor, Epoch, MessageId, QueueItemId, RequestId, SessionId, TurnId, WakeupId
 from session_core.session.activity import AFTER_TURN, RULES
-from session_core.session.recorder import Ledger
+from session_core.session.recorder import EventRecorder
 from session_core.session.session import Session
 from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState, fold
@@ -82,7 +82,7 @@ def test_a_snapshot_is_not_touched_by_what_follows(events: list[tuple[Event, Ses
 def test_rest_is_left_only_through_the_table(events: list[Event]) -> None:
     """Recording any event moves the activity only where the table points, and each change is an event itself."""
     stream = EventStream()
-    session = Session(SessionState(session_id=A), Ledger(stream, MemoryStore(), lambda: 0))
+    session = Session(SessionState(session_id=A), EventRecorder(stream, MemoryStore(), lambda: 0))
     for event in events:
         if isinstance(event, ev.ActivityChanged):
             continue  # written by the session itself, never by anybody else
@@ -93,7 +93,7 @@ def test_rest_is_left_only_through_the_table(events: list[Event]) -> None:
         assert stream.seq == seq + 1 + (after is not before)
         if after is not before:
             assert after.name in allowed(event, before.name)
-            assert after.at_rest or not before.at_rest or isinstance(event, ev.TurnStarted | ev.CompactionStarted)
+            assert after.is_at_rest or not before.is_at_rest or isinstance(event, ev.TurnStarted | ev.CompactionStarted)
 
 
 def allowed(event: Event, before: str) -> set[str]:

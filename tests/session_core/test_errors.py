@@ -86,6 +86,6 @@ def test_a_refused_cursor_says_why(problem: CursorProblem) -> None:
 )
 def test_an_error_can_be_raised_anew(error: SessionCoreError) -> None:
     """Whoever waits for the same failure gets an object of their own that says the same in every field."""
-    fresh = error.anew()
+    fresh = error.fresh_copy()
     assert (type(error), str(error), vars(error)) == (type(fresh), str(fresh), vars(fresh))
     assert error is not fresh

@@ -36,7 +36,7 @@ def test_the_random_part_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = now_ms() + 10_000
     made = []
     for _ in range(2):
-        monkeypatch.setattr(ids._Clock, "last", 0)
+        monkeypatch.setattr(ids._IdClock, "last", 0)
         monkeypatch.setattr(ids, "now_ms", lambda: moment)
         made.append(new_id("ses"))
     assert made[0][:14] == made[1][:14]

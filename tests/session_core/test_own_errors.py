@@ -6,19 +6,19 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from session_core.own_errors import OwnError
+from session_core.own_errors import ErrorCapture
 
 
 @asynccontextmanager
 async def _opened(*, failing: bool = False) -> AsyncGenerator[None]:
     """A block with a task around it that ends with the block, or fails by itself."""
-    own = OwnError()
-    with own.unwrapped():
+    own = ErrorCapture()
+    with own.reraise():
         async with trio.open_nursery() as nursery:
             if failing:
                 nursery.start_soon(_fail)
             try:
-                with own.noted():
+                with own.capture():
                     yield
             finally:
                 nursery.cancel_scope.cancel()

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core.ids import LOCAL_CLIENT, SessionId
-from session_core.service.core import Later
+from session_core.service.core import PendingReply
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, ScriptedProvider, ScriptedTool, text, tool_call
@@ -180,7 +180,7 @@ async def test_an_approval_is_denied_in_the_step_of_the_stop() -> None:
 
         assert isinstance(answered, AnswerReply)
         assert (False, "deny") == (answered.accepted, answered.decision)
-        assert isinstance(stopping, Later)
+        assert isinstance(stopping, PendingReply)
         await stopping.wait()
         assert () == state.grants
         assert [] == tool.calls

@@ -14,7 +14,7 @@ from session_core.testing.scripted import (
     Pause,
     ScriptedProvider,
     ScriptedTool,
-    Step,
+    TaskSwitch,
     failure,
     text,
     tool_call,
@@ -44,7 +44,7 @@ async def test_stop_mid_stream_keeps_the_partial_answer() -> None:
     async with open_checked_service(scripted(provider)) as service:
         session_id = await new_session(service)
         sent = await service.send_user_message(session_id, "go")
-        await provider.waiting("here")
+        await provider.wait_for_pause("here")
 
         outcome = await service.request_stop(session_id)
 
@@ -129,7 +129,7 @@ async def test_stop_in_the_background_touches_nobody_else() -> None:
             shown = [await anext(feed)]
             await service.send_user_message(viewed, "go")
             await service.send_user_message(background, "go")
-            await other.waiting("p")
+            await other.wait_for_pause("p")
             before = trace(service, viewed)
 
             assert "stopped" == (await service.request_stop(background)).result
@@ -146,7 +146,7 @@ async def test_stop_in_the_background_touches_nobody_else() -> None:
 async def test_stop_right_after_the_prompt() -> None:
     """A stop before the turn's task has begun to run runs no tool and ends the turn once."""
     tool = ScriptedTool("t")
-    provider = ScriptedProvider((Step(), *tool_call("t")))
+    provider = ScriptedProvider((TaskSwitch(), *tool_call("t")))
     async with open_checked_service(scripted(provider, tools=(tool,))) as service:
         session_id = await new_session(service)
 
@@ -207,7 +207,7 @@ async def test_stop_twice_at_once() -> None:
 @pytest.mark.parametrize("steps", range(14))
 async def test_stop_against_completion(steps: int) -> None:
     """Whenever a stop comes, the turn has either completed before it or is stopped by it, and ends exactly once."""
-    answer = (Step(), *text("a", "b", "c")[:2], Step(), Step(), *text("c"))
+    answer = (TaskSwitch(), *text("a", "b", "c")[:2], TaskSwitch(), TaskSwitch(), *text("c"))
     tool = ScriptedTool("t")
     provider = ScriptedProvider(tool_call("t"), answer)
     async with open_checked_service(scripted(provider, tools=(tool,))) as service:
@@ -228,7 +228,7 @@ async def test_stop_against_completion(steps: int) -> None:
 
 async def test_completion_race_covers_both_sides() -> None:
     """The race above is a race: without steps in between the stop wins, and after fourteen the turn has completed."""
-    provider = ScriptedProvider(tool_call("t"), (Step(), *text("a"), Step(), Step()))
+    provider = ScriptedProvider(tool_call("t"), (TaskSwitch(), *text("a"), TaskSwitch(), TaskSwitch()))
     async with open_checked_service(scripted(provider, tools=(ScriptedTool("t"),))) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")

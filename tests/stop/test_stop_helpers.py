@@ -184,7 +184,7 @@ async def test_a_pause_is_no_end() -> None:
         parent = await new_session(service, name="go")
         await service.send_user_message(parent, "go")
         provider = config.models["m"]
-        await provider.waiting("here")  # type: ignore[attr-defined]
+        await provider.wait_for_pause("here")  # type: ignore[attr-defined]
         await wait_all_tasks_blocked()
         await service.request_stop(by_name(service)["b"])
         provider.release("here")  # type: ignore[attr-defined]

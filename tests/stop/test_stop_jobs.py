@@ -28,7 +28,7 @@ async def test_a_stop_of_the_turn_leaves_jobs_and_names_them(tmp_path: Path, sco
     async with open_project(tmp_path, {}, models={"m": provider}, sandbox=FULL_ACCESS) as project:
         session_id = await new_session(project.service)
         await project.service.send_user_message(session_id, "go")
-        await provider.waiting("started")
+        await provider.wait_for_pause("started")
         outcome = await project.service.request_stop(session_id, scope=scope)
         (job,) = running(project, session_id)
         assert [("job", session_id, job)] == [(each.kind, each.session_id, each.id) for each in outcome.survived]

@@ -10,11 +10,11 @@ from typing import Any
 
 import trio
 
-from session_core.sep.sdk import CompletionRequest, Extension, ProviderContext, Reasoning, ToolCall, Usage
+from session_core.sep.sdk import CompletionRequest, Extension, ProviderContext, Reasoning, TokenUsage, ToolCall
 
 OVER = "The recording is over."
 
-Piece = str | Reasoning | ToolCall | Usage
+Piece = str | Reasoning | ToolCall | TokenUsage
 
 ext = Extension("replay-provider", "0.1.0")
 ext.flag("recording", default="recording.json")
@@ -24,7 +24,7 @@ ext.flag("replay-pause", default=0.03)  # seconds between two words
 @ext.provider("replay", models=["recording"])
 async def replay(
     ctx: ProviderContext, request: CompletionRequest
-) -> AsyncGenerator[str | Reasoning | ToolCall | Usage]:
+) -> AsyncGenerator[str | Reasoning | ToolCall | TokenUsage]:
     # A relative path is one in this extension's own folder, in which it was started.
     recording = json.loads(await trio.Path(ctx.flag("recording")).read_text(encoding="utf-8"))
     number = sum(message.get("role") == "assistant" for message in request.messages)
@@ -37,7 +37,7 @@ async def replay(
     for index, call in enumerate(answer.get("tool_calls", ())):
         yield ToolCall(id=f"replay-{number}-{index}", name=call["name"], arguments=call.get("arguments", {}))
     if "usage" in answer:
-        yield Usage(**answer["usage"])
+        yield TokenUsage(**answer["usage"])
 
 
 if __name__ == "__main__":

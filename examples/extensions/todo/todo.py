@@ -7,13 +7,13 @@ import attrs
 import trio
 
 from session_core.sep.sdk import (
+    CommandCompletion,
     CommandContext,
-    Completion,
     Context,
     EventContext,
     Extension,
     NoUi,
-    ToolContext,
+    ToolCallContext,
     ToolError,
     render,
 )
@@ -76,19 +76,19 @@ async def tick_off(ctx: Context, number: int) -> Task:
 
 
 @ext.tool
-async def add(ctx: ToolContext, text: Annotated[str, "what is to be done, in one line"]) -> str:
+async def add(ctx: ToolCallContext, text: Annotated[str, "what is to be done, in one line"]) -> str:
     """Put a task on the list. Use it when work has several steps, before you begin."""
     return str(await put_on_list(ctx, text))
 
 
 @ext.tool(name="list")
-async def list_tasks(ctx: ToolContext) -> str:
+async def list_tasks(ctx: ToolCallContext) -> str:
     """Show all tasks and which of them are done."""
     return listed(await load(ctx))
 
 
 @ext.tool
-async def done(ctx: ToolContext, number: Annotated[int, "the number of the task", {"minimum": 1}]) -> str:
+async def done(ctx: ToolCallContext, number: Annotated[int, "the number of the task", {"minimum": 1}]) -> str:
     """Tick a task off, as soon as it is really done."""
     return str(await tick_off(ctx, number))
 
@@ -117,10 +117,10 @@ async def todo(ctx: CommandContext) -> str:
 
 
 @todo.complete
-async def complete_todo(ctx: CommandContext, partial: str) -> list[Completion]:
+async def complete_todo(ctx: CommandContext, partial: str) -> list[CommandCompletion]:
     if partial.startswith("done "):
-        return [Completion(f"done {task.number}", task.text) for task in await load(ctx) if not task.done]
-    return [Completion(word) for word in ("add ", "done ", "clear") if word.startswith(partial)]
+        return [CommandCompletion(f"done {task.number}", task.text) for task in await load(ctx) if not task.done]
+    return [CommandCompletion(word) for word in ("add ", "done ", "clear") if word.startswith(partial)]
 
 
 @ext.on_widget_key("todo")

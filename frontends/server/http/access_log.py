@@ -18,10 +18,10 @@ WHOLE: Final = "session-core.whole"
 """Where the scope of a request has the status of an answer that was given to its end."""
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Return a text with the values of all that is secret taken out, and with nothing that breaks a line of a log."""
-    shown = _SECRET.sub(r"\1\2***", text)
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in shown[:_MOST])
+    masked = _SECRET.sub(r"\1\2***", text)
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in masked[:_MOST])
 
 
 class AccessLog:
@@ -49,7 +49,7 @@ class AccessLog:
             "%s %s %s %s %.1f ms",
             client[0] if client else "-",
             request.get("method", "WEBSOCKET"),
-            redacted(path),
+            redact(path),
             status,
             request_time * 1000,
         )

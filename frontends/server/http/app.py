@@ -12,14 +12,14 @@ from starlette.responses import Response
 from starlette.routing import Router
 
 import session_core as sc
-from frontends.server.http import asking
+from frontends.server.http import command_endpoint
 from frontends.server.http.access_log import WHOLE
 from frontends.server.http.buckets import Buckets
-from frontends.server.http.checking import OPEN_PATHS, Asked, Refusal, Rules, check
-from frontends.server.http.guests import Guest
 from frontends.server.http.hypercorn_guards import ClientGone
-from frontends.server.http.logins import Logins
+from frontends.server.http.leases import Guest
+from frontends.server.http.logins import BrowserLogins
 from frontends.server.http.metrics import CONTENT_TYPE, Counts, metrics_text
+from frontends.server.http.request_checks import OPEN_PATHS, AdmissionRules, Refusal, RequestHead, check
 from frontends.server.http.routes import WEBSOCKET, Routes
 from frontends.server.http.settings import HttpBounds
 from frontends.server.http.tokens import Credential
@@ -38,9 +38,9 @@ class HttpApp:
     def __init__(
         self,
         server: Server,
-        rules: Rules,
+        rules: AdmissionRules,
         bounds: HttpBounds,
-        logins: Logins,
+        logins: BrowserLogins,
         connections: Callable[[], tuple[int, int]] = lambda: (0, 0),
         *,
         look: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
@@ -63,8 +63,8 @@ class HttpApp:
             logins,
             cookie=rules.cookie,
             secure=rules.scheme == "https",
-            feeding=self._feeding,
-            figures=self._figures,
+            feeding=self._count_stream,
+            figures=self._build_metrics_response,
         )
         self.router = Router(self.routes.table(), redirect_slashes=False)
 
@@ -72,11 +72,13 @@ class HttpApp:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one request or one WebSocket."""
-        asked = _asked(scope)
+        head = _read_head(scope)
         await self._look()  # whatever lets people in may have changed, and is not to be read while all others wait
-        verdict = check(asked, self._rules)
+        verdict = check(head, self._rules)
         client = scope["client"][0] if scope.get("client") else ""
-        refusal = self._refusal(verdict, client, asked.path, for_reading=asking.wants_page(asked.one("accept")))
+        refusal = self._refusal(
+            verdict, client, head.path, for_reading=command_endpoint.wants_page(head.header_value("accept"))
+        )
         counted = self._counting(scope, send)
         if refusal is not None:
             await _send_refusal(refusal, scope, receive, counted)
@@ -101,9 +103,9 @@ class HttpApp:
             wait = 0.0
         if wait:
             info = sc.ErrorInfo(code="overloaded", message="this client sends too many requests; try again later")
-            return asking.refuse(info, 429, retry_after=wait)
+            return command_endpoint.refuse(info, 429, retry_after=wait)
         if isinstance(verdict, Refusal):
-            refusal = asking.refuse(verdict.error, verdict.status, for_reading=for_reading)
+            refusal = command_endpoint.refuse(verdict.error, verdict.status, for_reading=for_reading)
             if verdict.status == 401:
                 refusal.headers["www-authenticate"] = 'Bearer realm="session-core"'
             return refusal
@@ -132,15 +134,15 @@ class HttpApp:
         try:
             self._server.arrive()
         except sc.SessionCoreError as refusal:
-            await asking.refuse_for(refusal)(scope, receive, send)
+            await command_endpoint.refuse_for(refusal)(scope, receive, send)
             return
         try:
-            with self._staying(credential) as guest:
+            with self._register_guest(credential) as guest:
                 scope["state"]["guest"] = guest
                 await self._answer(scope, receive, send)
             if guest.scope.cancelled_caught and "begun" not in scope:
                 ended = sc.NotAllowed("the token or the login has ended meanwhile", field="Authorization")
-                await asking.refuse(sc.error_info(ended), 401)(scope, receive, send)
+                await command_endpoint.refuse(sc.error_info(ended), 401)(scope, receive, send)
         finally:
             self._server.leave()
 
@@ -151,7 +153,7 @@ class HttpApp:
         except HTTPException as error:
             code = "not_found" if error.status_code == 404 else "invalid_input"
             message = "there is nothing here" if error.status_code == 404 else "this cannot be done here"
-            refusal = asking.refuse(sc.ErrorInfo(code=code, message=message), error.status_code)
+            refusal = command_endpoint.refuse(sc.ErrorInfo(code=code, message=message), error.status_code)
             refusal.headers.update(error.headers or {})
             await refusal(scope, receive, send)
         except (ClientGone, BaseExceptionGroup):
@@ -159,16 +161,16 @@ class HttpApp:
         except Exception:
             log.exception("a request failed by a bug")
             bug = sc.InternalError("the server failed by a bug; its log says more")
-            await asking.refuse_for(bug)(scope, receive, send)
+            await command_endpoint.refuse_for(bug)(scope, receive, send)
 
     async def _serve_websocket(self, credential: Credential, scope: Any, receive: Any, send: Any) -> None:
         if scope["path"] != WEBSOCKET:
             info = sc.ErrorInfo(code="not_found", message=f"WebSockets are at {WEBSOCKET}")
-            await _send_refusal(asking.refuse(info, 404), scope, receive, send)
+            await _send_refusal(command_endpoint.refuse(info, 404), scope, receive, send)
             return
         self.counts.websockets += 1
         try:
-            with self._staying(credential) as guest:
+            with self._register_guest(credential) as guest:
                 await serve_websocket(self._server, scope, receive, send, credential.access)
             if guest.scope.cancelled_caught:
                 await send({"type": "websocket.close", "code": NOT_ALLOWED})
@@ -176,7 +178,7 @@ class HttpApp:
             self.counts.websockets -= 1
 
     @contextmanager
-    def _staying(self, credential: Credential) -> Generator[Guest]:
+    def _register_guest(self, credential: Credential) -> Generator[Guest]:
         """Note somebody who is being served, until the credential is no good any more."""
         good_until = inf
         if credential.expires_at is not None:
@@ -190,14 +192,14 @@ class HttpApp:
             self.guests.discard(guest)
 
     @contextmanager
-    def _feeding(self) -> Generator[None]:
+    def _count_stream(self) -> Generator[None]:
         self.counts.streams += 1
         try:
             yield
         finally:
             self.counts.streams -= 1
 
-    def _figures(self) -> Response:
+    def _build_metrics_response(self) -> Response:
         connections, turned_away = self._connections()
         text = metrics_text(self._server, self.counts, connections=connections, turned_away=turned_away)
         return Response(text, media_type=CONTENT_TYPE)
@@ -209,8 +211,8 @@ class HttpApp:
                 guest.send_away()
 
 
-def _asked(scope: Any) -> Asked:
-    return Asked(
+def _read_head(scope: Any) -> RequestHead:
+    return RequestHead(
         kind=scope["type"],
         method=scope.get("method", "GET"),
         path=scope["path"],

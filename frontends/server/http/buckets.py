@@ -9,9 +9,9 @@ _MOST: Final = 4_096
 
 
 @attrs.define
-class _Bucket:
+class _TokenBucket:
     level: float
-    at: float
+    updated_at: float
 
 
 class Buckets:
@@ -25,7 +25,7 @@ class Buckets:
     def __init__(self, *, per_s: float, at_once: float) -> None:
         self._per_s = per_s
         self._at_once = at_once
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[str, _TokenBucket] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -34,13 +34,13 @@ class Buckets:
         """Take one from a client's bucket; returns 0, or after how many seconds there is one again."""
         bucket = self._buckets.get(client)
         if bucket is None:
-            bucket = self._buckets[client] = _Bucket(self._at_once, now)
+            bucket = self._buckets[client] = _TokenBucket(self._at_once, now)
             if len(self._buckets) > _MOST:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(client)
-        bucket.level = min(self._at_once, bucket.level + (now - bucket.at) * self._per_s)
-        bucket.at = now
+        bucket.level = min(self._at_once, bucket.level + (now - bucket.updated_at) * self._per_s)
+        bucket.updated_at = now
         if bucket.level >= 1:
             bucket.level -= 1
             return 0.0

@@ -1,26 +1,109 @@
 """The HTTP door of a running server."""
 
+import contextlib
 import errno
+import logging
 import os
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 import trio
+from hypercorn.trio.worker_context import WorkerContext
 
 import session_core as sc
-from frontends.server.accepting import serve_all
 from frontends.server.access import EVERYTHING, Access
+from frontends.server.admission import serve_all
 from frontends.server.http.app import HttpApp
-from frontends.server.http.checking import SECURITY_HEADERS, Rules, host_names
-from frontends.server.http.connections import Connections
-from frontends.server.http.logins import Logins, cookie_name
-from frontends.server.http.settings import HttpSettings, Tls
+from frontends.server.http.hypercorn_guards import GONE, App, GuardedConfig, GuardedConnection, Headers, Stream
+from frontends.server.http.logins import BrowserLogins, cookie_name
+from frontends.server.http.request_checks import SECURITY_HEADERS, AdmissionRules, host_names
+from frontends.server.http.settings import HttpBounds, HttpSettings, Tls
 from frontends.server.http.tokens import TokenKeeper, rotate
-from frontends.server.server import Server, leaving_memory_alone
+from frontends.server.server import Server, pause_garbage_collection
+
+# --- all clients of the HTTP door, each served by a task, with a bound on how many there are --------------------------
+log = logging.getLogger(__name__)
+
+_TURN_AWAY_S: Final = 1.0
+
+
+class Connections:
+    """Who is connected."""
+
+    def __init__(self, app: App, bounds: HttpBounds, headers: Headers, context: ssl.SSLContext | None) -> None:
+        self.refused = 0
+        self.served = 0
+        self._app = app
+        self._bounds = bounds
+        self._config = GuardedConfig(bounds, headers)
+        self._tls = context
+        self._hypercorn = WorkerContext(None)
+        self._open: set[GuardedConnection] = set()
+        self._by_address: Counter[str] = Counter()
+        self._changed = trio.lowlevel.ParkingLot()
+        self._finishing = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def serve_client(self, stream: trio.SocketStream) -> None:
+        """Serve one client that has just connected."""
+        if self._finishing:
+            await trio.aclose_forcefully(stream)
+            return
+        try:
+            address = str(stream.socket.getpeername()[0])
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        except OSError:
+            await trio.aclose_forcefully(stream)
+            return
+        most = self._bounds.connections_per_address
+        if len(self._open) >= self._bounds.connections or self._by_address[address] >= most:
+            await self._turn_away(stream)
+            return
+        secured: Stream = stream
+        if self._tls is not None:
+            secured = trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
+        connection = GuardedConnection(secured, self._config, self._bounds)
+        self._open.add(connection)
+        self._by_address[address] += 1
+        self.served += 1
+        try:
+            await connection.run(self._app, self._hypercorn)
+        finally:
+            self._open.discard(connection)
+            self._by_address[address] -= 1
+            self._by_address += Counter()  # forgets those with none
+            self._changed.unpark_all()
+
+    async def _turn_away(self, stream: trio.SocketStream) -> None:
+        self.refused += 1
+        every = b"".join(b"%s: %s\r\n" % pair for pair in self._config.response_headers("h11"))
+        answer = b"HTTP/1.1 429 \r\ncontent-length: 0\r\nconnection: close\r\nretry-after: 1\r\n" + every + b"\r\n"
+        with trio.move_on_after(_TURN_AWAY_S), contextlib.suppress(*GONE):
+            if self._tls is None:
+                await stream.send_all(answer)
+                await stream.send_eof()
+        with trio.CancelScope(shield=True):
+            await trio.aclose_forcefully(stream)
+
+    async def finish(self) -> None:
+        """Let answers that are on their way be finished, for a moment; nobody else is let in."""
+        self._finishing = True
+        await self._hypercorn.terminated.set()
+        for connection in tuple(self._open):
+            connection.end_if_resting()
+        with trio.move_on_after(self._bounds.farewell_s):
+            while self._open:
+                await self._changed.park()
+
+
+# --- door -------------------------------------------------------------------------------------------------------------
 
 _BACKLOG: Final = 1_024
 _LOOK_EVERY_S: Final = 1.0
@@ -51,8 +134,8 @@ class HttpDoor:
         self.home = Path(server.settings.home)
         self._keeper = TokenKeeper(self.home)
         self._looking = trio.Lock()
-        self._logins = Logins(self._keeper.refresh, now=server.now)
-        rules = Rules(
+        self._logins = BrowserLogins(self._keeper.refresh, now=server.now)
+        rules = AdmissionRules(
             scheme=scheme,
             hosts=hosts,
             cookie=cookie_name(port, secure=settings.tls is not None),
@@ -61,7 +144,7 @@ class HttpDoor:
             login=self._logins.credential_of,
             origins=frozenset({*settings.origins, *urls}),
         )
-        self.app = HttpApp(server, rules, settings.bounds, self._logins, self._figures, look=self.look)
+        self.app = HttpApp(server, rules, settings.bounds, self._logins, self._figures, look=self.refresh_tokens)
         tls = None if settings.tls is None else _tls_context(settings.tls)
         self.connections = Connections(self.app, settings.bounds, SECURITY_HEADERS, tls)
 
@@ -79,16 +162,16 @@ class HttpDoor:
         """See when another process changes what is good, and end what rests on tokens that are not any more."""
         while True:
             await trio.sleep(_LOOK_EVERY_S)
-            await self.look()
+            await self.refresh_tokens()
             self._send_away()
 
-    async def look(self) -> None:
+    async def refresh_tokens(self) -> None:
         """Read which tokens are good, if that has changed; in a thread, as the list may be long."""
         if not self._keeper.has_changed:
             return
         async with self._looking:
             if self._keeper.has_changed:
-                self._keeper.take(await trio.to_thread.run_sync(self._keeper.look))
+                self._keeper.use_state(await trio.to_thread.run_sync(self._keeper.read_files))
 
     def _send_away(self) -> None:
         self._keeper.refresh()
@@ -115,16 +198,16 @@ async def open_http_door(server: Server, settings: HttpSettings | None = None) -
     with _listening(settings) as listening:
         door = await trio.to_thread.run_sync(HttpDoor, server, settings, listening)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-        own = sc.OwnError()
-        with ExitStack() as ending, own.unwrapped():
+        own = sc.ErrorCapture()
+        with ExitStack() as ending, own.reraise():
             async with trio.open_nursery() as nursery:
                 await nursery.start(serve_all, listener, door.connections.serve_client)
                 nursery.start_soon(door.watch_token)
                 server.address, server.open_to_others = door.url, door.open_to_others
                 try:
-                    with own.noted():
+                    with own.capture():
                         yield door
-                        ending.enter_context(leaving_memory_alone())
+                        ending.enter_context(pause_garbage_collection())
                         await door.connections.finish()
                 finally:
                     server.address = server.open_to_others = None
@@ -144,12 +227,13 @@ def _listening(settings: HttpSettings) -> socket.socket:
     except OSError as error:
         listening.close()
         raise sc.Unavailable(
-            f"the server cannot listen on {settings.host} port {settings.port}: {_why_not(error)}", field="port"
+            f"the server cannot listen on {settings.host} port {settings.port}: {_explain_bind_error(error)}",
+            field="port",
         ) from error
     return listening
 
 
-def _why_not(error: OSError) -> str:
+def _explain_bind_error(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return "another program has it; choose another port, or 0 for any"
     if error.errno == errno.EACCES:

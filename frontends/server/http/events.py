@@ -18,9 +18,9 @@ import trio
 
 import session_core as sc
 from frontends.server.feeds import BEHIND_BYTES
-from frontends.server.frames import server_sent
-from frontends.server.http.asking import refuse_for
-from frontends.server.http.guests import Guest
+from frontends.server.frames import format_server_sent_event
+from frontends.server.http.command_endpoint import refuse_for
+from frontends.server.http.leases import Guest
 from frontends.server.server import Server
 
 _NUMBER: Final = 1  # of the only feed on its connection
@@ -71,7 +71,7 @@ class EventsAnswer:
             followed = sc.Followed(feed=_NUMBER, answer="snapshot", reason=feed.needs.reason)
         else:
             followed = sc.Followed(feed=_NUMBER, answer="replaying", after=self._after)
-        await _send(send, b"retry: %d\n" % _RETRY_MS + server_sent("followed", sc.encode(followed)))
+        await _send(send, b"retry: %d\n" % _RETRY_MS + format_server_sent_event("followed", sc.encode(followed)))
         every = self._server.settings.heartbeat_ms / 1000
         beat_at = trio.current_time() + every
         while not (self._server.closing or guest.has_ended):
@@ -90,7 +90,7 @@ class EventsAnswer:
                 beat_at = trio.current_time() + every
         reason: sc.FeedEnd = "closing" if self._server.closing else "deleted"
         ended = sc.FeedEnded(feed=_NUMBER, reason="token_ended" if guest.has_ended else reason)
-        await _send(send, server_sent("ended", sc.encode(ended)))
+        await _send(send, format_server_sent_event("ended", sc.encode(ended)))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_batch(
@@ -101,7 +101,7 @@ class EventsAnswer:
         items: Sequence[sc.FeedItem],
         resync: sc.Resync | None,
     ) -> None:
-        pieces = await self._server.encodings.written(items, self._server.epoch)
+        pieces = await self._server.encodings.encode_pieces(items, self._server.epoch)
         for piece in pieces:
             if guest.has_ended:  # may be so although nobody has been woken yet
                 return
@@ -112,7 +112,7 @@ class EventsAnswer:
     async def _beat(self, send: Any, cursor: sc.Cursor | None) -> None:
         places = () if cursor is None else (sc.FeedPlace(feed=_NUMBER, cursor=cursor),)
         beat = sc.Heartbeat(at=self._server.now(), feeds=places)
-        await _send(send, server_sent("heartbeat", sc.encode(beat), cursor))
+        await _send(send, format_server_sent_event("heartbeat", sc.encode(beat), cursor))
 
     async def _until_token_ends(self, guest: Guest) -> None:
         await guest.wait_ended()

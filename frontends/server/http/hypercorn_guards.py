@@ -22,6 +22,7 @@ import logging
 import os
 import ssl
 import struct
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
 from typing import Any, Final
@@ -38,8 +39,65 @@ from hypercorn.typing import ConnectionState
 from wsproto.connection import ConnectionState as WebSocketState
 
 from frontends.server.http.access_log import AccessLog
-from frontends.server.http.inbox import Inbox
 from frontends.server.http.settings import HttpBounds
+
+# What a client sent and its handler has not taken yet, with a bound, and the end of it, which never waits.
+Message = Mapping[str, Any]
+
+_MOST: Final = 8
+_ENDS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
+
+
+class Inbox:
+    """A queue of ASGI messages between the reader of a connection and one handler.
+
+    The reader waits while it is full. The end of the connection passes by the bound, so that it is told even if the
+    handler does not read; whatever comes after it, or after the handler has finished, is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Message] = deque()
+        self._end: Message | None = None
+        self._room = trio.lowlevel.ParkingLot()
+        self._news = trio.lowlevel.ParkingLot()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nobody is there any more to be sent anything."""
+        return self._end is not None
+
+    async def put(self, message: Message) -> None:
+        """Hand a message to the handler, waiting while it is busy."""
+        await trio.lowlevel.checkpoint()
+        if message["type"] in _ENDS:
+            self.end(message)
+            return
+        while len(self._waiting) >= _MOST and self._end is None:
+            await self._room.park()
+        if self._end is None:
+            self._waiting.append(message)
+            self._news.unpark()
+
+    def end(self, message: Message) -> None:
+        """Tell the handler that the client has gone."""
+        if self._end is None:
+            self._end = message
+            self._room.unpark_all()
+            self._news.unpark_all()
+
+    async def receive(self) -> Message:
+        """Wait for the next message; after the end, that is the end again and again."""
+        await trio.lowlevel.checkpoint()
+        while not self._waiting and self._end is None:
+            await self._news.park()
+        if self._waiting:
+            self._room.unpark()
+            return self._waiting.popleft()
+        assert self._end is not None
+        return self._end
+
+
+# --- hypercorn guards -------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 
@@ -112,9 +170,11 @@ class GuardedProtocol(H11Protocol):
             raise _NotSpoken  # those in between may have believed the other one
 
     async def _create_stream(self, request: h11.Request) -> None:
-        kept = [(name, value) for name, value in request.headers if name != b"sec-websocket-extensions"]
+        headers = [(name, value) for name, value in request.headers if name != b"sec-websocket-extensions"]
         await super()._create_stream(
-            h11.Request(method=request.method, target=request.target, headers=kept, http_version=request.http_version)
+            h11.Request(
+                method=request.method, target=request.target, headers=headers, http_version=request.http_version
+            )
         )
 
     async def _send_error_response(self, status_code: int) -> None:
@@ -169,7 +229,7 @@ class _Handlers:
 
 
 @attrs.define(eq=False)
-class Patience:
+class WriteTimeout:
     """How long answers on a connection may wait for their reader; a handler that feeds makes it endless."""
 
     write_s: float
@@ -182,7 +242,7 @@ class GuardedConnection:
         self._stream = stream
         self._config = config
         self._bounds = bounds
-        self._patience = Patience(bounds.write_s)
+        self._patience = WriteTimeout(bounds.write_s)
         self._sending = trio.Lock()
         self._rests = True
         self._is_whole = False  # whether a request was read to its end

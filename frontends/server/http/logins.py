@@ -23,13 +23,13 @@ MAX_LOGINS: Final = 64
 
 
 @attrs.frozen(kw_only=True)
-class _Kept:
+class _LoginEntry:
     access: Access
     generation: int
     expires_at: int
 
 
-class Logins:
+class BrowserLogins:
     """Codes that were given out and browsers that are logged in; of their secrets only the hashes are kept.
 
     Args:
@@ -40,47 +40,49 @@ class Logins:
     def __init__(self, generation: Callable[[], int], *, now: Callable[[], int] = sc.now_ms) -> None:
         self._generation = generation
         self._now = now
-        self._codes: OrderedDict[bytes, _Kept] = OrderedDict()
-        self._logins: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._codes: OrderedDict[bytes, _LoginEntry] = OrderedDict()
+        self._logins: OrderedDict[bytes, _LoginEntry] = OrderedDict()
 
     def new_code(self, access: Access) -> str:
         """Make a code that lets one browser in, once, within a minute."""
         code = secrets.token_urlsafe(16)
-        self._keep(self._codes, code, access, CODE_MS, MAX_CODES)
+        self._store_entry(self._codes, code, access, CODE_MS, MAX_CODES)
         return code
 
     def redeem(self, code: str) -> str | None:
         """Turn a code into the secret of a login; nothing if it is not good, or not any more."""
-        kept = self._codes.pop(_hash_of(code), None)
-        if kept is None or not self._is_good(kept):
+        entry = self._codes.pop(_hash_of(code), None)
+        if entry is None or not self._is_good(entry):
             return None
         secret = secrets.token_urlsafe(32)
-        self._keep(self._logins, secret, kept.access, LOGIN_MS, MAX_LOGINS)
+        self._store_entry(self._logins, secret, entry.access, LOGIN_MS, MAX_LOGINS)
         return secret
 
     def credential_of(self, secret: str) -> Credential | None:
         """Return what a cookie allows; nothing if it is not good."""
         hashed = _hash_of(secret)
-        kept = self._logins.get(hashed)
-        if kept is None or not self._is_good(kept):
+        entry = self._logins.get(hashed)
+        if entry is None or not self._is_good(entry):
             self._logins.pop(hashed, None)
             return None
         return Credential(
             id=f"login-{hashed.hex()[:8]}",
             kind="cookie",
-            access=kept.access,
-            generation=kept.generation,
-            expires_at=kept.expires_at,
+            access=entry.access,
+            generation=entry.generation,
+            expires_at=entry.expires_at,
         )
 
-    def _keep(self, where: OrderedDict[bytes, _Kept], secret: str, access: Access, lasting: int, most: int) -> None:
+    def _store_entry(
+        self, where: OrderedDict[bytes, _LoginEntry], secret: str, access: Access, lasting: int, most: int
+    ) -> None:
         expires_at = self._now() + lasting
-        where[_hash_of(secret)] = _Kept(access=access, generation=self._generation(), expires_at=expires_at)
+        where[_hash_of(secret)] = _LoginEntry(access=access, generation=self._generation(), expires_at=expires_at)
         while len(where) > most:
             where.popitem(last=False)
 
-    def _is_good(self, kept: _Kept) -> bool:
-        return kept.expires_at > self._now() and kept.generation == self._generation()
+    def _is_good(self, entry: _LoginEntry) -> bool:
+        return entry.expires_at > self._now() and entry.generation == self._generation()
 
 
 def _hash_of(secret: str) -> bytes:

@@ -52,7 +52,7 @@ def metrics_text(server: Server, counts: Counts, *, connections: int, turned_awa
         _count("events_published_total", "Events that were published.", stream.published),
         _count("feeds_lagged_total", "Times that a reader fell behind and had to take a snapshot.", stream.lagged),
         _gauge("feeds", "Readers of events.", stream.subscribers),
-        _gauge("events_kept", "Events that are kept for readers.", stream.kept),
+        _gauge("events_kept", "Events that are kept for readers.", stream.held_events),
         _gauge("connections", "Connections of clients, over all doors.", server.connections),
         _gauge("http_connections", "Connections to the HTTP door.", connections),
         _count("http_connections_refused_total", "Connections that were one too many.", turned_away),
@@ -69,7 +69,7 @@ def metrics_text(server: Server, counts: Counts, *, connections: int, turned_awa
         ),
         *_process(),
     ]
-    return "".join(_lines(metrics))
+    return "".join(_format_metrics(metrics))
 
 
 def _process() -> Iterable[_Metric]:
@@ -94,13 +94,13 @@ def _count(name: str, help: str, value: float) -> _Metric:
     return _Metric(f"session_core_{name}", "counter", help, {(): value})
 
 
-def _lines(metrics: Iterable[_Metric]) -> Iterable[str]:
+def _format_metrics(metrics: Iterable[_Metric]) -> Iterable[str]:
     for metric in metrics:
         name = metric.name if metric.name.startswith(("session_core_", "process_")) else f"session_core_{metric.name}"
         yield f"# HELP {name} {metric.help}\n# TYPE {name} {metric.kind}\n"
         for labels, value in metric.values.items():
-            shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
-            yield f"{name}{{{shown}}} {_number(value)}\n" if shown else f"{name} {_number(value)}\n"
+            label_text = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
+            yield f"{name}{{{label_text}}} {_number(value)}\n" if label_text else f"{name} {_number(value)}\n"
 
 
 def _number(value: float) -> str:

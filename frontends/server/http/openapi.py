@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import session_core as sc
-from frontends.server.http.asking import QUERY
+from frontends.server.http.command_endpoint import QUERY
 
 Schema = dict[str, Any]
 
@@ -173,7 +173,7 @@ def _command_paths(definitions: Mapping[str, Schema]) -> Schema:
     }
     for command in sc.COMMANDS:
         kind: type = command
-        name = sc.tag_of(kind)
+        name = sc.wire_tag(kind)
         reply = {"description": "The reply.", "content": _json(_ref(sc.reply_type(command).__name__))}
         summary = inspect.cleandoc(kind.__doc__ or name).partition("\n\n")[0].replace("\n", " ")
         paths[f"/v1/commands/{name}"] = _post(

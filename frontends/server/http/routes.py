@@ -12,15 +12,15 @@ from starlette.routing import Route
 
 import session_core as sc
 from frontends.server.access import Access
-from frontends.server.attending import HTTP_CLIENT
-from frontends.server.fitting import takes_long
-from frontends.server.http import asking
+from frontends.server.connection import HTTP_CLIENT
+from frontends.server.http import command_endpoint
 from frontends.server.http.events import EventsAnswer
-from frontends.server.http.logins import Logins, cookie_header
+from frontends.server.http.logins import BrowserLogins, cookie_header
 from frontends.server.http.openapi import document_bytes
 from frontends.server.http.settings import HttpBounds
 from frontends.server.http.tokens import Credential
 from frontends.server.server import Server
+from frontends.server.size_limits import is_slow_to_encode
 
 WEBSOCKET: Final = "/v1/ws"
 _USED_LINK: Final = (
@@ -28,7 +28,7 @@ _USED_LINK: Final = (
     "a new one"
 )
 
-Answer = Response | EventsAnswer
+RouteAnswer = Response | EventsAnswer
 
 
 class Routes:
@@ -48,7 +48,7 @@ class Routes:
         self,
         server: Server,
         bounds: HttpBounds,
-        logins: Logins,
+        logins: BrowserLogins,
         *,
         cookie: str,
         secure: bool,
@@ -84,13 +84,13 @@ class Routes:
             self._route("GET", WEBSOCKET, self._not_a_websocket),
         ]
 
-    def _route(self, method: str, path: str, endpoint: Callable[[Request], Awaitable[Answer]]) -> Route:
-        async def answered(request: Request) -> Answer:
+    def _route(self, method: str, path: str, endpoint: Callable[[Request], Awaitable[RouteAnswer]]) -> Route:
+        async def answered(request: Request) -> RouteAnswer:
             request.scope["route_path"] = path
             try:
                 return await endpoint(request)
             except sc.SessionCoreError as error:
-                return asking.refuse_for(error)
+                return command_endpoint.refuse_for(error)
 
         return Route(path, answered, methods=[method])
 
@@ -100,7 +100,7 @@ class Routes:
     async def _health(self, request: Request) -> Response:
         if self._server.closing:
             raise sc.ServiceClosed("the server is about to end")
-        return asking.answer({"ok": True})
+        return command_endpoint.answer({"ok": True})
 
     async def _login(self, request: Request) -> Response:
         if request.method == "HEAD":  # previews of links: they must not use the code up
@@ -108,7 +108,9 @@ class Routes:
         secret = self._logins.redeem(request.query_params.get("code", ""))
         if secret is None:
             info = sc.ErrorInfo(code="not_allowed", message=_USED_LINK, field="code")
-            return asking.refuse(info, 403, for_reading=asking.wants_page(request.headers.get("accept")))
+            return command_endpoint.refuse(
+                info, 403, for_reading=command_endpoint.wants_page(request.headers.get("accept"))
+            )
         cookie = cookie_header(self._cookie, secret, secure=self._secure)
         return Response(status_code=303, headers={"location": "/", "set-cookie": cookie})
 
@@ -121,29 +123,31 @@ class Routes:
 
     async def _status(self, request: Request) -> Response:
         _access(request).check_service()
-        return asking.answer(self._server.status())
+        return command_endpoint.answer(self._server.status())
 
     async def _execute(self, request: Request) -> Response:
-        async with asking.body_of(request, self._bounds.body_bytes, self.large) as body:
-            asked = asking.execute_from(body)
+        async with command_endpoint.body_of(request, self._bounds.body_bytes, self.large) as body:
+            asked = command_endpoint.execute_from(body)
             return await self._run(request, asked.command, asked.idempotency_key)
 
     async def _execute_typed(self, request: Request) -> Response:
-        async with asking.body_of(request, self._bounds.body_bytes, self.large) as body:
-            return await self._run(request, asking.value_from(request.path_params["type"], body, sc.Command[Any]), None)
+        async with command_endpoint.body_of(request, self._bounds.body_bytes, self.large) as body:
+            return await self._run(
+                request, command_endpoint.value_from(request.path_params["type"], body, sc.Command[Any]), None
+            )
 
     async def _load_service(self, request: Request) -> Response:
         return await self._run(request, sc.commands.LoadService(), None)
 
     async def _list_sessions(self, request: Request) -> Response:
-        return await self._run(request, asking.command_from_query("list_sessions", request), None)
+        return await self._run(request, command_endpoint.command_from_query("list_sessions", request), None)
 
     async def _load_session(self, request: Request) -> Response:
         command = sc.commands.LoadSession(session_id=sc.SessionId(request.path_params["id"]))
         return await self._run(request, command, None)
 
     async def _load_messages(self, request: Request) -> Response:
-        command = asking.command_from_query("load_messages", request, session_id=request.path_params["id"])
+        command = command_endpoint.command_from_query("load_messages", request, session_id=request.path_params["id"])
         return await self._run(request, command, None)
 
     async def _run(self, request: Request, command: "sc.Command[Any]", key: str | None) -> Response:
@@ -155,27 +159,27 @@ class Routes:
         async def execute() -> object:
             return await self._server.service.execute(command, idempotency_key=key, client_id=client_id)
 
-        reply = await asking.while_connected(request, execute)
-        if takes_long(reply):
-            return await trio.to_thread.run_sync(asking.answer, reply)
-        return asking.answer(reply)
+        reply = await command_endpoint.while_connected(request, execute)
+        if is_slow_to_encode(reply):
+            return await trio.to_thread.run_sync(command_endpoint.answer, reply)
+        return command_endpoint.answer(reply)
 
-    async def _events(self, request: Request) -> Answer:
+    async def _events(self, request: Request) -> RouteAnswer:
         return self._follow(request, None)
 
-    async def _session_events(self, request: Request) -> Answer:
+    async def _session_events(self, request: Request) -> RouteAnswer:
         return self._follow(request, sc.SessionId(request.path_params["id"]))
 
-    def _follow(self, request: Request, session_id: sc.SessionId | None) -> Answer:
+    def _follow(self, request: Request, session_id: sc.SessionId | None) -> RouteAnswer:
         _access(request).check_session(session_id)
-        after = asking.cursor_from(request)
+        after = command_endpoint.cursor_from(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         return EventsAnswer(self._server, session_id, after, self._feeding)
 
     async def _not_a_websocket(self, request: Request) -> Response:
         info = sc.ErrorInfo(code="invalid_input", message="this is for WebSockets", field="Upgrade")
-        refusal = asking.refuse(info, 426)
+        refusal = command_endpoint.refuse(info, 426)
         refusal.headers["upgrade"] = "websocket"
         return refusal
 

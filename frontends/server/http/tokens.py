@@ -19,9 +19,16 @@ from typing import Final, Literal
 import attrs
 
 import session_core as sc
-from frontends.contract.socket_place import prepare_run_folder, run_folder
 from frontends.server.access import EVERYTHING, Access
-from frontends.server.http.given import MAX_NAME_CHARS, GivenToken, given_file, note_given, read_given, take_back
+from frontends.server.http.issued_tokens import (
+    MAX_NAME_CHARS,
+    GivenToken,
+    add_given_token,
+    given_file,
+    read_given,
+    remove_given_tokens,
+)
+from frontends.shared.socket_path import prepare_run_folder, run_folder
 
 _PREFIX: Final = "sct_"
 _SCOPED: Final = "scs_"
@@ -116,7 +123,7 @@ def revoke(home: Path, ids: Collection[str]) -> None:
     Raises:
         StoreUnusable: The list cannot be changed.
     """
-    take_back(home, ids, _mark_of(ensure_token(home)))
+    remove_given_tokens(home, ids, _mark_of(ensure_token(home)))
 
 
 def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -> tuple[GivenToken, str]:
@@ -145,16 +152,16 @@ def give_token(home: Path, access: Access, *, expires_at: int, name: str = "") -
     )
     said = {"id": given.id, "role": given.role, "sessions": given.sessions, "expires_at": expires_at}
     payload = _to_text(sc.encode(said))
-    note_given(home, given)
+    add_given_token(home, given)
     return given, f"{_SCOPED}{payload}.{_to_text(_seal(_sealing_key(main), payload))}"
 
 
 @attrs.frozen(kw_only=True)
-class Looked:
+class TokenFilesState:
     """What the files said; `seen` and `listed` are from before they were read, so that a change meanwhile is seen."""
 
-    seen: tuple[int, int] | None
-    listed: tuple[int, int] | None
+    token_file_stamp: tuple[int, int] | None
+    list_file_stamp: tuple[int, int] | None
     hash: bytes = b""
     key: bytes = attrs.field(default=b"", repr=False)
     given: frozenset[str] = frozenset()
@@ -168,32 +175,37 @@ class TokenKeeper:
         self._home = home
         self._file, self._list = token_file(home), given_file(home)
         ensure_token(home)
-        self._now = Looked(seen=None, listed=None)
-        looked = self.look()
+        self._current = TokenFilesState(token_file_stamp=None, list_file_stamp=None)
+        looked = self.read_files()
         if not looked.hash:
             _read(self._file)  # says why it cannot be used
-        self.take(looked)
+        self.use_state(looked)
 
     @property
     def has_changed(self) -> bool:
         """Whether the files are others than those that were read; costs two looks at their names."""
-        return (_state_of(self._file), _state_of(self._list)) != (self._now.seen, self._now.listed)
+        return (_state_of(self._file), _state_of(self._list)) != (
+            self._current.token_file_stamp,
+            self._current.list_file_stamp,
+        )
 
-    def look(self) -> Looked:
+    def read_files(self) -> TokenFilesState:
         """Read the files; this blocks, and changes nothing here."""
         seen, listed = _state_of(self._file), _state_of(self._list)
         try:
             token = _read(self._file)
         except (OSError, sc.StoreUnusable):
-            return Looked(seen=seen, listed=listed)
+            return TokenFilesState(token_file_stamp=seen, list_file_stamp=listed)
         given = self._read_list(_mark_of(token))
-        return Looked(seen=seen, listed=listed, hash=_hash_of(token), key=_sealing_key(token), given=given)
+        return TokenFilesState(
+            token_file_stamp=seen, list_file_stamp=listed, hash=_hash_of(token), key=_sealing_key(token), given=given
+        )
 
-    def take(self, looked: Looked) -> None:
+    def use_state(self, state: TokenFilesState) -> None:
         """Let what was read count from now on; a token that is gone, or that others may have read, lets nobody in."""
-        if looked.seen != self._now.seen:
+        if state.token_file_stamp != self._current.token_file_stamp:
             self.generation += 1
-        self._now = looked
+        self._current = state
 
     def refresh(self) -> int:
         """Look whether anything has changed, and return the number of the present token.
@@ -201,23 +213,23 @@ class TokenKeeper:
         Whoever can wait has it read in a thread before, so that nothing is left to be read here.
         """
         if self.has_changed:
-            self.take(self.look())
+            self.use_state(self.read_files())
         return self.generation
 
     def is_good(self, credential: Credential) -> bool:
         """Tell whether what somebody came in by lets them stay, as far as was seen when it was looked last."""
         if credential.generation != self.generation:
             return False
-        return credential.kind != "scoped" or credential.id.removeprefix(_ID) in self._now.given
+        return credential.kind != "scoped" or credential.id.removeprefix(_ID) in self._current.given
 
     def credential_of(self, token: str) -> Credential | None:
         """Return what a token allows; nothing if it is not a good one."""
         generation = self.refresh()
-        if not self._now.hash or len(token) > _MOST_CHARS or not token.isascii():
+        if not self._current.hash or len(token) > _MOST_CHARS or not token.isascii():
             return None
         if token.startswith(_SCOPED):
-            return self._scoped(token.removeprefix(_SCOPED), generation)
-        if not hmac.compare_digest(_hash_of(token), self._now.hash):
+            return self._scoped_credential(token.removeprefix(_SCOPED), generation)
+        if not hmac.compare_digest(_hash_of(token), self._current.hash):
             return None
         return Credential(id="token", kind="token", access=EVERYTHING, generation=generation)
 
@@ -228,9 +240,9 @@ class TokenKeeper:
         except (OSError, sc.StoreUnusable):
             return frozenset()
 
-    def _scoped(self, token: str, generation: int) -> Credential | None:
+    def _scoped_credential(self, token: str, generation: int) -> Credential | None:
         payload, _, seal = token.partition(".")
-        if not hmac.compare_digest(_to_text(_seal(self._now.key, payload)).encode(), seal.encode()):
+        if not hmac.compare_digest(_to_text(_seal(self._current.key, payload)).encode(), seal.encode()):
             return None
         try:
             said = sc.decode(_from_text(payload), sc.JsonObject)
@@ -239,7 +251,7 @@ class TokenKeeper:
         role, named, expires_at = said.get("role"), said.get("sessions"), said.get("expires_at")
         if role not in {"controller", "observer"} or not isinstance(expires_at, int) or expires_at <= sc.now_ms():
             return None
-        if said.get("id") not in self._now.given:
+        if said.get("id") not in self._current.given:
             return None
         sessions = None if named is None else frozenset(map(sc.SessionId, map(str, named)))  # type: ignore[arg-type]
         return Credential(

@@ -7,7 +7,7 @@ from typing import Any, Final
 import trio
 
 from frontends.server.access import Access
-from frontends.server.attending import attend
+from frontends.server.connection import serve_connection
 from frontends.server.server import Server
 
 _NORMAL: Final = 1000
@@ -60,7 +60,7 @@ async def serve_websocket(server: Server, scope: Any, receive: Any, send: Any, a
     scope["state"]["patience"].write_s = inf
     await receive()  # that it wants to connect
     await send({"type": "websocket.accept"})
-    await attend(
+    await serve_connection(
         server, WebSocketSource(receive), WebSocketSink(scope["state"]["send_text"]), access=access, door="WebSocket"
     )
     await send({"type": "websocket.close", "code": _GOING_AWAY if server.closing else _NORMAL})

@@ -3,9 +3,8 @@
 | module | holds |
 | --- | --- |
 | `spans` | `SpanMaker`: from events to the beginnings and ends of spans; no I/O, and nothing of OpenTelemetry |
-| `following` | `Following`: reads the events of all sessions as any client does |
-| `asking` | whether telemetry is wanted: `--telemetry`, or the variables that all such programs know |
-| `exporting` | `open_telemetry`: the SDK, sending from a thread of its own; the only module that imports it |
+| `availability` | whether telemetry is wanted: `--telemetry`, or the variables that all such programs know |
+| `exporter` | `open_telemetry`: the SDK, sending from a thread of its own; the only module that imports it |
 
 Nothing here can hold anybody up: who follows too slowly misses events, which is counted, and what cannot be sent is
 dropped. Spans name models, tools and states, and count tokens. Texts, arguments, results and error messages are not in

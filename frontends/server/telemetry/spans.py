@@ -38,7 +38,7 @@ class SpanBegan:
     key: str
     kind: Kind
     name: str
-    at: int
+    time_ms: int
     attributes: Attributes
     parent: str | None = None
 
@@ -48,7 +48,7 @@ class SpanEnded:
     """It ended; `error` is one word for why, if it did not go well."""
 
     key: str
-    at: int
+    time_ms: int
     attributes: Attributes = attrs.field(factory=dict)
     error: str | None = None
 
@@ -60,11 +60,11 @@ class SpanLost:
     key: str
 
 
-Step = SpanBegan | SpanEnded | SpanLost
+SpanStep = SpanBegan | SpanEnded | SpanLost
 
 
 @attrs.define
-class _Session:
+class _SessionSpans:
     """What is open in a session."""
 
     turn: str | None = None
@@ -83,31 +83,33 @@ class SpanMaker:
         """Spans that were not told to the end, or not at all."""
         self._most = most
         self._open: set[str] = set()
-        self._sessions: dict[sc.SessionId, _Session] = {}
+        self._sessions: dict[sc.SessionId, _SessionSpans] = {}
         self._helpers: dict[sc.SessionId, str] = {}
 
-    def feed(self, told: sc.SessionEvent) -> Iterator[Step]:
+    def feed(self, session_event: sc.SessionEvent) -> Iterator[SpanStep]:
         """Return what an event means; most mean nothing."""
-        session_id, event, at = told.session_id, told.event, told.at
+        session_id, event, time_ms = session_event.session_id, session_event.event, session_event.at
         if session_id is None:
             return
         match event:
             case _e.TurnStarted():
-                yield from self._turn_began(session_id, event, at)
+                yield from self._turn_began(session_id, event, time_ms)
             case _e.MessageStarted():
-                yield from self._answer_began(session_id, event, at)
+                yield from self._answer_began(session_id, event, time_ms)
             case _e.MessageCompleted(message=message):
-                yield from self._end(session_id, f"model {message.message_id}", at, *_of_answer(message))
+                yield from self._end_part(
+                    session_id, f"model {message.message_id}", time_ms, *_answer_attributes(message)
+                )
             case _e.MessageDiscarded(message_id=message_id, reason=reason):
                 error = reason if reason in _FAILURES else "discarded"
-                yield from self._end(session_id, f"model {message_id}", at, {}, error)
+                yield from self._end_part(session_id, f"model {message_id}", time_ms, {}, error)
             case _e.ModelCallFailed(kind=kind):
                 session = self._sessions.get(session_id)
                 if session is not None and session.answer is not None:
                     error = kind if kind in _FAILURES else "failed"
-                    yield from self._end(session_id, session.answer, at, {}, error)
+                    yield from self._end_part(session_id, session.answer, time_ms, {}, error)
             case _e.ToolCallStarted():
-                yield from self._call_began(session_id, event, at)
+                yield from self._call_began(session_id, event, time_ms)
             case _e.TaskStarted(call_id=call_id, child_id=child_id):
                 self._helpers[child_id] = _call_key(session_id, call_id)
                 if len(self._helpers) > self._most:
@@ -115,16 +117,16 @@ class SpanMaker:
             case _e.ToolCallFinished(result=result):
                 status = {"session_core.tool.status": result.status}
                 why = None if result.status in _FINE else result.status
-                yield from self._end(session_id, _call_key(session_id, result.call_id), at, status, why)
+                yield from self._end_part(session_id, _call_key(session_id, result.call_id), time_ms, status, why)
             case _e.TurnEnded(outcome=outcome):
-                yield from self._turn_ended(session_id, outcome, at)
+                yield from self._turn_ended(session_id, outcome, time_ms)
             case _e.SessionDeleted():
-                yield from self._gone(session_id, at)
+                yield from self._interrupt_session(session_id, time_ms)
                 self._helpers.pop(session_id, None)
             case _:
                 pass
 
-    def missed(self, events: int) -> Iterator[Step]:
+    def drop_open_spans(self, events: int) -> Iterator[SpanStep]:
         """Tell that events were missed: whatever is open is lost."""
         self.missed_events += events
         self.lost_spans += len(self._open)
@@ -135,36 +137,38 @@ class SpanMaker:
         for key in keys:
             yield SpanLost(key=key)
 
-    def close(self, at: int) -> Iterator[Step]:
+    def close(self, time_ms: int) -> Iterator[SpanStep]:
         """End whatever is open: the service ends, and interrupts it."""
         for session_id in tuple(self._sessions):
-            yield from self._gone(session_id, at)
+            yield from self._interrupt_session(session_id, time_ms)
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
-    def _turn_began(self, session_id: sc.SessionId, event: "sc.events.TurnStarted", at: int) -> Iterator[Step]:
-        yield from self._gone(session_id, at)  # a turn that never ended would be one of a run before this
-        session = self._sessions.setdefault(session_id, _Session())
+    def _turn_began(self, session_id: sc.SessionId, event: "sc.events.TurnStarted", time_ms: int) -> Iterator[SpanStep]:
+        yield from self._interrupt_session(
+            session_id, time_ms
+        )  # a turn that never ended would be one of a run before this
+        session = self._sessions.setdefault(session_id, _SessionSpans())
         step = SpanBegan(
             key=f"turn {event.turn_id}",
             kind="turn",
             name="turn",
-            at=at,
-            attributes={**_about(session_id), **_operation("invoke_agent")},
+            time_ms=time_ms,
+            attributes={**_session_attributes(session_id), **_operation("invoke_agent")},
             parent=self._known(self._helpers.get(session_id)),
         )
         if self._begin(step):
             session.turn = step.key
             yield step
 
-    def _turn_ended(self, session_id: sc.SessionId, outcome: sc.TurnOutcome, at: int) -> Iterator[Step]:
+    def _turn_ended(self, session_id: sc.SessionId, outcome: sc.TurnOutcome, time_ms: int) -> Iterator[SpanStep]:
         session = self._sessions.pop(session_id, None)
         self._helpers.pop(session_id, None)
         if session is None:
             return
         error = None if outcome.status in _FINE else outcome.status
         for key in sorted(session.parts):
-            yield from self._ended(key, at, {}, error or "interrupted")
+            yield from self._end_span(key, time_ms, {}, error or "interrupted")
         attributes: dict[str, Attribute] = {
             "session_core.turn.status": outcome.status,
             "session_core.turn.steps": outcome.steps,
@@ -172,25 +176,27 @@ class SpanMaker:
             **_tokens(outcome.usage),
         }
         if session.turn is not None:
-            yield from self._ended(session.turn, at, attributes, error)
+            yield from self._end_span(session.turn, time_ms, attributes, error)
 
-    def _gone(self, session_id: sc.SessionId, at: int) -> Iterator[Step]:
+    def _interrupt_session(self, session_id: sc.SessionId, time_ms: int) -> Iterator[SpanStep]:
         session = self._sessions.pop(session_id, None)
         for key in (*sorted(session.parts), session.turn) if session is not None else ():
             if key is not None:
-                yield from self._ended(key, at, {}, "interrupted")
+                yield from self._end_span(key, time_ms, {}, "interrupted")
 
     # --- what is in them ----------------------------------------------------------------------------------------------
 
-    def _answer_began(self, session_id: sc.SessionId, event: "sc.events.MessageStarted", at: int) -> Iterator[Step]:
-        session = self._sessions.setdefault(session_id, _Session())
+    def _answer_began(
+        self, session_id: sc.SessionId, event: "sc.events.MessageStarted", time_ms: int
+    ) -> Iterator[SpanStep]:
+        session = self._sessions.setdefault(session_id, _SessionSpans())
         model = _name(event.model)
         step = SpanBegan(
             key=f"model {event.message_id}",
             kind="model",
             name=f"chat {model}",
-            at=at,
-            attributes={**_about(session_id), **_operation("chat"), "gen_ai.request.model": model},
+            time_ms=time_ms,
+            attributes={**_session_attributes(session_id), **_operation("chat"), "gen_ai.request.model": model},
             parent=self._known(session.turn),
         )
         if self._begin(step):
@@ -198,30 +204,32 @@ class SpanMaker:
             session.parts.add(step.key)
             yield step
 
-    def _call_began(self, session_id: sc.SessionId, event: "sc.events.ToolCallStarted", at: int) -> Iterator[Step]:
-        session = self._sessions.setdefault(session_id, _Session())
+    def _call_began(
+        self, session_id: sc.SessionId, event: "sc.events.ToolCallStarted", time_ms: int
+    ) -> Iterator[SpanStep]:
+        session = self._sessions.setdefault(session_id, _SessionSpans())
         tool = _name(event.name)
         step = SpanBegan(
             key=_call_key(session_id, event.call_id),
             kind="tool",
             name=f"execute_tool {tool}",
-            at=at,
-            attributes={**_about(session_id), **_operation("execute_tool"), "gen_ai.tool.name": tool},
+            time_ms=time_ms,
+            attributes={**_session_attributes(session_id), **_operation("execute_tool"), "gen_ai.tool.name": tool},
             parent=self._known(session.turn),
         )
         if self._begin(step):
             session.parts.add(step.key)
             yield step
 
-    def _end(
-        self, session_id: sc.SessionId, key: str, at: int, attributes: Attributes, error: str | None
-    ) -> Iterator[Step]:
+    def _end_part(
+        self, session_id: sc.SessionId, key: str, time_ms: int, attributes: Attributes, error: str | None
+    ) -> Iterator[SpanStep]:
         session = self._sessions.get(session_id)
         if session is not None:
             session.parts.discard(key)
             if session.answer == key:
                 session.answer = None
-        yield from self._ended(key, at, attributes, error)
+        yield from self._end_span(key, time_ms, attributes, error)
 
     # --- open spans ---------------------------------------------------------------------------------------------------
 
@@ -237,17 +245,17 @@ class SpanMaker:
     def _known(self, key: str | None) -> str | None:
         return key if key in self._open else None
 
-    def _ended(self, key: str, at: int, attributes: Attributes, error: str | None) -> Iterator[Step]:
+    def _end_span(self, key: str, time_ms: int, attributes: Attributes, error: str | None) -> Iterator[SpanStep]:
         if key in self._open:
             self._open.remove(key)
-            yield SpanEnded(key=key, at=at, attributes=attributes, error=error)
+            yield SpanEnded(key=key, time_ms=time_ms, attributes=attributes, error=error)
 
 
 def _call_key(session_id: sc.SessionId, call_id: sc.CallId) -> str:
     return f"tool {session_id} {call_id}"  # models give ids to calls, and may give the same one in two sessions
 
 
-def _about(session_id: sc.SessionId) -> dict[str, Attribute]:
+def _session_attributes(session_id: sc.SessionId) -> dict[str, Attribute]:
     return {"gen_ai.conversation.id": session_id}
 
 
@@ -261,7 +269,7 @@ def _name(name: str) -> str:
     return short if short.isprintable() and not any(letter.isspace() for letter in short) else "?"
 
 
-def _of_answer(message: sc.Message) -> tuple[Attributes, str | None]:
+def _answer_attributes(message: sc.Message) -> tuple[Attributes, str | None]:
     cut = any(isinstance(part, sc.InterruptedPart) for part in message.parts)
     return (_tokens(message.usage) if message.usage is not None else {}), "interrupted" if cut else None
 

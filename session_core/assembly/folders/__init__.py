@@ -6,5 +6,4 @@
 - `mcp_servers`: opens the MCP servers of a folder
 - `extension_hosts`: runs the extensions of a project
 - `extensions`: joins these with the user's own
-- `reports`: says what the files of a folder have changed
 """

@@ -18,16 +18,16 @@ import attrs
 import trio
 
 from session_core.agent.hooks import HookName
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId
 from session_core.limits import FOLDER_SERVERS_WAIT_MS
 from session_core.vocabulary import events as ev
 
 if TYPE_CHECKING:
     from session_core.assembly.folders.folder import OpenFolder
-    from session_core.sep.host.catalogue.discovery import Found
+    from session_core.sep.host.catalogue.discovery import DiscoveredExtension
     from session_core.sep.host.host import ExtensionHost
-    from session_core.sep.host.settings import TakesPart
+    from session_core.sep.host.settings import ParticipationRule
     from session_core.service.service import SessionService
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _AGAIN_S = 10.0
 """How long after a loss they begin anew; twice as long after each further one."""
 _MOST_DOUBLINGS = 5
 
-MakeHost = Callable[["OpenFolder", "TakesPart"], "ExtensionHost"]
+MakeHost = Callable[["OpenFolder", "ParticipationRule"], "ExtensionHost"]
 """Puts the host of a folder's extensions together; nothing is started, and nobody waits."""
 
 
@@ -45,7 +45,7 @@ class HostedFolder:
 
     path: str
     host: "ExtensionHost"
-    may_run: tuple["Found", ...]
+    may_run: tuple["DiscoveredExtension", ...]
     """Those that were to run when it was last looked."""
     changed: trio.Event = attrs.field(factory=trio.Event)
     """Set when others are to run."""
@@ -131,7 +131,12 @@ class FolderHosts:
                 await folder.hosted.host.settled.wait()
 
     def _begin(
-        self, folder: "OpenFolder", may_run: tuple["Found", ...], nursery: trio.Nursery, *, losses: int = 0
+        self,
+        folder: "OpenFolder",
+        may_run: tuple["DiscoveredExtension", ...],
+        nursery: trio.Nursery,
+        *,
+        losses: int = 0,
     ) -> None:
         def takes_part(_name: str, session_id: SessionId) -> bool:
             return folder.hosted is hosted and self._works_in(folder, session_id)
@@ -156,7 +161,7 @@ class FolderHosts:
                     nursery.start_soon(accompany, hosted.host, self._service)
                     await self._follow(hosted)
         except FOREIGN_FAULTS as bug:
-            if passes_through(bug):
+            if must_propagate(bug):
                 raise
             log.exception("the extensions of %s were lost", hosted.path)
             self._clear(hosted)
@@ -176,7 +181,7 @@ class FolderHosts:
         while True:
             await hosted.changed.wait()
             hosted.changed = trio.Event()
-            await hosted.host.look_again()
+            await hosted.host.rescan()
 
     # --- telling ------------------------------------------------------------------------------------------------------
 

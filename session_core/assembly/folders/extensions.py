@@ -29,7 +29,7 @@ _BEFORE_COMMANDS: Final = frozenset[HookName]({"input", "user_bash", "session_be
 
 def takes_own_part(folders: "Folders", name: str, session_id: SessionId) -> bool:
     """Tell whether an extension of the user's own has a part in a session."""
-    folder = folders.known(session_id)
+    folder = folders.known_folder_of_session(session_id)
     if folder is None:
         return True
     return folder.config.extensions and not any(each.name == name for each in folder.files.may_run)
@@ -49,7 +49,7 @@ class HomeExtensions:
 
     def hosts_of(self, session_id: SessionId) -> Iterable["ExtensionHost"]:
         """Return who has extensions with a part in a session, in the order in which they are asked."""
-        return self._hosts_in(self._folders.known(session_id))
+        return self._hosts_in(self._folders.known_folder_of_session(session_id))
 
     def _hosts_in(self, folder: "OpenFolder | None") -> Iterable["ExtensionHost"]:
         if self.own is not None:
@@ -62,10 +62,10 @@ class HomeExtensions:
         return (*((self.own,) if self.own is not None else ()), *of_folders)
 
     @asynccontextmanager
-    async def _kept(self, session_id: SessionId) -> AsyncGenerator[None]:
+    async def _hold_folder(self, session_id: SessionId) -> AsyncGenerator[None]:
         """Keep a session's folder, and with it its extensions; one that cannot be used has none."""
         try:
-            folder = await self._folders.of(session_id)
+            folder = await self._folders.find_folder_of_session(session_id)
         except FolderUnusable:
             folder = None
         release = self._folders.keep(folder) if folder is not None else None
@@ -84,7 +84,7 @@ class HomeExtensions:
 
     def list_in(self, cwd: str) -> tuple[ExtensionInfo, ...]:
         """Return those with a part in sessions that work in a folder, in the order in which they are asked."""
-        folder = self._folders.at(cwd)
+        folder = self._folders.get_known(cwd)
         listed = [info for host in self._hosts_in(folder) for info in host.list()]
         if folder is None:
             return tuple(listed)
@@ -95,7 +95,7 @@ class HomeExtensions:
             if folder.config.extensions and (each.folder is not None or each.name not in instead)
         )
 
-    def whose(self, name: str, folder: str | None) -> "ExtensionHost":
+    def find_keeper(self, name: str, folder: str | None) -> "ExtensionHost":
         """Return who has an extension: the user's own, or the only one of that name, if no folder is named."""
         having = [host for host in self._all_hosts() if any(each.name == name for each in host.list())]
         having = [host for host in having if folder in {None, host.setting.serves}]
@@ -111,21 +111,21 @@ class HomeExtensions:
 
     async def run_command(self, session_id: SessionId, name: str, arguments: str, extension: str | None) -> str:
         """Have an extension do something, and return what it has to say."""
-        async with self._kept(session_id):
-            host = self._with_command(session_id, name, extension)
+        async with self._hold_folder(session_id):
+            host = self._find_host_of_command(session_id, name, extension)
             return await host.run_command(session_id, name, arguments, extension)
 
     async def complete_command(
         self, session_id: SessionId, name: str, partial: str, extension: str | None
     ) -> tuple[Completion, ...]:
         """Return how the arguments of a command could go on."""
-        async with self._kept(session_id):
-            host = self._with_command(session_id, name, extension)
+        async with self._hold_folder(session_id):
+            host = self._find_host_of_command(session_id, name, extension)
             return await host.complete_command(session_id, name, partial, extension)
 
-    def _with_command(self, session_id: SessionId, name: str, extension: str | None) -> "ExtensionHost":
+    def _find_host_of_command(self, session_id: SessionId, name: str, extension: str | None) -> "ExtensionHost":
         for host in self.hosts_of(session_id):
-            for each in host.taking_part(session_id):
+            for each in host.participants(session_id):
                 if extension in {None, each.name} and each.registrations.command(name) is not None:
                     return host
         raise NotFound(f"there is no command /{name} here any more", field="name")
@@ -133,29 +133,29 @@ class HomeExtensions:
     def press_key(self, session_id: SessionId, extension: str, widget_id: str, key: str) -> None:
         """Tell an extension that a key was pressed in a widget; never waits."""
         for host in self.hosts_of(session_id):
-            if any(each.name == extension for each in host.taking_part(session_id)):
+            if any(each.name == extension for each in host.participants(session_id)):
                 host.press_key(session_id, extension, widget_id, key)
                 return
         raise NotFound(f"there is no extension {extension!r} in this session", field="extension")
 
     async def login(self, session_id: SessionId, provider: str) -> None:
         """Log in to a provider of models that an extension brings; its questions are asked in the session."""
-        async with self._kept(session_id):
+        async with self._hold_folder(session_id):
             for host in self.hosts_of(session_id):
-                if host.models.offer(provider) is not None:
+                if host.models.find_offer(provider) is not None:
                     await host.login(session_id, provider)
                     return
         raise NotFound(f"no extension has a provider called {provider!r} here any more", field="provider")
 
     def title_of(self, model: str, cwd: str) -> str:
         """Return what an extension calls one of its models in front of people who work in a folder, if anything."""
-        hosts = self._hosts_in(self._folders.at(cwd))
+        hosts = self._hosts_in(self._folders.get_known(cwd))
         return next((title for host in hosts if (title := host.title_of(model, cwd))), "")
 
     async def why_not_usable(self, provider: str, cwd: str) -> str:
         """Say what people have to do before a provider of an extension can be used in a folder, if anything."""
-        for host in self._hosts_in(self._folders.at(cwd)):
-            if host.models.offer(provider) is not None:
+        for host in self._hosts_in(self._folders.get_known(cwd)):
+            if host.models.find_offer(provider) is not None:
                 return await host.why_not_usable(provider, cwd)
         return ""
 
@@ -176,9 +176,9 @@ class FolderHooks:
 
     def handles_in(self, hook: HookName, session_id: SessionId) -> bool:
         """Tell whether anybody with a part in a session wants to be asked; in a folder not read yet, anybody may."""
-        if not self._folders.is_sure_of(session_id):
+        if not self._folders.is_settled_for(session_id):
             return self.handles(hook)
-        folder = self._folders.known(session_id)
+        folder = self._folders.known_folder_of_session(session_id)
         if folder is not None and not folder.config.extensions:
             return False
         if self._own is not None and self._own.handles(hook):
@@ -188,7 +188,7 @@ class FolderHooks:
     async def run(self, hook: HookName, session_id: SessionId, value: JsonObject) -> JsonObject | Blocked:
         """Ask everybody in order, unless the session's folder does not want that."""
         try:
-            folder = await self._folders.of(session_id)
+            folder = await self._folders.find_folder_of_session(session_id)
         except FolderUnusable:
             return value  # nothing runs there, and the turn says why
         if folder is None:
@@ -223,10 +223,10 @@ class FolderTools:
 
     def tools(self, session_id: SessionId) -> tuple[Tool, ...]:
         """Return those that a session has right now."""
-        folder = self._folders.known(session_id)
+        folder = self._folders.known_folder_of_session(session_id)
         hosts = tuple(self._extensions.hosts_of(session_id))
         if folder is None or not folder.config.extensions or not hosts:
             return ()
-        from session_core.sep.host.tools.tools import shown_of
+        from session_core.sep.host.tools.tools import visible_tools
 
-        return tuple(shown_of([host.tools for host in hosts], session_id))
+        return tuple(visible_tools([host.tools for host in hosts], session_id))

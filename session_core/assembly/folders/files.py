@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from session_core.assembly.surroundings import Place, project_places
-from session_core.config.load import load_config, trusted_project
+from session_core.assembly.surroundings import AgentEnvironment, project_places
+from session_core.config.load import find_trusted_fingerprint, load_config
 from session_core.config.problems import ConfigInvalid, ConfigProblem
 from session_core.config.rules import PermissionRule
 from session_core.config.toml_files import CONFIG_FILE, PROJECT_FOLDER
@@ -18,16 +18,16 @@ from session_core.config.values import Config
 from session_core.mcp.config import McpConfig, ServerConfig, load_mcp_config
 from session_core.sandbox.protected_mounts import clear_stand_ins
 from session_core.sandbox.secrets import home_folders
-from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, fingerprint
+from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, take_fingerprint
 from session_core.sandbox.workspace import Workspace, WorkspaceRefused
-from session_core.sep.host.catalogue.search_paths import CONSENT_FILE, discover_in, holds_any
+from session_core.sep.host.catalogue.search_paths import CONSENT_FILE, discover_in, has_extensions
 
 if TYPE_CHECKING:
-    from session_core.sep.host.catalogue.discovery import Discovery, Found
+    from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery
 
 MCP_FILE: Final = "mcp.json"
 TRUST_FILE: Final = "trust.json"
-_KEPT: Final = (
+_TRUST_CHANGED: Final = (
     "the files of this folder are not the ones that were trusted; "
     "its settings stay as they were until it is trusted again, or the program is started anew"
 )
@@ -39,17 +39,17 @@ def rules_of(config: Config) -> Iterable[PermissionRule]:
     return (*config.permissions, *disabled)
 
 
-def read_settings_of(place: Place, flags: Mapping[str, object]) -> tuple[Fingerprint | None, Config]:
+def read_settings_of(place: AgentEnvironment, flags: Mapping[str, object]) -> tuple[Fingerprint | None, Config]:
     """Return the whole configuration of a place, and what stands for its files if they are trusted.
 
     Raises:
         ConfigInvalid: Something in it is wrong.
     """
-    trust = None if place.whole_home else trusted_project(place.home, Path(place.folder))
+    trust = None if place.whole_home else find_trusted_fingerprint(place.home, Path(place.folder))
     return trust, _read(place, flags, trust)
 
 
-def _read(place: Place, flags: Mapping[str, object], trust: Fingerprint | None) -> Config:
+def _read(place: AgentEnvironment, flags: Mapping[str, object], trust: Fingerprint | None) -> Config:
     folder = None if place.whole_home else Path(place.folder)
     return load_config(place.home, folder, place.environ, flags, trust=trust)
 
@@ -59,14 +59,14 @@ def states_anything(config: Config) -> bool:
     return any(source.layer == "project" for source in config.sources.values())
 
 
-def watched_files(place: Place) -> tuple[Path, ...]:
+def watched_files(place: AgentEnvironment) -> tuple[Path, ...]:
     """Return the files that settings come from, or the trust in them."""
     if place.whole_home:
         return (place.home / CONFIG_FILE,)
     return place.home / CONFIG_FILE, Path(place.folder, PROJECT_FOLDER, CONFIG_FILE), place.home / TRUST_FILE
 
 
-def read_servers_of(place: Place, config: Config, trust: Fingerprint | None) -> McpConfig:
+def read_servers_of(place: AgentEnvironment, config: Config, trust: Fingerprint | None) -> McpConfig:
     """Return the MCP servers of a place: the user's own, and those of a trusted project."""
     return load_mcp_config(
         folder=place.folder,
@@ -77,12 +77,12 @@ def read_servers_of(place: Place, config: Config, trust: Fingerprint | None) -> 
     )
 
 
-def about_trust(place: Place, *, trusted: bool) -> Iterator[str]:
+def list_trust_remarks(place: AgentEnvironment, *, trusted: bool) -> Iterator[str]:
     """Say that the folder has files that would count if it were trusted."""
     if trusted:
         return
     try:
-        if fingerprint(Workspace(place.folder)).is_empty:
+        if take_fingerprint(Workspace(place.folder)).is_empty:
             return
     except (TooMuchToTrust, WorkspaceRefused, OSError, ValueError):
         pass
@@ -101,7 +101,7 @@ class SettingsReader:
         last: What was in force before, if anything was.
     """
 
-    def __init__(self, place: Place, flags: Mapping[str, object], last: Config | None = None) -> None:
+    def __init__(self, place: AgentEnvironment, flags: Mapping[str, object], last: Config | None = None) -> None:
         self.place = place
         self.last = last
         self.trust: Fingerprint | None = None
@@ -123,12 +123,12 @@ class SettingsReader:
         return config
 
     def _trust_now(self) -> Fingerprint | None:
-        return None if self.place.whole_home else trusted_project(self.place.home, Path(self.place.folder))
+        return None if self.place.whole_home else find_trusted_fingerprint(self.place.home, Path(self.place.folder))
 
     def _refuse_to_forget(self) -> None:
         if self.keeps:
             # They only make things stricter: whoever changes a file must not be able to shake them off.
-            raise ConfigInvalid([ConfigProblem(place=self.place.folder, what=_KEPT)])
+            raise ConfigInvalid([ConfigProblem(place=self.place.folder, what=_TRUST_CHANGED)])
 
     @property
     def keeps(self) -> bool:
@@ -146,12 +146,12 @@ class FolderFiles:
         remarks: Sentences for people about this folder.
     """
 
-    def __init__(self, home: Place, folder: str, flags: Mapping[str, object], last: Config | None) -> None:
+    def __init__(self, home: AgentEnvironment, folder: str, flags: Mapping[str, object], last: Config | None) -> None:
         self._home = home
-        self._place = home.at(folder)
+        self._place = home.with_folder(folder)
         self.settings = SettingsReader(self._place, flags, last)
         self.servers: tuple[ServerConfig, ...] = ()
-        self.may_run: tuple[Found, ...] = ()
+        self.may_run: tuple[DiscoveredExtension, ...] = ()
         self.remarks: tuple[str, ...] = ()
         self.project_file = str(Path(folder, PROJECT_FOLDER, CONFIG_FILE))
 
@@ -188,13 +188,13 @@ class FolderFiles:
         self.remarks = (
             *(each.sentence for each in config.ignored),
             *(str(each) for each in found.problems if each.file == own),
-            *about_trust(self._place, trusted=trust is not None),
-            *(about_extensions(extensions) if extensions is not None else ()),
+            *list_trust_remarks(self._place, trusted=trust is not None),
+            *(list_extension_remarks(extensions) if extensions is not None else ()),
         )
 
     def _extensions_of(self, config: Config, *, trusted: bool) -> "Discovery | None":
         places = project_places(self._place, trusted=trusted)
-        if not trusted or not config.extensions or not holds_any(places):
+        if not trusted or not config.extensions or not has_extensions(places):
             return None
         from session_core.sep.host.catalogue.consent import Consents
 
@@ -202,7 +202,7 @@ class FolderFiles:
         return discover_in(places, Consents(self._consents))
 
 
-def about_extensions(found: "Discovery") -> Iterator[str]:
+def list_extension_remarks(found: "Discovery") -> Iterator[str]:
     """Say which extensions of a trusted folder are not used, and why, unless somebody wanted it so."""
     for each in found.skipped:
         if each.kind == "no_consent":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False, kw_only=True)
 class OpenFolder:
-    """One folder; see `Workplace`. It is known once it has a watcher."""
+    """One folder; see `FolderSettings`. It is known once it has a watcher."""
 
     path: str
     files: FolderFiles
@@ -37,7 +37,7 @@ class OpenFolder:
     """Those of them that need its servers."""
     names: dict[str, None] = attrs.field(factory=dict)
     """The working directories that have led here, those used last come last."""
-    told: tuple[str, ...] = ()
+    reported_remarks: tuple[str, ...] = ()
     """The remarks that were told last."""
     lock: trio.Lock = attrs.field(factory=trio.Lock)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import attrs
 import trio
 
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.limits import FOLDER_SERVERS_WAIT_MS
 from session_core.mcp.config import ServerConfig
 from session_core.mcp.no_servers import NoServers
@@ -30,14 +30,14 @@ class OpenServers:
     waited_for: bool = False
     closed: bool = False
 
-    async def until_known(self) -> None:
+    async def wait_until_known(self) -> None:
         """Wait until each has said what it offers or has failed, once, and not for long.
 
         Cancellation: the next one waits.
         """
         if not self.waited_for:
             with trio.move_on_after(FOLDER_SERVERS_WAIT_MS / 1000):
-                await self.servers.until_settled()
+                await self.servers.wait_until_settled()
             self.waited_for = True
 
 
@@ -88,7 +88,7 @@ class ServerPool:
                     task_status.started()
                     await trio.sleep_forever()
         except FOREIGN_FAULTS as bug:
-            if passes_through(bug):
+            if must_propagate(bug):
                 raise
             log.exception("MCP servers were lost; they are opened again when they are needed")
         finally:

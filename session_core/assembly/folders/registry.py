@@ -25,33 +25,87 @@ from session_core.agent.folder_settings import FolderUnusable
 from session_core.assembly.folders.files import FolderFiles, rules_of, states_anything
 from session_core.assembly.folders.folder import OpenFolder as OpenFolder
 from session_core.assembly.folders.mcp_servers import ServerPool
-from session_core.assembly.folders.reports import about_folder, own_changes
-from session_core.assembly.surroundings import Place
+from session_core.assembly.surroundings import AgentEnvironment
 from session_core.config.toml_files import CONFIG_FILE
 from session_core.config.values import Config
 from session_core.config.watch import LOOK_EVERY_S, ConfigWatcher
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import SessionId
 from session_core.limits import MAX_OPEN_FOLDERS, MAX_STATED_FOLDERS
-from session_core.own_errors import OwnError
-from session_core.vocabulary.work_events import ConfigurationChanged
+from session_core.own_errors import ErrorCapture
+from session_core.vocabulary.events import ConfigurationChanged
 
 if TYPE_CHECKING:
     from session_core.assembly.folders.extension_hosts import FolderHosts
     from session_core.service.service import SessionService
 
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from session_core.config.problems import MAX_PROBLEMS, ConfigProblem
+from session_core.config.rules import PermissionRule
+from session_core.config.settings import RULES
+from session_core.config.watch import changed_settings
+from session_core.limits import MAX_ERROR_CHARS
+
+
+# What is told of one folder among many: what its own files have changed, not what the user's files did for all.
+def build_folder_event(
+    folder: str,
+    *,
+    changed: Sequence[str] = (),
+    problems: Iterable[ConfigProblem] = (),
+    warnings: Iterable[str] = (),
+) -> ConfigurationChanged:
+    """Return what is told of a folder, within bounds."""
+    return ConfigurationChanged(
+        changed=tuple(changed),
+        problems=_bounded(each.sentence for each in problems),
+        warnings=_bounded(warnings),
+        folder=folder,
+    )
+
+
+def own_changes(before: Config, after: Config) -> tuple[str, ...]:
+    """Return the settings that a project has changed for its sessions, by their keys."""
+    if before is after:
+        return ()
+    stated = [
+        key
+        for key in changed_settings(before, after)
+        if key != RULES and "project" in (before.source(key).layer, after.source(key).layer)
+    ]
+    if _project_rules(before) != _project_rules(after):
+        stated.append(RULES)
+    return tuple(stated)
+
+
+def _project_rules(config: Config) -> list[PermissionRule]:
+    return [
+        rule
+        for number, rule in enumerate(config.permissions, start=1)
+        if config.source(f"{RULES}[{number}]").layer == "project"
+    ]
+
+
+def _bounded(sentences: Iterable[str]) -> tuple[str, ...]:
+    return tuple(each[:MAX_ERROR_CHARS] for each in islice(sentences, MAX_PROBLEMS))
+
+
+# --- registry ---------------------------------------------------------------------------------------------------------
+
 log = logging.getLogger(__name__)
 
 _MOST_NAMES = 64
-_MOST_UNTOLD = 64
+_MAX_PENDING_EVENTS = 64
 
 
 class Folders:
-    """All folders in use; see `Workplaces`. Made by `open_folders`."""
+    """All folders in use; see `FolderSettingsSource`. Made by `open_folders`."""
 
     def __init__(
         self,
-        home: Place,
+        home: AgentEnvironment,
         base: Config,
         flags: Mapping[str, object],
         nursery: trio.Nursery,
@@ -69,7 +123,7 @@ class Folders:
         self._open: dict[str, OpenFolder] = {}  # those used last come last
         self._names: dict[str, str] = {}
         self._stated: dict[str, Config] = {}
-        self._untold: deque[ConfigurationChanged] = deque(maxlen=_MOST_UNTOLD)
+        self._pending_events: deque[ConfigurationChanged] = deque(maxlen=_MAX_PENDING_EVENTS)
         self._service: SessionService | None = None
         self._attended = trio.Event()
         self._visited: set[str] = set()
@@ -88,19 +142,21 @@ class Folders:
         """How many different sets of MCP servers are open."""
         return self._pool.count
 
-    def at(self, cwd: str) -> OpenFolder | None:
+    def get_known(self, cwd: str) -> OpenFolder | None:
         """Return a folder if it is known, without looking."""
         folder = self._open.get(self._names.get(cwd, ""))
         return folder if folder is not None and folder.watcher is not None else None
 
-    async def ready(self, cwd: str) -> OpenFolder:
+    async def load(self, cwd: str) -> OpenFolder:
         """Return a folder, after reading it if nobody has.
 
         Raises:
             FolderUnusable: What its files say is wrong.
         """
-        folder = self.at(cwd)
-        if folder is None or (cwd != folder.path and await _real(cwd) != folder.path):  # a link may lead elsewhere now
+        folder = self.get_known(cwd)
+        if folder is None or (
+            cwd != folder.path and await _resolve_path(cwd) != folder.path
+        ):  # a link may lead elsewhere now
             folder = await self._enter(cwd)
             self._leave(folder)
         return folder
@@ -116,19 +172,19 @@ class Folders:
         folder = await self._enter(cwd)
         try:
             if work:
-                await self._until_extended(folder)
+                await self._wait_for_extensions(folder)
                 await self._bring_servers(folder)
         except BaseException:
             self._leave(folder)
             raise
-        return self._releasing(folder, work=work)
+        return self._build_release(folder, work=work)
 
     def keep(self, folder: OpenFolder) -> Callable[[], None]:
         """Keep a folder that is open as it is, until what is returned is called."""
         folder.holds += 1
-        return self._releasing(folder, work=False)
+        return self._build_release(folder, work=False)
 
-    def _releasing(self, folder: OpenFolder, *, work: bool) -> Callable[[], None]:
+    def _build_release(self, folder: OpenFolder, *, work: bool) -> Callable[[], None]:
         held = True
 
         def release() -> None:
@@ -140,12 +196,12 @@ class Folders:
 
         return release
 
-    async def until_extended(self, cwd: str) -> None:
+    async def wait_for_extensions(self, cwd: str) -> None:
         """Wait until the extensions of a folder that is known have been started, but not for long."""
-        if (folder := self.at(cwd)) is not None:
-            await self._until_extended(folder)
+        if (folder := self.get_known(cwd)) is not None:
+            await self._wait_for_extensions(folder)
 
-    async def _until_extended(self, folder: OpenFolder) -> None:
+    async def _wait_for_extensions(self, folder: OpenFolder) -> None:
         if self.hosting is not None:
             await self._attended.wait()  # before that nothing begins, and they may have to be asked
             await self.hosting.until_settled(folder)
@@ -153,17 +209,17 @@ class Folders:
     def visit(self, cwd: str) -> None:
         """Have a folder read if nobody has, as somebody looks at a session there; never waits."""
         closing = self._nursery.cancel_scope.cancel_called
-        if not closing and cwd not in self._visited and self.at(cwd) is None:
+        if not closing and cwd not in self._visited and self.get_known(cwd) is None:
             self._visited.add(cwd)
             self._nursery.start_soon(self._visit, cwd)
 
     async def _visit(self, cwd: str) -> None:
         try:
-            await self.ready(cwd)
+            await self.load(cwd)
         except FolderUnusable as unusable:
             log.info("%s", unusable.message)
         except FOREIGN_FAULTS as bug:
-            if passes_through(bug):
+            if must_propagate(bug):
                 raise
             log.exception("the folder %s could not be read", cwd)  # nobody waits for it, and others go on
         finally:
@@ -171,25 +227,25 @@ class Folders:
 
     def works_in(self, folder: OpenFolder, session_id: SessionId) -> bool:
         """Tell whether a session works in a folder, where extensions may have a part in it."""
-        return self.known(session_id) is folder and folder.config.extensions
+        return self.known_folder_of_session(session_id) is folder and folder.config.extensions
 
-    async def of(self, session_id: SessionId) -> OpenFolder | None:
+    async def find_folder_of_session(self, session_id: SessionId) -> OpenFolder | None:
         """Return the folder that a session works in, if there is such a session; raises as `ready` does."""
         await self._attended.wait()
         cwd = self._cwd_of(session_id)
-        return None if cwd is None else await self.ready(cwd)
+        return None if cwd is None else await self.load(cwd)
 
-    def known(self, session_id: SessionId) -> OpenFolder | None:
+    def known_folder_of_session(self, session_id: SessionId) -> OpenFolder | None:
         """Return the folder that a session works in if it is known, without looking."""
         cwd = self._cwd_of(session_id)
-        return None if cwd is None else self.at(cwd)
+        return None if cwd is None else self.get_known(cwd)
 
-    def is_sure_of(self, session_id: SessionId) -> bool:
+    def is_settled_for(self, session_id: SessionId) -> bool:
         """Tell whether `of` would return what `known` does, and without waiting: a link may lead elsewhere now."""
         if not self._attended.is_set():
             return False
         cwd = self._cwd_of(session_id)
-        return cwd is None or ((folder := self.at(cwd)) is not None and folder.path == cwd)
+        return cwd is None or ((folder := self.get_known(cwd)) is not None and folder.path == cwd)
 
     def _cwd_of(self, session_id: SessionId) -> str | None:
         summary = self._service.core.summary_of(session_id) if self._service is not None else None
@@ -197,7 +253,7 @@ class Folders:
 
     def remarks(self, cwd: str) -> tuple[str, ...]:
         """Return what people who work in a folder should know; nothing if it is not open."""
-        folder = self.at(cwd)
+        folder = self.get_known(cwd)
         return () if folder is None else folder.files.remarks
 
     async def attend(self, service: "SessionService") -> None:
@@ -210,15 +266,15 @@ class Folders:
                     if folder.watcher is not None:
                         self.hosting.align(folder)
             self._attended.set()
-            while self._untold:
-                service.tell(self._untold.popleft())
+            while self._pending_events:
+                service.tell(self._pending_events.popleft())
             await trio.lowlevel.checkpoint()
 
     # --- opening and closing ------------------------------------------------------------------------------------------
 
     async def _enter(self, cwd: str) -> OpenFolder:
         """Return a folder as it is now, held."""
-        path = await _real(cwd)
+        path = await _resolve_path(cwd)
         if self._names.get(cwd) != path:
             self._names.pop(cwd, None)
         folder = self._open.pop(path, None) or OpenFolder(path=path, files=self._files(path))
@@ -287,7 +343,7 @@ class Folders:
             folder.working += 1
         try:
             assert folder.opened is not None
-            await folder.opened.until_known()
+            await folder.opened.wait_until_known()
         except BaseException:
             folder.working -= 1
             raise
@@ -304,9 +360,9 @@ class Folders:
             raise FolderUnusable(change.problems)
         folder.watcher = watcher
         folder.rules = tuple(rules_of(folder.config))
-        kept = change.problems if change is not None else ()
-        folder.told = files.remarks
-        self._tell(about_folder(folder.path, problems=kept, warnings=files.remarks))
+        problems = change.problems if change is not None else ()
+        folder.reported_remarks = files.remarks
+        self._tell(build_folder_event(folder.path, problems=problems, warnings=files.remarks))
         self._align(folder)
         self._nursery.start_soon(self._follow, folder)
 
@@ -319,7 +375,7 @@ class Folders:
                     async with folder.lock:
                         await self._look(folder)
                 except FOREIGN_FAULTS as bug:
-                    if passes_through(bug):
+                    if must_propagate(bug):
                         raise
                     log.exception("the files of %s could not be looked at", folder.path)
 
@@ -331,14 +387,14 @@ class Folders:
             folder.rules = tuple(rules_of(change.config))
         remarks = folder.files.remarks
         of_user = str(self._home.home / CONFIG_FILE)  # of which everybody is told once
-        told = about_folder(
+        event = build_folder_event(
             folder.path,
             changed=own_changes(before, folder.config),
             problems=[each for each in (change.problems if change is not None else ()) if each.place != of_user],
-            warnings=remarks if remarks != folder.told else (),
+            warnings=remarks if remarks != folder.reported_remarks else (),
         )
-        folder.told = remarks
-        self._tell(told)
+        folder.reported_remarks = remarks
+        self._tell(event)
         self._align(folder)
 
     def _align(self, folder: OpenFolder) -> None:
@@ -353,18 +409,18 @@ class Folders:
         for remark in event.warnings:
             log.info("%s: %s", event.folder, remark)
         if self._service is None:
-            self._untold.append(event)
+            self._pending_events.append(event)
         else:
             self._service.tell(event)
 
 
-async def _real(cwd: str) -> str:
+async def _resolve_path(cwd: str) -> str:
     return await trio.to_thread.run_sync(os.path.realpath, cwd)
 
 
 @asynccontextmanager
 async def open_folders(
-    home: Place,
+    home: AgentEnvironment,
     base: Config,
     flags: Mapping[str, object],
     *,
@@ -380,11 +436,11 @@ async def open_folders(
         most: Folders that stay open while nobody uses them.
         every_s: How often to look at the files of each.
     """
-    own = OwnError()
-    with own.unwrapped():
+    own = ErrorCapture()
+    with own.reraise():
         async with trio.open_nursery() as nursery:
             try:
-                with own.noted():
+                with own.capture():
                     yield Folders(home, base, flags, nursery, most=most, every_s=every_s)
             finally:
                 nursery.cancel_scope.cancel(reason="the folders are being closed")

@@ -1,7 +1,6 @@
 """The protocol `code`: the model acts by writing Python, one fenced cell per step.
 
 - `cells`: finds the cell in what a model has written, or says what is wrong with it
-- `prose`: hides cells from people, by the same rule, as an answer streams in
 - `driver`: runs the cell, mends what can be mended, and knows when a turn is done
 - `instructions`: what the model is told, and how tools become functions
 - `executor`: runs cells in a confined process whose globals live on; `cell_run`, `cell_output`: one cell
@@ -13,5 +12,5 @@ A step: the model writes prose, which people see, and a cell, which they do not.
 it failed, is the next message to the model. In the cell the session's tools are functions, whose calls pass the same
 permissions and hooks as calls of a model. The turn ends when an answer has no cell, or a cell calls `finish(value)`.
 
-`cells`, `prose`, `driver` and `instructions` are pure.
+`cells`, `driver` and `instructions` are pure.
 """

@@ -59,7 +59,7 @@ class CellText:
             self._cut = True
         self._room = max(0, self._room - len(text))
 
-    def whole(self) -> str:
+    def as_text(self) -> str:
         """Return what the model is told."""
         head, tail = "".join(self._head), "".join(self._tail)
         cut = max(0, len(tail) - self._half)
@@ -93,7 +93,7 @@ class CellImages:
             else:
                 self.refused += 1
 
-    def all(self) -> tuple[ImagePart, ...]:
+    def as_tuple(self) -> tuple[ImagePart, ...]:
         """Return those there are."""
         return tuple(self._images)
 

@@ -18,8 +18,14 @@ import trio
 
 from session_core import limits
 from session_core.protocols.code.cell_output import CellImages, CellText
-from session_core.protocols.code.instructions import documentation, function_names
-from session_core.protocols.code.saved_state import MOST_LOST, Kept, Part, is_part_name, problem_of
+from session_core.protocols.code.instructions import function_names, render_documentation
+from session_core.protocols.code.saved_state import (
+    MOST_LOST,
+    SavedVariables,
+    VariablePart,
+    find_bounds_problem,
+    is_part_name,
+)
 from session_core.protocols.code.worker_process import Worker, WorkerGone
 from session_core.protocols.execution import Execution
 from session_core.vocabulary.frozen import JsonObject, JsonValue, freeze_json, thaw_json
@@ -36,7 +42,7 @@ _TOO_MUCH: Final = (
     "another cell"
 )
 
-How = Literal["ended", "interrupted", "gave_up"]
+CellEndKind = Literal["ended", "interrupted", "gave_up"]
 
 
 @attrs.define(kw_only=True)
@@ -49,16 +55,16 @@ class CellEnd:
         news: What it has left behind that cannot be kept, and why.
     """
 
-    how: How = "ended"
+    how: CellEndKind = "ended"
     error: str | None = None
     finished: bool = False
     value: JsonValue = None
-    kept: Kept = attrs.field(factory=Kept)
+    variables: SavedVariables = attrs.field(factory=SavedVariables)
     news: list[tuple[str, str]] = attrs.field(factory=list)
     tool_calls: int = 0
 
 
-class NeverBegun(WorkerGone):
+class CellNotStarted(WorkerGone):
     """The process was gone before it had begun with the cell, which can safely be run by another one."""
 
 
@@ -66,20 +72,27 @@ class CellRun:
     """Runs one cell."""
 
     def __init__(
-        self, worker: Worker, execution: Execution, before: Kept, text: CellText, images: CellImages, *, seconds: float
+        self,
+        worker: Worker,
+        execution: Execution,
+        before: SavedVariables,
+        text: CellText,
+        images: CellImages,
+        *,
+        seconds: float,
     ) -> None:
         self._worker = worker
         self._execution = execution
         self._before = before
         self._text = text
         self._images = images
-        self._clock = _Clock(seconds)
+        self._clock = _CellClock(seconds)
         self._names = function_names(execution.tools)
         self._number: int | None = None
         self._ran_through = False
         self._frames = 0
         self._call_chars = 0
-        self._changed: dict[str, Part] = {}
+        self._changed: dict[str, VariablePart] = {}
         self._calls = trio.CapacityLimiter(limits.MAX_TOOLS_AT_ONCE)
         self._end = CellEnd()
 
@@ -87,36 +100,36 @@ class CellRun:
         """Run it.
 
         Raises:
-            NeverBegun: The process was gone before.
+            CellNotStarted: The process was gone before.
             WorkerGone: The process has ended, or does not behave.
 
         Cancellation: the process is left as it is, at work; the caller ends it.
         """
         order: dict[str, Any] = {"do": "run", "code": code}
         if self._worker.tools != tuple(self._execution.tools):  # they may be many, and seldom change
-            order["tools"] = [self._told(tool) for tool in self._execution.tools]
+            order["tools"] = [self._describe_tool(tool) for tool in self._execution.tools]
             self._worker.tools = tuple(self._execution.tools)
         problem: WorkerGone | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read_printed)
             try:
                 await self._worker.send(order)
-                await self._until_done(nursery)
+                await self._wait_until_done(nursery)
             except WorkerGone as gone:
                 problem = gone
             nursery.cancel_scope.cancel()
-        self._text.feed(self._worker.printed_by_now(), final=True)
+        self._text.feed(self._worker.read_printed_now(), final=True)
         if problem is not None:
-            raise (NeverBegun(str(problem)) if self._number is None else problem) from problem
+            raise (CellNotStarted(str(problem)) if self._number is None else problem) from problem
         return self._end
 
-    async def _until_done(self, nursery: trio.Nursery) -> None:
+    async def _wait_until_done(self, nursery: trio.Nursery) -> None:
         with self._clock.scope:
             return await self._read_frames(nursery)
         if not self._ran_through:
             self._end.how = "interrupted"
         await self._worker.interrupt()
-        with self._clock.again(_GRACE):
+        with self._clock.grant_grace(_GRACE):
             return await self._read_frames(nursery)
         self._end.how = "gave_up"
         return None
@@ -139,19 +152,19 @@ class CellRun:
                 continue
             match frame.get("say"):
                 case "call":
-                    nursery.start_soon(self._call_tool, await self._admitted(frame))
+                    nursery.start_soon(self._call_tool, await self._admit_call(frame))
                 case "image":
                     self._images.add(frame.get("type"), frame.get("data"))
                 case "ran":
-                    self._ran(frame)
+                    self._handle_ran(frame)
                 case "part":
                     await self._take_part(frame)
                 case "done":
-                    return self._done(frame)
+                    return self._handle_done(frame)
                 case _:
                     pass
 
-    def _ran(self, frame: Mapping[str, Any]) -> None:
+    def _handle_ran(self, frame: Mapping[str, Any]) -> None:
         """Hear how the code has ended, once; what it leaves behind is still to come."""
         if self._ran_through:
             return  # a cell that says so again and again would have all the time there is
@@ -160,7 +173,7 @@ class CellRun:
         if self._end.error is None and frame.get("finished") is True:
             self._end.finished, self._end.value = True, freeze_json(frame.get("value"))
         self._ran_through = True
-        self._clock.start_anew(_KEEPING)
+        self._clock.restart(_KEEPING)
 
     async def _take_part(self, frame: Mapping[str, Any]) -> None:
         name, data = frame.get("name"), frame.get("data")
@@ -168,24 +181,24 @@ class CellRun:
             raise WorkerGone("it has sent something that is no variable")
         try:
             with trio.CancelScope(shield=True):  # or it would be lost
-                self._changed[name] = await _part(data)
+                self._changed[name] = await _decode_part(data)
         except ValueError as error:
             raise WorkerGone("it has sent something that is no variable") from error
-        if (problem := problem_of(self._changed)) is not None:
+        if (problem := find_bounds_problem(self._changed)) is not None:
             raise WorkerGone(f"it has sent {problem}")
 
-    def _done(self, frame: Mapping[str, Any]) -> None:
-        names, parts = frame.get("kept"), dict[str, Part]()
+    def _handle_done(self, frame: Mapping[str, Any]) -> None:
+        names, parts = frame.get("kept"), dict[str, VariablePart]()
         for name in names if isinstance(names, list) else ():
             part = self._changed.get(name) or self._before.parts.get(name) if isinstance(name, str) else None
             if part is None:
                 raise WorkerGone("it has named a variable that nobody knows")
             parts[name] = part
-        if (problem := problem_of(parts)) is not None:
+        if (problem := find_bounds_problem(parts)) is not None:
             raise WorkerGone(f"it has kept {problem}")
         lost = frame.get("lost")
         named = [each for each in lost if isinstance(each, str)] if isinstance(lost, list) else []
-        self._end.kept = Kept(parts=parts, lost=tuple(each[:200] for each in named[:MOST_LOST]))
+        self._end.variables = SavedVariables(parts=parts, lost=tuple(each[:200] for each in named[:MOST_LOST]))
         news = frame.get("news")
         for each in news[:_MOST_NEWS] if isinstance(news, list) else ():
             match each:
@@ -196,18 +209,18 @@ class CellRun:
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
-    def _told(self, tool: ToolSpec) -> dict[str, Any]:
+    def _describe_tool(self, tool: ToolSpec) -> dict[str, Any]:
         function = self._names[tool.name]
         return {
             "name": tool.name,
             "function": function,
-            "parameters": _positional(tool),
-            "documentation": documentation(tool, function),
+            "parameters": _parameter_order(tool),
+            "documentation": render_documentation(tool, function),
         }
 
-    async def _admitted(self, frame: dict[str, Any]) -> "_Call":
+    async def _admit_call(self, frame: dict[str, Any]) -> "_CellToolCall":
         """Wait until the call may begin; so many run at once, and further frames are left unread."""
-        call = _Call(
+        call = _CellToolCall(
             number=frame.get("call"),
             tool=frame.get("tool"),
             arguments=frame.get("arguments"),
@@ -217,12 +230,12 @@ class CellRun:
         self._clock.pause()
         return call
 
-    async def _call_tool(self, call: "_Call") -> None:
+    async def _call_tool(self, call: "_CellToolCall") -> None:
         try:
-            ok, text, details = await self._answer(call)
+            ok, text, details = await self._run_call(call)
         finally:
             self._calls.release_on_behalf_of(call)
-            self._clock.go_on()
+            self._clock.resume()
         answer = {"do": "answer", "call": call.number, "ok": ok, "text": text, "details": details}
         with trio.move_on_after(_GRACE, shield=True):  # half an answer would be the end of the process
             try:
@@ -230,7 +243,7 @@ class CellRun:
             except WorkerGone:
                 return  # whoever reads its frames hears of it too
 
-    async def _answer(self, call: "_Call") -> tuple[bool, str, Any]:
+    async def _run_call(self, call: "_CellToolCall") -> tuple[bool, str, Any]:
         if self._end.tool_calls >= limits.MAX_CELL_CALLS:
             return False, f"a cell calls at most {limits.MAX_CELL_CALLS} tools; go on in another cell", None
         arguments = call.arguments
@@ -249,7 +262,7 @@ class CellRun:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class _Call:
+class _CellToolCall:
     """A call as the worker has asked for it."""
 
     number: object
@@ -259,38 +272,38 @@ class _Call:
     """How long it was, as it came."""
 
 
-class _Clock:
+class _CellClock:
     """The time of a cell, which stands still while its tools are at work."""
 
     def __init__(self, seconds: float) -> None:
         self.scope = trio.CancelScope(deadline=trio.current_time() + seconds)
-        self._left = seconds
+        self._remaining_s = seconds
         self._pauses = 0
 
-    def again(self, seconds: float) -> trio.CancelScope:
+    def grant_grace(self, seconds: float) -> trio.CancelScope:
         """Give the cell a last chance."""
-        self._left = seconds
+        self._remaining_s = seconds
         self.scope = trio.CancelScope(deadline=trio.current_time() + seconds)
         return self.scope
 
     def pause(self) -> None:
         self._pauses += 1
         if self._pauses == 1:
-            self._left = self.scope.deadline - trio.current_time()
+            self._remaining_s = self.scope.deadline - trio.current_time()
             self.scope.deadline = math.inf
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._pauses -= 1
         if not self._pauses:
-            self.scope.deadline = trio.current_time() + self._left
+            self.scope.deadline = trio.current_time() + self._remaining_s
 
-    def start_anew(self, seconds: float) -> None:
+    def restart(self, seconds: float) -> None:
         """Begin the time for writing down; no call counts any more."""
-        self._left = seconds
+        self._remaining_s = seconds
         self.scope.deadline = trio.current_time() + seconds
 
 
-def _positional(tool: ToolSpec) -> list[str]:
+def _parameter_order(tool: ToolSpec) -> list[str]:
     """The order of arguments without names: what is required comes first, as in the signature that models are shown."""
     properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
     if not isinstance(properties, JsonObject):
@@ -299,7 +312,7 @@ def _positional(tool: ToolSpec) -> list[str]:
     return sorted(properties, key=lambda name: name not in needed)
 
 
-async def _part(data: str) -> Part:
+async def _decode_part(data: str) -> VariablePart:
     if len(data) < 65_536:
-        return Part.of(b64decode(data, validate=True))
-    return await trio.to_thread.run_sync(lambda: Part.of(b64decode(data, validate=True)))
+        return VariablePart.from_data(b64decode(data, validate=True))
+    return await trio.to_thread.run_sync(lambda: VariablePart.from_data(b64decode(data, validate=True)))

@@ -80,10 +80,10 @@ class ForeignBlock:
     language: str
 
 
-Finding = FoundCell | NoCell | EmptyCell | UnclosedCell | MalformedCell | ForeignBlock
+CellFinding = FoundCell | NoCell | EmptyCell | UnclosedCell | MalformedCell | ForeignBlock
 
 
-def find_cell(written: str) -> Finding:
+def find_cell(written: str) -> CellFinding:
     """Say what there is to run in a whole answer."""
     watch = OpeningWatch()
     code = watch.feed(written)[1] + watch.close()[1]
@@ -96,7 +96,7 @@ def find_cell(written: str) -> Finding:
     return NoCell() if watch.foreign is None else ForeignBlock(language=watch.foreign)
 
 
-def _read_cell(written: str) -> Finding:
+def _read_cell(written: str) -> CellFinding:
     first, _, body = written.partition("\n")
     opening = _OPENING.match(first)
     if opening is None:
@@ -110,7 +110,7 @@ def _read_cell(written: str) -> Finding:
     code = body[: closing.start()]
     if re.search(rf"{fence}[ \t]*(?:python3|python|py)\b", code, re.MULTILINE | re.IGNORECASE):
         return MalformedCell(reason="a second Python fence stands inside the cell, whose own fence is no longer")
-    code = _without_indent(code.replace("\r\n", "\n"), len(opening["indent"]))
+    code = _remove_indent(code.replace("\r\n", "\n"), len(opening["indent"]))
     if not code.strip():
         return EmptyCell()
     rest = OpeningWatch()
@@ -119,7 +119,7 @@ def _read_cell(written: str) -> Finding:
     return FoundCell(code=code, more=rest.begun)
 
 
-def _without_indent(code: str, spaces: int) -> str:
+def _remove_indent(code: str, spaces: int) -> str:
     """Take away what the lines were moved in by together with their fence."""
     return re.sub(rf"^ {{1,{spaces}}}", "", code, flags=re.MULTILINE) if spaces else code
 
@@ -162,9 +162,9 @@ class OpeningWatch:
                 continue
             end = text.find("\n", place) + 1 or len(text)
             if self._read_on(text[place:end]):
-                return "".join(prose), self._let_go() + text[end:]
+                return "".join(prose), self._release_held() + text[end:]
             if not self._holding:
-                prose.append(self._let_go())
+                prose.append(self._release_held())
             if text[end - 1] == "\n":
                 self._begin_line()
             place = end
@@ -173,10 +173,10 @@ class OpeningWatch:
     def close(self) -> tuple[str, str]:
         """Return what was held back, as the answer has ended."""
         if not self.begun and self._holding:
-            self.begun = bool(_opens(self._head, ended=True) or _OPENING_SO_FAR.fullmatch(self._head))
+            self.begun = bool(_opens_cell(self._head, ended=True) or _OPENING_SO_FAR.fullmatch(self._head))
         if not self.begun:
             self._end_line()
-        held = self._let_go()
+        held = self._release_held()
         return ("", held) if self.begun else (held, "")
 
     def _read_on(self, piece: str) -> bool:
@@ -190,14 +190,14 @@ class OpeningWatch:
             self._words_after_head |= not line[room:].isspace()
         self._held += piece
         if self._holding:
-            opens = _opens(self._head, ended=ended)
+            opens = _opens_cell(self._head, ended=ended)
             self.begun = opens is True
             self._holding = opens is None
         if ended and not self.begun:
             self._end_line()
         return self.begun
 
-    def _let_go(self) -> str:
+    def _release_held(self) -> str:
         held, self._held = self._held, ""
         return held
 
@@ -216,7 +216,7 @@ class OpeningWatch:
         if self._block is not None:
             if ticks.startswith(self._block) and blank:
                 self._block = None
-            elif ticks.startswith(self._block) and _opens(self._head, ended=True):
+            elif ticks.startswith(self._block) and _opens_cell(self._head, ended=True):
                 self.swallowed = True
         elif ticks[0] == "~":
             self._block = ticks
@@ -234,7 +234,7 @@ def _plain_until(text: str, place: int) -> int:
     return text.rfind("\n", place, len(text) if marked is None else marked.start()) + 1 or place
 
 
-def _opens(head: str, *, ended: bool) -> bool | None:
+def _opens_cell(head: str, *, ended: bool) -> bool | None:
     """Tell whether a line opens a cell; None while that cannot be told."""
     opening = _OPENING.match(head)
     if opening is not None and (ended or opening.end() < len(head)):

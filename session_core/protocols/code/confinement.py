@@ -21,7 +21,7 @@ from session_core.protocols.code.worker_process import BOOT, WorkerLaunch
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
-from session_core.sandbox.plan import ResourceLimits, SandboxPlan, plan_sandbox, without_vanished
+from session_core.sandbox.plan import ResourceLimits, SandboxPlan, drop_vanished_files, plan_sandbox
 from session_core.sandbox.seccomp import filter_program, seal_in_memory
 from session_core.sandbox.secrets import clean_environment, hidden_places, home_folders
 from session_core.vocabulary.sessions import SandboxPolicy
@@ -44,7 +44,7 @@ class CannotRunCells(Exception):
     """There is no safe way to run cells here; the message says why, and what to do."""
 
 
-async def worker_launch(
+async def plan_launch(
     cwd: str, sandbox: SandboxPolicy, hidden: Sequence[str], *, may_read: bool = True, unconfined: bool = False
 ) -> WorkerLaunch:
     """Find out how to start the process of a session that works in this folder; looks, and changes nothing.
@@ -56,7 +56,7 @@ async def worker_launch(
         CannotRunCells: The policy wants a sandbox, and none can be made.
     """
     environment = _environment()
-    command = (_python(), *_PYTHON_FLAGS, "-c", BOOT)
+    command = (_python_path(), *_PYTHON_FLAGS, "-c", BOOT)
     found = await find_bubblewrap() if sandbox.mode != "full_access" else None
     if found is None or (unconfined and isinstance(found, NoBubblewrap)):
         return WorkerLaunch(argv=command, cwd=cwd, env=environment)
@@ -64,13 +64,13 @@ async def worker_launch(
         raise CannotRunCells(f"code cannot be confined here: {found.reason}, and nobody agreed to run it unconfined")
     try:
         folder = cwd if may_read else _NO_FOLDER
-        argv = await trio.to_thread.run_sync(confined_argv, command, folder, hidden, environment, found)
+        argv = await trio.to_thread.run_sync(build_confined_argv, command, folder, hidden, environment, found)
     except WorkspaceRefused as error:
         raise CannotRunCells(f"code cannot be confined here: {error}") from error
     return WorkerLaunch(argv=tuple(argv), cwd=cwd, env=environment, bubblewrap=found.path)
 
 
-def confined_argv(
+def build_confined_argv(
     command: Sequence[str], cwd: str, hidden: Sequence[str], environment: dict[str, str], bubblewrap: Bubblewrap
 ) -> list[str]:
     """Return the command line that runs a program in the sandbox of cells; raises `WorkspaceRefused`."""
@@ -86,12 +86,12 @@ def confined_argv(
         limits=ResourceLimits(
             processes=_PROCESSES, file_bytes=limits.CELL_FILE_BYTES, private_bytes=limits.CELL_FILE_BYTES
         ),
-        filter_file=_filter(),
+        filter_file=_filter_path(),
     )
-    plan = without_vanished(_narrowed(plan, environment))
+    plan = drop_vanished_files(_narrow_plan(plan, environment))
     argv = sandbox_argv(command, plan, bubblewrap)
-    place = next(at for at in range(len(argv)) if tuple(argv[at : at + 3]) == _WHOLE_DISK)
-    argv[place : place + 3] = _root()
+    place = next(index for index in range(len(argv)) if tuple(argv[index : index + 3]) == _WHOLE_DISK)
+    argv[place : place + 3] = _root_arguments()
     end = argv.index("--chdir")
     if cwd == _NO_FOLDER:
         argv[end + 1] = _OWN_FOLDER
@@ -99,19 +99,19 @@ def confined_argv(
     return argv
 
 
-def _narrowed(plan: SandboxPlan, environment: dict[str, str]) -> SandboxPlan:
+def _narrow_plan(plan: SandboxPlan, environment: dict[str, str]) -> SandboxPlan:
     """Leave out what need not be hidden, for it is not there."""
-    shown = plan.visible
+    visible = plan.visible
     return attrs.evolve(
         plan,
         private=(_OWN_FOLDER,),
-        hidden_folders=tuple(path for path in plan.hidden_folders if is_beneath(path, shown)),
-        hidden_files=tuple(path for path in plan.hidden_files if is_beneath(path, shown)),
+        hidden_folders=tuple(path for path in plan.hidden_folders if is_beneath(path, visible)),
+        hidden_files=tuple(path for path in plan.hidden_files if is_beneath(path, visible)),
         environment=tuple(sorted(environment.items())),
     )
 
 
-def _root() -> list[str]:
+def _root_arguments() -> list[str]:
     """An empty root, with what every program needs."""
     words: list[str] = []
     for path in _SYSTEM:
@@ -122,15 +122,15 @@ def _root() -> list[str]:
     return words
 
 
-def _python() -> str:
+def _python_path() -> str:
     """The interpreter outside of any virtual environment."""
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
 def _environment() -> dict[str, str]:
     ours = clean_environment(os.environ)
-    kept = {name: ours[name] for name in _PASSED_ON if name in ours}
-    return {**kept, **_ENVIRONMENT, "HOME": _OWN_FOLDER, "PATH": "/usr/bin:/bin", "TMPDIR": _OWN_FOLDER}
+    inherited = {name: ours[name] for name in _PASSED_ON if name in ours}
+    return {**inherited, **_ENVIRONMENT, "HOME": _OWN_FOLDER, "PATH": "/usr/bin:/bin", "TMPDIR": _OWN_FOLDER}
 
 
 # --- no programs, no sockets, no memory beside its own ----------------------------------------------------------------
@@ -160,26 +160,26 @@ def cell_filter(machine: str) -> bytes | None:
     if common is None or machine not in _CALLS:
         return common
     architecture, clone, refused = _CALLS[machine]
-    checks = [_step(0x20, 0)]  # load the number of the call
+    checks = [_encode_step(0x20, 0)]  # load the number of the call
     for number in refused:
-        checks += [_step(0x15, number, 0, 1), _step(0x06, _REFUSED)]
-    checks += [_step(0x15, _CLONE3, 0, 1), _step(0x06, _UNKNOWN)]
+        checks += [_encode_step(0x15, number, 0, 1), _encode_step(0x06, _REFUSED)]
+    checks += [_encode_step(0x15, _CLONE3, 0, 1), _encode_step(0x06, _UNKNOWN)]
     checks += [
-        _step(0x15, clone, 0, 3),
-        _step(0x20, 16),  # load the flags
-        _step(0x45, _CLONE_THREAD, 1, 0),
-        _step(0x06, _REFUSED),
+        _encode_step(0x15, clone, 0, 3),
+        _encode_step(0x20, 16),  # load the flags
+        _encode_step(0x45, _CLONE_THREAD, 1, 0),
+        _encode_step(0x06, _REFUSED),
     ]
     # For another architecture, all of it is passed over; the common part refuses that.
-    before = [_step(0x20, 4), _step(0x15, architecture, 0, len(checks))]
+    before = [_encode_step(0x20, 4), _encode_step(0x15, architecture, 0, len(checks))]
     return b"".join((*before, *checks, common))
 
 
-def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+def _encode_step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
-def _filter() -> str | None:
+def _filter_path() -> str | None:
     """Return a path by which children of this process open the filter."""
     program = cell_filter(platform.machine())
     return None if program is None else seal_in_memory("cells", program)

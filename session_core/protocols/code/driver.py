@@ -39,7 +39,7 @@ from session_core.protocols.driver import (
 from session_core.protocols.execution import CellResult
 from session_core.providers.base import ModelFailed
 from session_core.vocabulary.frozen import JsonObject, JsonValue, thaw_json
-from session_core.wire.json_schema import fault_in, shortened
+from session_core.wire.json_schema import find_value_fault, shorten_text
 from session_core.wire.strict_json import find_fault
 
 NO_PROGRESS: Final = 5
@@ -92,7 +92,7 @@ class CellDriver:
         ask = AskModel(with_tools=False)
         if view.output_schema is None:
             return (ask,)
-        return (Tell(text=_shape_wanted(view.output_schema)), ask)
+        return (Tell(text=_describe_schema(view.output_schema)), ask)
 
     def on_answer(self, view: DriverView) -> Actions:
         """Run its cell, mend what is wrong with it, or see whether this is the end."""
@@ -100,7 +100,7 @@ class CellDriver:
             return (Finish(status="failed", error="refused: the model declined to answer"),)
         if view.answer is not None and view.answer.tool_calls:
             return (RunTools(),)  # they get their results, as every call must, and the model is told then
-        found = find_cell(view.answer.written if view.answer is not None else "")
+        found = find_cell(view.answer.written_text if view.answer is not None else "")
         if isinstance(found, FoundCell):
             return (ExecuteCode(language=LANGUAGE, code=found.code),)
         prose = isinstance(found, NoCell | ForeignBlock)
@@ -111,7 +111,7 @@ class CellDriver:
             return self._repair(view, _CUT_OFF)
         if prose and not self._must_finish(view):
             return (Checkpoint(kind="before_completion"),)
-        return self._repair(view, _what_is_wrong(found))
+        return self._repair(view, _describe_problem(found))
 
     def on_failure(self, view: DriverView, failure: ModelFailed) -> Actions:
         """Give up."""
@@ -125,17 +125,17 @@ class CellDriver:
         """See whether the cell has done something, and whether it has ended the turn."""
         cell = view.cell
         if cell is None or cell.error is not None:
-            return self._repair(view, *self._dropped(view), why=_last_line(cell))
+            return self._repair(view, *self._describe_dropped(view), why=_last_line(cell))
         if cell.finished:
             if (fault := _fault_in_value(view.output_schema, cell.value)) is not None:
                 return self._repair(view, f"The value given to finish is not right. {fault} Call finish again.")
             return (_remember(_Memory(finished=True)), Checkpoint(kind="before_completion"))
-        tells = (Tell(text=text) for text in self._dropped(view))
+        tells = (Tell(text=text) for text in self._describe_dropped(view))
         return (_remember(_Memory()), *tells, Checkpoint(kind="after_work"))
 
     def on_checkpoint(self, view: DriverView, kind: CheckpointKind, *, more: bool) -> Actions:
         """Go on after work, or when there is more to answer; else this was the end."""
-        memory = _recalled(view)
+        memory = _recall_memory(view)
         if kind == "after_work" or more:
             return (_remember(attrs.evolve(memory, finished=False)), AskModel(with_tools=False))
         if memory.finished and view.cell is not None:
@@ -147,21 +147,21 @@ class CellDriver:
 
     def _repair(self, view: DriverView, *tells: str, why: str = "") -> Actions:
         """Count a step without progress; tell the model and go on, or give up."""
-        stalled = _recalled(view).stalled + 1
+        stalled = _recall_memory(view).stalled + 1
         if stalled >= self._no_progress:
             error = f"no progress: {stalled} steps in a row without a cell that ran well. The last problem: "
             return (Finish(status="failed", error=error + (why or " ".join(tells))),)
-        told = (Tell(text=text) for text in tells)
-        return (_remember(_Memory(stalled=stalled)), *told, Checkpoint(kind="after_work"))
+        messages = (Tell(text=text) for text in tells)
+        return (_remember(_Memory(stalled=stalled)), *messages, Checkpoint(kind="after_work"))
 
     @staticmethod
-    def _dropped(view: DriverView) -> tuple[str, ...]:
+    def _describe_dropped(view: DriverView) -> tuple[str, ...]:
         """What a model is told whose answer had more cells than the one that was run."""
-        found = find_cell(view.answer.written if view.answer is not None else "")
+        found = find_cell(view.answer.written_text if view.answer is not None else "")
         return (_ONLY_FIRST,) if isinstance(found, FoundCell) and found.more else ()
 
 
-def _what_is_wrong(found: NoCell | EmptyCell | UnclosedCell | MalformedCell | ForeignBlock) -> str:
+def _describe_problem(found: NoCell | EmptyCell | UnclosedCell | MalformedCell | ForeignBlock) -> str:
     match found:
         case NoCell():
             return f"Your answer has no cell, and the turn is not done. {_FINISH} {_CELL}"
@@ -181,7 +181,7 @@ def _what_is_wrong(found: NoCell | EmptyCell | UnclosedCell | MalformedCell | Fo
             assert_never(found)
 
 
-def _shape_wanted(schema: JsonObject) -> str:
+def _describe_schema(schema: JsonObject) -> str:
     return f"{_FINISH} The value must fit this JSON schema: {json.dumps(thaw_json(schema))}"
 
 
@@ -190,13 +190,13 @@ def _fault_in_value(schema: JsonObject | None, value: JsonValue) -> str | None:
         return f"It cannot be written as JSON: {fault.reason}."
     if (size := len(json.dumps(thaw_json(value)))) > limits.MAX_TEXT_CHARS:
         return f"It has {size} characters as JSON, and {limits.MAX_TEXT_CHARS} are allowed; write it to a file instead."
-    return None if schema is None else fault_in(schema, value)
+    return None if schema is None else find_value_fault(schema, value)
 
 
 def _last_line(cell: CellResult | None) -> str:
     """Say in a line how the code failed: Python puts that at the end."""
     lines = (cell.error or "").strip().splitlines() if cell is not None else []
-    return shortened(lines[-1]) if lines else "the code failed"
+    return shorten_text(lines[-1]) if lines else "the code failed"
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def _remember(memory: _Memory) -> Remember:
     return Remember(memory=JsonObject({"stalled": memory.stalled, "finished": memory.finished}))
 
 
-def _recalled(view: DriverView) -> _Memory:
+def _recall_memory(view: DriverView) -> _Memory:
     if not isinstance(view.memory, JsonObject):
         return _Memory()
     stalled = view.memory.get("stalled")

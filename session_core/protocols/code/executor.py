@@ -20,11 +20,11 @@ import trio
 
 from session_core import limits
 from session_core.protocols.code.cell_output import CellImages, CellText
-from session_core.protocols.code.cell_run import CellEnd, CellRun, NeverBegun
-from session_core.protocols.code.confinement import CannotRunCells, worker_launch
-from session_core.protocols.code.saved_state import ENGINE, Kept, from_state, to_capture
+from session_core.protocols.code.cell_run import CellEnd, CellNotStarted, CellRun
+from session_core.protocols.code.confinement import CannotRunCells, plan_launch
+from session_core.protocols.code.saved_state import ENGINE, SavedVariables, from_state, to_capture
 from session_core.protocols.code.worker_process import ENDING_SECONDS, Worker, WorkerGone, start_worker
-from session_core.protocols.code.worker_restore import bring_back
+from session_core.protocols.code.worker_restore import restore_variables
 from session_core.protocols.execution import Cell, CellResult, CodeExecutor, Execution, KeptState, StateCapture
 from session_core.protocols.faults import ProtocolFault
 from session_core.sandbox.bubblewrap import NoBubblewrap, find_bubblewrap
@@ -44,7 +44,7 @@ _AGAIN: Final = "The Python process was started anew"
 
 
 @attrs.frozen(kw_only=True)
-class _Place:
+class _WorkerSettings:
     """What a process is bound to; when it changes, another one is needed."""
 
     cwd: str
@@ -70,9 +70,9 @@ class PythonExecutor(CodeExecutor):
         self._output_chars = output_chars
         self._lock = trio.Lock()
         self._worker: Worker | None = None
-        self._place: _Place | None = None
-        self._kept = Kept()
-        self._stored: tuple[object, ...] = self._kept.print
+        self._place: _WorkerSettings | None = None
+        self._variables = SavedVariables()
+        self._stored: tuple[object, ...] = self._variables.identity
         """What the store has, see `Kept.print`."""
         self._leaves: frozenset[str] = frozenset()
         """The digests of the leaves that it has."""
@@ -127,11 +127,11 @@ class PythonExecutor(CodeExecutor):
         if end.how == "gave_up":
             seconds = f"{self._cell_seconds:g} seconds"
             await self._end_worker(None)
-            end.error = self._undone(
+            end.error = self._describe_loss(
                 f"The cell ran for more than {seconds} and could not be interrupted: it was killed."
             )
         elif self._worker is not None:
-            self._kept = end.kept
+            self._variables = end.variables
         return self._result(end, text, images, remarks)
 
     async def _run(
@@ -139,14 +139,14 @@ class PythonExecutor(CodeExecutor):
     ) -> CellEnd:
         ended = CellEnd()
         for another_try in (True, False):
-            worker = await self._ready(execution, remarks)
-            run = CellRun(worker, execution, self._kept, text, images, seconds=self._cell_seconds)
+            worker = await self._ensure_worker(execution, remarks)
+            run = CellRun(worker, execution, self._variables, text, images, seconds=self._cell_seconds)
             try:
                 return await run.run(cell.code)
-            except NeverBegun as gone:
+            except CellNotStarted as gone:
                 problem = gone
             except WorkerGone as gone:
-                ended = CellEnd(error=self._undone(f"The Python process has ended: {gone}."))
+                ended = CellEnd(error=self._describe_loss(f"The Python process has ended: {gone}."))
                 break
             await self._end_worker(f"{_AGAIN}, as it had ended since the last cell: {problem}.")
             if not another_try:
@@ -154,11 +154,11 @@ class PythonExecutor(CodeExecutor):
         await self._end_worker(None)
         return ended
 
-    def _undone(self, what: str) -> str:
+    def _describe_loss(self, what: str) -> str:
         """Say what is lost with a process that has died in the middle of a cell."""
-        lost = self._kept.lost
-        self._kept = attrs.evolve(self._kept, lost=())
-        too = f" Lost as well, as they cannot be kept: {_names(lost)}." if lost else ""
+        lost = self._variables.lost
+        self._variables = attrs.evolve(self._variables, lost=())
+        too = f" Lost as well, as they cannot be kept: {_join_names(lost)}." if lost else ""
         return f"{what} Variables are as they were before this cell: what it changed is lost.{too}"
 
     def _fault(self, reason: str) -> ProtocolFault:
@@ -175,11 +175,11 @@ class PythonExecutor(CodeExecutor):
                 f"{end.error}\nThe cell was interrupted after {self._cell_seconds:g} seconds, the longest it may "
                 "take. What it had done by then is kept."
             )
-        said = text.whole()
+        said = text.as_text()
         lines = "\n".join(f"[{remark}]" for remark in remarks)
         return CellResult(
             output=f"{said}{'' if not said or said.endswith(chr(10)) or not lines else chr(10)}{lines}".rstrip("\n"),
-            images=images.all(),
+            images=images.as_tuple(),
             error=end.error,
             finished=end.finished,
             value=end.value,
@@ -188,9 +188,9 @@ class PythonExecutor(CodeExecutor):
 
     # --- the process --------------------------------------------------------------------------------------------------
 
-    async def _ready(self, execution: Execution, remarks: list[str]) -> Worker:
+    async def _ensure_worker(self, execution: Execution, remarks: list[str]) -> Worker:
         """Return a process that has the variables, and say what is worth saying about that."""
-        place = _Place(
+        place = _WorkerSettings(
             cwd=execution.cwd,
             mode=execution.sandbox.mode,
             hidden=execution.hidden,
@@ -204,7 +204,7 @@ class PythonExecutor(CodeExecutor):
         if self._worker is not None:
             return self._worker
         try:
-            launch = await worker_launch(
+            launch = await plan_launch(
                 execution.cwd,
                 execution.sandbox,
                 execution.hidden,
@@ -212,7 +212,9 @@ class PythonExecutor(CodeExecutor):
                 unconfined=execution.unconfined,
             )
             plain = launch.bubblewrap is None and not self._agreed
-            loaded = await bring_back(lambda: start_worker(launch, {**_BOUNDS, "plain": int(plain)}), self._kept)
+            loaded = await restore_variables(
+                lambda: start_worker(launch, {**_BOUNDS, "plain": int(plain)}), self._variables
+            )
         except CannotRunCells as error:
             raise self._fault(str(error)) from error
         except WorkerGone as gone:
@@ -220,14 +222,14 @@ class PythonExecutor(CodeExecutor):
         self._worker, self._place = loaded.worker, place
         self._agreed = launch.bubblewrap is None
         self._refuse_if_closed()
-        if self._restart is not None or self._kept.lost or loaded.lost:
+        if self._restart is not None or self._variables.lost or loaded.lost:
             remarks.append(self._restart or f"{_AGAIN}.")
-        if self._kept.lost:
-            remarks.append(f"Gone, as they cannot be kept: {_names(self._kept.lost)}.")
+        if self._variables.lost:
+            remarks.append(f"Gone, as they cannot be kept: {_join_names(self._variables.lost)}.")
         if loaded.lost:
             named = "; ".join(f"{name.partition(':')[2]} ({why})" for name, why in loaded.lost)
             remarks.append(f"Gone, as they could not be brought back: {named}.")
-        self._kept = attrs.evolve(loaded.kept, lost=())
+        self._variables = attrs.evolve(loaded.variables, lost=())
         self._restart = None
         return loaded.worker
 
@@ -246,7 +248,7 @@ class PythonExecutor(CodeExecutor):
     @property
     def dirty(self) -> bool:
         """Whether the variables differ from what the store has."""
-        return self._lock.locked() or self._kept.print != self._stored
+        return self._lock.locked() or self._variables.identity != self._stored
 
     async def probe(self) -> None:
         """Find nothing wrong: what cannot be kept is left out, and the model was told."""
@@ -255,9 +257,9 @@ class PythonExecutor(CodeExecutor):
     async def capture(self) -> StateCapture:
         """Say what the variables were after the last cell; the process is not asked."""
         async with self._lock:
-            kept, known = self._kept, self._leaves
-            capture = await trio.to_thread.run_sync(to_capture, kept, known)
-            self._offered = {id(capture): (capture, kept.print)}  # an earlier one was for a turn that is over
+            variables, known = self._variables, self._leaves
+            capture = await trio.to_thread.run_sync(to_capture, variables, known)
+            self._offered = {id(capture): (capture, variables.identity)}  # an earlier one was for a turn that is over
             return capture
 
     def acknowledge(self, capture: StateCapture) -> None:
@@ -271,7 +273,7 @@ class PythonExecutor(CodeExecutor):
         """Hear that the store does not have it."""
         self._offered.pop(id(capture), None)
 
-    async def restore(self, kept: KeptState | None) -> None:
+    async def restore(self, saved: KeptState | None) -> None:
         """Become what was kept, in a new process that is started with the next cell.
 
         Raises:
@@ -281,11 +283,11 @@ class PythonExecutor(CodeExecutor):
             await self._end_worker(None)
             self._restart = None
             self._offered = {}
-            self._agreed = kept is None
-            read = Kept() if kept is None else await trio.to_thread.run_sync(from_state, kept)
-            self._kept = read
-            self._stored = read.print
-            self._leaves = frozenset() if kept is None else frozenset(leaf.digest for leaf in kept.state.leaves)
+            self._agreed = saved is None
+            read = SavedVariables() if saved is None else await trio.to_thread.run_sync(from_state, saved)
+            self._variables = read
+            self._stored = read.identity
+            self._leaves = frozenset() if saved is None else frozenset(leaf.digest for leaf in saved.state.leaves)
 
     async def aclose(self) -> None:
         """End the process, and start none again; a cell that it is at work on ends with an error."""
@@ -296,5 +298,5 @@ class PythonExecutor(CodeExecutor):
             await self._end_worker(None)
 
 
-def _names(names: Sequence[Any]) -> str:
+def _join_names(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names))

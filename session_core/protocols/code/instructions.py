@@ -24,7 +24,7 @@ _SIGNATURE_CHARS: Final = 400
 _MOST_PARAMETERS: Final = 40
 _MOST_ALTERNATIVES: Final = 8
 _TYPE_LEVELS: Final = 3
-_TAKEN: Final = frozenset({*keyword.kwlist, *dir(builtins), "finish", "ToolError", "show_image"})
+_RESERVED_NAMES: Final = frozenset({*keyword.kwlist, *dir(builtins), "finish", "ToolError", "show_image"})
 _PLAIN_TYPES: Final = {
     "string": "str",
     "integer": "int",
@@ -66,7 +66,7 @@ These functions are there in every cell. Pass arguments by name. help(name) prin
 _NO_TOOLS: Final = "There are no functions beside those of Python."
 
 
-def instructions(tools: Sequence[ToolSpec], *, finish_required: bool = False) -> str:
+def build_instructions(tools: Sequence[ToolSpec], *, finish_required: bool = False) -> str:
     """Make the text for a model that has these tools; its length is bounded, however many there are."""
     end = _FINISH_END if finish_required else _NATURAL_END
     return f"{_CELLS}\n{end}\n\n{_functions(tools)}"
@@ -82,8 +82,8 @@ def function_names(tools: Sequence[ToolSpec]) -> dict[str, str]:
     a number. A tool whose name needs no change keeps it, whichever tools there are beside it.
     """
     wanted = {tool.name: _python_name(tool.name) for tool in tools}
-    names = {name: name for name, python in wanted.items() if name == python and name not in _TAKEN}
-    taken = {*_TAKEN, *names}
+    names = {name: name for name, python in wanted.items() if name == python and name not in _RESERVED_NAMES}
+    taken = {*_RESERVED_NAMES, *names}
     for name in sorted(wanted.keys() - names.keys()):
         names[name] = free = _free_name(wanted[name], taken)
         taken.add(free)
@@ -106,20 +106,20 @@ def _free_name(name: str, taken: set[str]) -> str:
 # --- signatures -------------------------------------------------------------------------------------------------------
 
 
-def signature(tool: ToolSpec, name: str) -> str:
+def render_signature(tool: ToolSpec, name: str) -> str:
     """Show how a tool is called as a function of this name; what is required comes first."""
     properties, required = _object(tool.parameters.get("properties")), _required(tool)
     ordered = sorted(properties, key=lambda each: (each not in required, not _is_parameter(each)))
-    shown = [_parameter(each, properties[each], required=each in required) for each in ordered[:_MOST_PARAMETERS]]
+    parameters = [_parameter(each, properties[each], required=each in required) for each in ordered[:_MOST_PARAMETERS]]
     if len(ordered) > _MOST_PARAMETERS or not (ordered or tool.parameters.get("additionalProperties") is False):
-        shown.append("**arguments")
-    return f"{name}({', '.join(shown)})"
+        parameters.append("**arguments")
+    return f"{name}({', '.join(parameters)})"
 
 
-def documentation(tool: ToolSpec, name: str) -> str:
+def render_documentation(tool: ToolSpec, name: str) -> str:
     """Say all about a tool as a function of this name, for `help`."""
     schema = json.dumps(thaw_json(tool.parameters), ensure_ascii=False)
-    whole = f"{signature(tool, name)}\n\n{tool.description.strip()}\n\nArguments as a JSON schema: {schema}"
+    whole = f"{render_signature(tool, name)}\n\n{tool.description.strip()}\n\nArguments as a JSON schema: {schema}"
     return whole if len(whole) <= MOST_DOCUMENTATION_CHARS else whole[: MOST_DOCUMENTATION_CHARS - 4] + " ..."
 
 
@@ -185,29 +185,31 @@ def _functions(tools: Sequence[ToolSpec]) -> str:
         lines = [line(tool, names[tool.name]) for tool in tools]
         if sum(map(len, lines)) + len(lines) <= MOST_TOOL_CHARS:
             return "\n".join((f"{_TOOLS}\n", *lines))
-    return f"{_TOOLS} They are many: look up how one is called before you use it.\n\n{_bare(list(names.values()))}"
+    return (
+        f"{_TOOLS} They are many: look up how one is called before you use it.\n\n{_list_names(list(names.values()))}"
+    )
 
 
 def _with_description(tool: ToolSpec, name: str) -> str:
     first = " ".join(tool.description.strip().partition("\n\n")[0].split())
-    return f"- {_bounded_signature(tool, name)[2:]}: {_cut(first, _DESCRIPTION_CHARS)}"
+    return f"- {_bounded_signature(tool, name)[2:]}: {_truncate(first, _DESCRIPTION_CHARS)}"
 
 
 def _bounded_signature(tool: ToolSpec, name: str) -> str:
-    whole = signature(tool, name)
-    return f"- {whole}" if len(whole) <= _SIGNATURE_CHARS else f"- {_cut(name, _SIGNATURE_CHARS)}(**arguments)"
+    whole = render_signature(tool, name)
+    return f"- {whole}" if len(whole) <= _SIGNATURE_CHARS else f"- {_truncate(name, _SIGNATURE_CHARS)}(**arguments)"
 
 
-def _bare(names: Sequence[str]) -> str:
-    shown: list[str] = []
+def _list_names(names: Sequence[str]) -> str:
+    listed: list[str] = []
     room = MOST_TOOL_CHARS
     for name in names:
         room -= len(name) + 2
         if room < 0:
-            return f"{', '.join(shown)} and {len(names) - len(shown)} more"
-        shown.append(name)
-    return ", ".join(shown)
+            return f"{', '.join(listed)} and {len(names) - len(listed)} more"
+        listed.append(name)
+    return ", ".join(listed)
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."

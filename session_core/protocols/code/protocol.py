@@ -8,12 +8,49 @@ import attrs
 
 from session_core.errors import InvalidInput
 from session_core.protocols.api import ProtocolBundle, ProtocolFactory
+from session_core.protocols.code.cells import OpeningWatch
 from session_core.protocols.code.driver import NO_PROGRESS, CellDriver
-from session_core.protocols.code.instructions import instructions
-from session_core.protocols.code.prose import CellProjector
+from session_core.protocols.code.instructions import build_instructions
 from session_core.protocols.contexts import BuildContext
 from session_core.protocols.execution import CodeExecutor
 from session_core.protocols.options import option, read_options
+from session_core.protocols.prose import Span
+
+
+# What people see of an answer with a cell: the prose before it, and nothing of the cell or of what follows.
+class CellStream:
+    """One answer on its way."""
+
+    def __init__(self) -> None:
+        self._watch = OpeningWatch()
+
+    def feed(self, text: str) -> tuple[Span, ...]:
+        """Take a piece; the start of a line is held back while it could become a fence."""
+        return _spans(*self._watch.feed(text))
+
+    def close(self) -> tuple[Span, ...]:
+        """Return what was held back."""
+        return _spans(*self._watch.close())
+
+
+class CellProjector:
+    """Divides answers by the rule of `cells`."""
+
+    def open(self) -> CellStream:
+        """Begin with an answer."""
+        return CellStream()
+
+
+def _spans(prose: str, code: str) -> tuple[Span, ...]:
+    spans: list[Span] = []
+    if prose:
+        spans.append(("text", prose))
+    if code:
+        spans.append(("code", code))
+    return tuple(spans)
+
+
+# --- protocol ---------------------------------------------------------------------------------------------------------
 
 CODE: Final = "code"
 """The id of the protocol."""
@@ -68,7 +105,7 @@ class CodeProtocol(ProtocolFactory):
             driver=CellDriver(finish_required=chosen.finish_required, no_progress=chosen.no_progress),
             executor=self._make_executor(chosen),
             prose=CellProjector(),
-            instructions=partial(instructions, finish_required=chosen.finish_required),
+            instructions=partial(build_instructions, finish_required=chosen.finish_required),
             native_tools=False,
         )
 

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from session_core import limits
-from session_core.protocols.execution import KeptState, StateCapture, digest_of, split
+from session_core.protocols.execution import KeptState, StateCapture, compute_digest, split_state
 from session_core.protocols.faults import StateRejected
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.protocols import ExecutorState
@@ -31,31 +31,31 @@ UPGRADES: Final[dict[int, Upgrade]] = {}
 
 
 @attrs.frozen(kw_only=True)
-class Part:
+class VariablePart:
     """A variable, written down."""
 
     data: bytes = attrs.field(repr=False)
     digest: str
 
     @classmethod
-    def of(cls, data: bytes) -> "Part":
+    def from_data(cls, data: bytes) -> "VariablePart":
         """Make a part of its bytes."""
-        return cls(data=data, digest=digest_of(data))
+        return cls(data=data, digest=compute_digest(data))
 
 
 @attrs.frozen(kw_only=True)
-class Kept:
+class SavedVariables:
     """All variables, in the order in which they came to be; `lost` names those that could not be written down."""
 
-    parts: Mapping[str, Part] = attrs.field(factory=dict)
+    parts: Mapping[str, VariablePart] = attrs.field(factory=dict)
     lost: tuple[str, ...] = ()
 
     @property
-    def print(self) -> tuple[object, ...]:
+    def identity(self) -> tuple[object, ...]:
         """Stands for all of it: two with the same are the same."""
         return (*((name, part.digest) for name, part in self.parts.items()), self.lost)
 
-    def without(self, name: str) -> "Kept":
+    def without_part(self, name: str) -> "SavedVariables":
         """Leave a part out that cannot be brought back."""
         rest = {each: part for each, part in self.parts.items() if each != name}
         return attrs.evolve(self, parts=rest)
@@ -66,7 +66,7 @@ def is_part_name(name: object) -> bool:
     return isinstance(name, str) and _PART_NAME.fullmatch(name) is not None
 
 
-def problem_of(parts: Mapping[str, Part]) -> str | None:
+def find_bounds_problem(parts: Mapping[str, VariablePart]) -> str | None:
     """Say which bound parts go beyond, if any."""
     if len(parts) > limits.MAX_CELL_VARIABLES:
         return f"more than {limits.MAX_CELL_VARIABLES} variables"
@@ -77,35 +77,35 @@ def problem_of(parts: Mapping[str, Part]) -> str | None:
     return None
 
 
-def to_capture(kept: Kept, known: frozenset[str]) -> StateCapture:
+def to_capture(variables: SavedVariables, known: frozenset[str]) -> StateCapture:
     """Write it down for the store, which has the leaves of these digests."""
-    small, leaves, new = split({name: part.data for name, part in kept.parts.items()}, known)
+    small, leaves, new = split_state({name: part.data for name, part in variables.parts.items()}, known)
     root = JsonObject(
         {
-            _ORDER: tuple(kept.parts),
+            _ORDER: tuple(variables.parts),
             _PARTS: JsonObject({name: b64encode(data).decode() for name, data in small.items()}),
-            _LOST: kept.lost,
+            _LOST: variables.lost,
         }
     )
     return StateCapture(state=ExecutorState(engine=ENGINE, version=VERSION, root=root, leaves=leaves), new=new)
 
 
-def from_state(kept: KeptState, upgrades: Mapping[int, Upgrade] = UPGRADES, version: int = VERSION) -> Kept:
+def from_state(saved: KeptState, upgrades: Mapping[int, Upgrade] = UPGRADES, version: int = VERSION) -> SavedVariables:
     """Read what the store has.
 
     Raises:
         StateRejected: It is not ours, newer than we are, or not whole; the message names what is wrong.
     """
-    state = kept.state
+    state = saved.state
     if state.engine != ENGINE:
         raise StateRejected(f"this is the state of the engine {state.engine!r}, not of {ENGINE!r}")
     if state.version > version:
         raise StateRejected(f"the state is of version {state.version}, and only versions up to {version} are known")
-    parts = _leaves(kept)
-    order, small, lost = _read_root(_upgraded(state, upgrades, version))
+    parts = _read_leaves(saved)
+    order, small, lost = _read_root(_upgrade_root(state, upgrades, version))
     for name, text in small.items():
         try:
-            parts[name] = Part.of(b64decode(text, validate=True))
+            parts[name] = VariablePart.from_data(b64decode(text, validate=True))
         except ValueError as error:
             raise StateRejected(f"a part of the state cannot be decoded: {name}") from error
     if len(set(order)) != len(order) or set(order) != parts.keys():
@@ -114,29 +114,29 @@ def from_state(kept: KeptState, upgrades: Mapping[int, Upgrade] = UPGRADES, vers
     for name in order:
         if not is_part_name(name):
             raise StateRejected(f"this is no part of a state: {name[:100]!r}")
-    if (problem := problem_of(parts)) is not None:
+    if (problem := find_bounds_problem(parts)) is not None:
         raise StateRejected(f"the state holds {problem}")
-    return Kept(parts={name: parts[name] for name in order}, lost=lost)
+    return SavedVariables(parts={name: parts[name] for name in order}, lost=lost)
 
 
-def _leaves(kept: KeptState) -> dict[str, Part]:
-    parts: dict[str, Part] = {}
-    for leaf in kept.state.leaves:
+def _read_leaves(saved: KeptState) -> dict[str, VariablePart]:
+    parts: dict[str, VariablePart] = {}
+    for leaf in saved.state.leaves:
         if leaf.name in parts:
             raise StateRejected(f"a part of the state is there twice: {leaf.name}")
-        data = kept.leaves.get(leaf.name)
+        data = saved.leaves.get(leaf.name)
         if data is None:
             raise StateRejected(f"a part of the state is missing: {leaf.name}")
-        part = Part.of(data)
+        part = VariablePart.from_data(data)
         if part.digest != leaf.digest or len(data) != leaf.size:
             raise StateRejected(f"a part of the state is not what was kept: {leaf.name}")
         parts[leaf.name] = part
-    if extra := kept.leaves.keys() - parts.keys():
+    if extra := saved.leaves.keys() - parts.keys():
         raise StateRejected(f"there is a part that the state does not name: {min(extra)}")
     return parts
 
 
-def _upgraded(state: ExecutorState, upgrades: Mapping[int, Upgrade], version: int) -> JsonObject:
+def _upgrade_root(state: ExecutorState, upgrades: Mapping[int, Upgrade], version: int) -> JsonObject:
     root = state.root
     for step in range(state.version, version):
         if step not in upgrades:
@@ -152,10 +152,14 @@ def _read_root(root: JsonObject) -> tuple[list[str], dict[str, str], tuple[str, 
     order, small, lost = root.get(_ORDER), root.get(_PARTS), root.get(_LOST)
     if root.keys() != {_ORDER, _PARTS, _LOST} or not isinstance(small, JsonObject):
         raise StateRejected("the root of the state has another form")
-    return list(_texts(order)), dict(zip(small, _texts(tuple(small.values())), strict=True)), _texts(lost)
+    return (
+        list(_read_texts(order)),
+        dict(zip(small, _read_texts(tuple(small.values())), strict=True)),
+        _read_texts(lost),
+    )
 
 
-def _texts(values: object) -> tuple[str, ...]:
+def _read_texts(values: object) -> tuple[str, ...]:
     if not isinstance(values, tuple):
         raise StateRejected("the root of the state has another form")
     texts = tuple(each for each in values if isinstance(each, str))

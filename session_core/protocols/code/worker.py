@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from session_core.protocols.code.worker_state import Keeper
+from session_core.protocols.code.worker_state import VariableSaver
 from session_core.protocols.code.worker_wire import Interrupts, Wire
 
 _MOST_ERROR_CHARS = 8_000
@@ -51,7 +51,7 @@ class _Finished(BaseException):
     """`finish` was called."""
 
 
-class Runner:
+class CellRunner:
     """Runs cells in one namespace, that of `__main__`."""
 
     def __init__(self, wire: Wire, interrupts: Interrupts, bounds: dict[str, int]) -> None:
@@ -65,7 +65,7 @@ class Runner:
         self._own = {"finish": self._finish, "show_image": self._show_image}
         self._tools: dict[str, Callable[..., ToolText]] = {}
         self._namespace["__builtins__"] = self._builtins
-        self._keeper = Keeper(
+        self._keeper = VariableSaver(
             self._namespace,
             interrupts.call,
             most_bytes=bounds["state"],
@@ -77,16 +77,16 @@ class Runner:
         self._calls = itertools.count(1)
         self._images = 0
         self._finished: dict[str, Any] = {}
-        self._told: dict[str, str] = {}
+        self._reported_losses: dict[str, str] = {}
 
-    def bring_back(self, order: dict[str, Any]) -> None:
+    def restore_variables(self, order: dict[str, Any]) -> None:
         """Become what was kept."""
         parts: dict[str, bytes] = {}
         for _ in range(order["parts"]):
             part = self._wire.receive("order")
             parts[part["name"]] = b64decode(part["data"])
         self._prepare()
-        lost = self._keeper.bring_back(parts, lambda name: self._wire.send({"say": "loading", "name": name}))
+        lost = self._keeper.restore_parts(parts, lambda name: self._wire.send({"say": "loading", "name": name}))
         self._wire.send({"say": "brought", "lost": [[name, _clean(why)] for name, why in lost.items()]})
 
     def run(self, order: dict[str, Any]) -> None:
@@ -97,7 +97,7 @@ class Runner:
         self._images = 0
         self._finished = {}
         if "tools" in order:
-            self._tools = {tool["function"]: self._function(tool) for tool in order["tools"]}
+            self._tools = {tool["function"]: self._build_function(tool) for tool in order["tools"]}
         self._builtins.clear()
         self._builtins.update({**vars(builtins), **self._own, **self._tools})
         self._prepare()
@@ -107,13 +107,13 @@ class Runner:
                 stream.flush()
         ran: dict[str, Any] = {"say": "ran", "cell": self._cell, "error": error}
         self._wire.send({**ran, **(self._finished if error is None else {})})
-        looked = self._keeper.look()
-        for name, data in looked.changed.items():
+        scan = self._keeper.scan_variables()
+        for name, data in scan.changed.items():
             self._wire.send({"say": "part", "cell": self._cell, "name": name, "data": b64encode(data).decode()})
-        news = [[name, _clean(why)] for name, why in looked.not_kept.items() if self._told.get(name) != why]
-        self._told = looked.not_kept
-        lost = [_clean(name) for name in looked.not_kept]
-        self._wire.send({"say": "done", "cell": self._cell, "kept": looked.names, "lost": lost, "news": news})
+        news = [[name, _clean(why)] for name, why in scan.not_kept.items() if self._reported_losses.get(name) != why]
+        self._reported_losses = scan.not_kept
+        lost = [_clean(name) for name in scan.not_kept]
+        self._wire.send({"say": "done", "cell": self._cell, "kept": scan.names, "lost": lost, "news": news})
 
     def _prepare(self) -> None:
         """Put back what the last cell may have bent."""
@@ -170,7 +170,7 @@ class Runner:
 
     # --- what cells can call ------------------------------------------------------------------------------------------
 
-    def _function(self, tool: dict[str, Any]) -> Callable[..., ToolText]:
+    def _build_function(self, tool: dict[str, Any]) -> Callable[..., ToolText]:
         name, parameters = tool["function"], tool["parameters"]
 
         def call(*positional: Any, **named: Any) -> ToolText:
@@ -180,7 +180,7 @@ class Runner:
             if twice := arguments.keys() & named.keys():
                 raise TypeError(f"{name}() was given {', '.join(sorted(twice))} twice")
             arguments |= named
-            problem = _not_json(arguments)
+            problem = _find_json_problem(arguments)
             if problem is not None:
                 raise TypeError(f"{name}() takes JSON only: {problem}")
             number = next(self._calls)
@@ -199,7 +199,7 @@ class Runner:
 
     def _finish(self, value: Any = None) -> None:
         """End the cell and the turn; the value is its result and must be JSON."""
-        problem = _not_json(value)
+        problem = _find_json_problem(value)
         if problem is not None:
             raise TypeError(f"finish() takes JSON only: {problem}")
         if len(json.dumps(value)) > _MOST_FINISH_CHARS:
@@ -227,7 +227,7 @@ class Runner:
         self._wire.send({"say": "image", "cell": self._cell, "type": kind, "data": b64encode(data).decode()})
 
 
-def _not_json(value: Any, levels: int = _MOST_DEPTH) -> str | None:
+def _find_json_problem(value: Any, levels: int = _MOST_DEPTH) -> str | None:
     """Say what keeps a value from being JSON that anybody can read."""
     if value is None or isinstance(value, bool):
         return None
@@ -245,25 +245,25 @@ def _not_json(value: Any, levels: int = _MOST_DEPTH) -> str | None:
         if not all(isinstance(key, str) for key in value):
             return "the keys of a dict must be texts"
         value = [*value, *value.values()]
-    return next((problem for each in value if (problem := _not_json(each, levels - 1)) is not None), None)
+    return next((problem for each in value if (problem := _find_json_problem(each, levels - 1)) is not None), None)
 
 
 def _traceback(error: BaseException) -> str:
-    told = traceback.TracebackException.from_exception(error, compact=True)
-    _trim(told, 0)
-    text = _clean("".join(told.format())).rstrip().replace(sys.base_prefix, "<python>")
+    summary = traceback.TracebackException.from_exception(error, compact=True)
+    _trim(summary, 0)
+    text = _clean("".join(summary.format())).rstrip().replace(sys.base_prefix, "<python>")
     if len(text) > _MOST_ERROR_CHARS:
         half = _MOST_ERROR_CHARS // 2
         text = f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
     return text
 
 
-def _trim(told: traceback.TracebackException | None, depth: int) -> None:
+def _trim(summary: traceback.TracebackException | None, depth: int) -> None:
     """Leave the lines of cells only; the rest is ours, or of Python."""
-    if told is None or depth > 100:
+    if summary is None or depth > 100:
         return
-    told.stack[:] = [each for each in told.stack if each.filename.startswith(("<cell ", "<kept "))]
-    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
+    summary.stack[:] = [each for each in summary.stack if each.filename.startswith(("<cell ", "<kept "))]
+    for other in (summary.__cause__, summary.__context__, *(summary.exceptions or ())):
         _trim(other, depth + 1)
 
 
@@ -300,11 +300,11 @@ def main(bounds: dict[str, int]) -> None:
     builtins.ToolError = ToolError  # type: ignore[attr-defined]
     ToolError.__module__ = "builtins"
     _limit(bounds)
-    runner = Runner(wire, interrupts, bounds)
+    runner = CellRunner(wire, interrupts, bounds)
     wire.send({"say": "ready"})
     while True:
         order = wire.receive("order")
         if order["do"] == "bring_back":
-            runner.bring_back(order)
+            runner.restore_variables(order)
         else:
             runner.run(order)

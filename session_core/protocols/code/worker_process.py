@@ -51,7 +51,7 @@ _CHUNK: Final = 65_536
 _START_SECONDS: Final = 20
 ENDING_SECONDS: Final = 5 * limits.KILL_GRACE_MS / 1000
 """The end of a group of processes, and of a sandbox, takes less."""
-_MOST_LEFT: Final = 16
+_MAX_LEFTOVER_CHUNKS: Final = 16
 """Chunks that are read after the end of a cell: more than a pipe holds."""
 
 
@@ -87,7 +87,7 @@ class Worker:
         self._group = RunningGroup(child, confined=namespace is not None)
         self._sending = trio.Lock()
         self._buffer = bytearray()
-        self._looked = 0
+        self._searched_bytes = 0
         self._torn = False
         self._ended = False
         self.tools: tuple[ToolSpec, ...] | None = None
@@ -106,8 +106,8 @@ class Worker:
     async def begin(self, bounds: Mapping[str, int]) -> None:
         """Hand it its program, and wait until it is ready; raises `WorkerGone`."""
         if self._namespace is not None:
-            await self._namespace.learn()
-        await self.send({"programs": await trio.to_thread.run_sync(_programs), "bounds": dict(bounds)})
+            await self._namespace.read_first_pid()
+        await self.send({"programs": await trio.to_thread.run_sync(_read_programs), "bounds": dict(bounds)})
         await self.receive()
 
     async def send(self, frame: Mapping[str, Any]) -> None:
@@ -124,7 +124,7 @@ class Worker:
             try:
                 await self._orders.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                raise WorkerGone(await self.how_it_ended()) from error
+                raise WorkerGone(await self.describe_end()) from error
             self._torn = False
 
     async def receive(self) -> dict[str, Any]:
@@ -135,16 +135,16 @@ class Worker:
 
         Cancellation: nothing is lost.
         """
-        while (end := self._buffer.find(b"\n", self._looked)) < 0:
-            self._looked = len(self._buffer)
-            if self._looked > _MOST_LINE:
+        while (end := self._buffer.find(b"\n", self._searched_bytes)) < 0:
+            self._searched_bytes = len(self._buffer)
+            if self._searched_bytes > _MOST_LINE:
                 raise WorkerGone("it has sent more than it may")
             try:
                 piece = await self._frames.receive_some(_CHUNK)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 raise WorkerGone("it was ended") from error
             if not piece:
-                raise WorkerGone(await self.how_it_ended())
+                raise WorkerGone(await self.describe_end())
             self._buffer += piece
         line = bytes(self._buffer[:end])
         try:
@@ -152,7 +152,7 @@ class Worker:
         except ProtocolError as error:
             raise WorkerGone("it has sent something that nobody understands") from error
         del self._buffer[: end + 1]
-        self._looked = 0
+        self._searched_bytes = 0
         self.newest_size = end
         if not isinstance(frame, dict):
             raise WorkerGone("it has sent something that nobody understands")
@@ -167,11 +167,11 @@ class Worker:
             return await self._printed.receive_some(_CHUNK)
         return b""
 
-    def printed_by_now(self) -> bytes:
+    def read_printed_now(self) -> bytes:
         """Return what was printed and not read yet, without waiting."""
         found: list[bytes] = []
         with suppress(OSError):
-            for _ in range(_MOST_LEFT):
+            for _ in range(_MAX_LEFTOVER_CHUNKS):
                 if not (piece := os.read(self._printed.fileno(), _CHUNK)):
                     break
                 found.append(piece)
@@ -187,7 +187,7 @@ class Worker:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, signal.SIGKILL)
 
-    async def how_it_ended(self) -> str:
+    async def describe_end(self) -> str:
         """Say why nothing comes any more."""
         with trio.move_on_after(limits.KILL_GRACE_MS / 1000):
             code = await self._child.wait()
@@ -223,14 +223,14 @@ async def start_worker(launch: WorkerLaunch, bounds: Mapping[str, int]) -> Worke
 
     Cancellation: nothing is left of it.
     """
-    worker = await _started(launch)
+    worker = await _spawn_worker(launch)
     try:
         with trio.move_on_after(_START_SECONDS):
             await worker.begin(bounds)
             return worker
         raise WorkerGone(f"it did not start within {_START_SECONDS} seconds")
     except WorkerGone as gone:
-        said = worker.printed_by_now().decode("utf-8", "replace").strip()[-500:]
+        said = worker.read_printed_now().decode("utf-8", "replace").strip()[-500:]
         with trio.move_on_after(ENDING_SECONDS, shield=True):
             await worker.end()
         raise WorkerGone(f"{gone} ({said})" if said else str(gone)) from gone
@@ -240,7 +240,7 @@ async def start_worker(launch: WorkerLaunch, bounds: Mapping[str, int]) -> Worke
         raise
 
 
-async def _started(launch: WorkerLaunch) -> Worker:
+async def _spawn_worker(launch: WorkerLaunch) -> Worker:
     await trio.lowlevel.checkpoint_if_cancelled()
     token = trio.lowlevel.current_trio_token()
     known = trio.Event()
@@ -258,7 +258,7 @@ async def _started(launch: WorkerLaunch) -> Worker:
                 argv = namespace.enter(argv, launch.bubblewrap)
             except OSError as error:
                 raise WorkerGone(f"its sandbox cannot be made: {error}") from error
-            passed += namespace.inherited
+            passed += namespace.inherited_descriptors
 
         def has_started(pid: int) -> None:
             nonlocal child
@@ -272,7 +272,7 @@ async def _started(launch: WorkerLaunch) -> Worker:
 
         def has_ended(code: int) -> None:
             assert child is not None
-            child.ended(code)
+            child.set_exit_code(code)
 
         def live() -> None:
             try:
@@ -301,7 +301,7 @@ async def _started(launch: WorkerLaunch) -> Worker:
             raise WorkerGone(f"it cannot be started: {failure}") from failure
         ours.pop_all()
         if namespace is not None:
-            namespace.started()
+            namespace.close_inherited()
     return Worker(child, trio.lowlevel.FdStream(our_orders), namespace)
 
 
@@ -312,7 +312,7 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
     return reading, writing
 
 
-def _programs() -> list[tuple[str, str]]:
+def _read_programs() -> list[tuple[str, str]]:
     folder = importlib.resources.files(_HERE)
     return [(f"{_HERE}.{name}", folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in PROGRAMS]
 

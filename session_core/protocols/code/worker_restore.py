@@ -12,26 +12,26 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.protocols.code.saved_state import Kept
+from session_core.protocols.code.saved_state import SavedVariables
 from session_core.protocols.code.worker_process import ENDING_SECONDS, Worker, WorkerGone
 
 _PATIENCE: Final = limits.CELL_KEEP_MS / 1000
 _GRACE: Final = limits.CELL_GRACE_MS / 1000
 _ATTEMPTS: Final = 4
 """Processes that are tried before all is given up that was kept."""
-_MOST_TOLD: Final = 20
+_MAX_REPORTED: Final = 20
 
 
 @attrs.frozen(kw_only=True)
-class Loaded:
+class LoadedWorker:
     """A process with variables; `kept` are those that it has, `lost` are those that it has not, and why."""
 
     worker: Worker
-    kept: Kept
+    variables: SavedVariables
     lost: tuple[tuple[str, str], ...] = ()
 
 
-async def bring_back(start: Callable[[], Awaitable[Worker]], kept: Kept) -> Loaded:
+async def restore_variables(start: Callable[[], Awaitable[Worker]], variables: SavedVariables) -> LoadedWorker:
     """Start a process that has what was kept, as far as it can be brought back.
 
     Raises:
@@ -41,64 +41,64 @@ async def bring_back(start: Callable[[], Awaitable[Worker]], kept: Kept) -> Load
     """
     lost: list[tuple[str, str]] = []
     for _ in range(_ATTEMPTS):
-        loading = _Loading(await start(), kept)
+        loading = _VariableLoader(await start(), variables)
         try:
             lost += await loading.load()
         except WorkerGone as gone:
             with trio.move_on_after(ENDING_SECONDS, shield=True):
                 await loading.worker.end()
-            if loading.at is None:
+            if loading.current_part is None:
                 raise
-            lost.append((loading.at, f"the process did not survive it: {gone}"))
-            kept = kept.without(loading.at)
+            lost.append((loading.current_part, f"the process did not survive it: {gone}"))
+            variables = variables.without_part(loading.current_part)
         except BaseException:
             with trio.move_on_after(ENDING_SECONDS, shield=True):
                 await loading.worker.end()
             raise
         else:
             for name, _why in lost:
-                kept = kept.without(name)
-            return Loaded(worker=loading.worker, kept=kept, lost=tuple(lost[:_MOST_TOLD]))
-    lost += [(name, "too many others had failed") for name in kept.parts]
-    return Loaded(worker=await start(), kept=Kept(), lost=tuple(lost[:_MOST_TOLD]))
+                variables = variables.without_part(name)
+            return LoadedWorker(worker=loading.worker, variables=variables, lost=tuple(lost[:_MAX_REPORTED]))
+    lost += [(name, "too many others had failed") for name in variables.parts]
+    return LoadedWorker(worker=await start(), variables=SavedVariables(), lost=tuple(lost[:_MAX_REPORTED]))
 
 
-class _Loading:
+class _VariableLoader:
     """One process that is given the variables; `at` is the part that it was at last."""
 
-    def __init__(self, worker: Worker, kept: Kept) -> None:
+    def __init__(self, worker: Worker, variables: SavedVariables) -> None:
         self.worker = worker
-        self.at: str | None = None
-        self._kept = kept
+        self.current_part: str | None = None
+        self._variables = variables
 
     async def load(self) -> list[tuple[str, str]]:
         """Return what could not be brought back."""
-        if not self._kept.parts:
+        if not self._variables.parts:
             return []
         with trio.move_on_after(_PATIENCE):
-            await self.worker.send({"do": "bring_back", "parts": len(self._kept.parts)})
-            for name, part in self._kept.parts.items():
+            await self.worker.send({"do": "bring_back", "parts": len(self._variables.parts)})
+            for name, part in self._variables.parts.items():
                 data = b64encode(part.data).decode()
                 await self.worker.send({"do": "part", "name": name, "data": data})
-            return await self._until_brought()
+            return await self._wait_until_restored()
         await self.worker.interrupt()
         with trio.move_on_after(_GRACE):
-            return await self._until_brought()
+            return await self._wait_until_restored()
         raise WorkerGone("it took too long")
 
-    async def _until_brought(self) -> list[tuple[str, str]]:
+    async def _wait_until_restored(self) -> list[tuple[str, str]]:
         while True:
             frame = await self.worker.receive()
-            if frame.get("say") == "loading" and frame.get("name") in self._kept.parts:
-                self.at = frame["name"]
+            if frame.get("say") == "loading" and frame.get("name") in self._variables.parts:
+                self.current_part = frame["name"]
             elif frame.get("say") == "brought":
-                return self._told_as_lost(frame.get("lost"))
+                return self._parse_lost(frame.get("lost"))
 
-    def _told_as_lost(self, lost: Any) -> list[tuple[str, str]]:
+    def _parse_lost(self, lost: Any) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
         for each in lost if isinstance(lost, list) else ():
             match each:
-                case [str() as name, str() as why] if name in self._kept.parts:
+                case [str() as name, str() as why] if name in self._variables.parts:
                     found.append((name, why[:300]))
                 case _:
                     pass

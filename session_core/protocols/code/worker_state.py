@@ -38,11 +38,11 @@ _PLAIN = {
 """Classes that can be made of any arguments without anything else happening."""
 
 
-class NotKept(Exception):
+class VariableNotSaved(Exception):
     """Something cannot be written down; the message says why."""
 
 
-class Source:
+class DefinitionSource:
     """The text of a definition, and where it stood."""
 
     def __init__(self, text: str, filename: str, first: int, last: int) -> None:
@@ -51,7 +51,7 @@ class Source:
         self.first = first
         self.last = last
 
-    def made(self, value: Any) -> bool:
+    def is_origin_of(self, value: Any) -> bool:
         """Tell whether this is where a function or class comes from; of a class without methods nobody can tell."""
         if isinstance(value, type):
             value = next((each for each in vars(value).values() if isinstance(each, types.FunctionType)), None)
@@ -66,7 +66,7 @@ class Source:
         return code.co_filename == self.filename and self.first <= code.co_firstlineno <= self.last
 
 
-class Looked:
+class VariableScan:
     """What the variables are now: the names of all parts, those that have changed, and what is not kept and why."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Looked:
         self.not_kept: dict[str, str] = {}
 
 
-class Keeper:
+class VariableSaver:
     """Writes the variables of cells down, and brings them back.
 
     Args:
@@ -101,7 +101,7 @@ class Keeper:
         self._most_bytes_of_one = most_bytes_of_one
         self._most = most
         self._plain = plain
-        self._sources: dict[str, list[Source]] = {}
+        self._sources: dict[str, list[DefinitionSource]] = {}
         self._known: dict[str, tuple[str, int]] = {}
         """The digest and size of each part as the other side has it."""
         self._atoms: dict[str, Any] = {}
@@ -124,27 +124,27 @@ class Keeper:
                 text = "if True:\n" + text
             # The cell may fail before it gets there, and then an earlier one still holds.
             earlier = self._sources.get(name, [])[-_MOST_CANDIDATES:]
-            self._sources[name] = [*earlier, Source(text, filename, first, last)]
+            self._sources[name] = [*earlier, DefinitionSource(text, filename, first, last)]
 
     # --- writing down -------------------------------------------------------------------------------------------------
 
-    def look(self) -> Looked:
+    def scan_variables(self) -> VariableScan:
         """Write down what has changed since the last time."""
-        looked = Looked()
+        scan = VariableScan()
         sizes: dict[str, int] = {}
         digests: dict[str, str] = {}
         self._sources = {name: each for name, each in self._sources.items() if name in self._namespace}
-        defined = {name for name, value in list(self._namespace.items()) if self._source_of(name, value) is not None}
+        defined = {name for name, value in list(self._namespace.items()) if self._find_source(name, value) is not None}
         for name, value in list(self._namespace.items()):
             if name.startswith("__") or (name.startswith("_") and name not in defined):
                 continue
             if len(sizes) >= self._most:
-                looked.not_kept[name] = f"there are more than {self._most} variables"
+                scan.not_kept[name] = f"there are more than {self._most} variables"
                 continue
             try:
-                part, data = self._part(name, value, defined)
-            except NotKept as reason:
-                looked.not_kept[name] = str(reason)
+                part, data = self._save_part(name, value, defined)
+            except VariableNotSaved as reason:
+                scan.not_kept[name] = str(reason)
                 continue
             if data is None:
                 digests[part], sizes[part] = self._known[part]
@@ -152,37 +152,37 @@ class Keeper:
             digest = hashlib.sha256(data).hexdigest()
             digests[part], sizes[part] = digest, len(data)
             if self._known.get(part, ("", 0))[0] != digest:
-                looked.changed[part] = data
+                scan.changed[part] = data
         total = sum(sizes.values())
         for part in sorted(sizes, key=lambda part: -sizes[part]):
             if total <= self._most_bytes:
                 break
             total -= sizes.pop(part)
-            looked.changed.pop(part, None)
-            looked.not_kept[part.partition(":")[2]] = "all variables together are too large"
+            scan.changed.pop(part, None)
+            scan.not_kept[part.partition(":")[2]] = "all variables together are too large"
         known = [part for part in self._known if part in sizes]
-        looked.names = list(dict.fromkeys((*known, *sizes)))  # always in the same order, in whichever process
-        self._known = {part: (digests[part], sizes[part]) for part in looked.names}
+        scan.names = list(dict.fromkeys((*known, *sizes)))  # always in the same order, in whichever process
+        self._known = {part: (digests[part], sizes[part]) for part in scan.names}
         self._atoms = {
             part: value
             for part in sizes
             if type(value := self._namespace.get(part.partition(":")[2])) in _ATOMS and part.startswith("value:")
         }
-        return looked
+        return scan
 
-    def _part(self, name: str, value: Any, defined: set[str]) -> tuple[str, bytes | None]:
+    def _save_part(self, name: str, value: Any, defined: set[str]) -> tuple[str, bytes | None]:
         """Return a part and its bytes; None for one that the other side has."""
         if isinstance(value, types.ModuleType):
             if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
-                raise NotKept("it is no module that can be imported")
+                raise VariableNotSaved("it is no module that can be imported")
             return f"module:{name}", value.__name__.encode()
-        source = self._source_of(name, value)
+        source = self._find_source(name, value)
         if source is not None:
             return f"source:{name}", source.text.encode()
         part = f"value:{name}"
         if type(value) in _ATOMS and self._atoms.get(part, _ATOMS) is value and part in self._known:
             return part, None
-        written = _Bounded(self._most_bytes_of_one)
+        written = _BoundedBuffer(self._most_bytes_of_one)
 
         def write() -> None:
             _Pickler(written, defined).dump(value)
@@ -190,25 +190,25 @@ class Keeper:
         try:
             self._guarded(write)
         except KeyboardInterrupt:
-            raise NotKept("it takes too long to write down") from None
+            raise VariableNotSaved("it takes too long to write down") from None
         except BaseException as error:  # noqa: BLE001 - the code of cells may raise anything here
-            raise NotKept(_reason(error, value)) from None  # noqa: ASYNC104 - there is no trio here
+            raise VariableNotSaved(_reason(error, value)) from None  # noqa: ASYNC104 - there is no trio here
         return part, bytes(written.data)
 
-    def _source_of(self, name: str, value: Any) -> Source | None:
+    def _find_source(self, name: str, value: Any) -> DefinitionSource | None:
         candidates = self._sources.get(name)
         if not candidates:
             return None
         try:
             if value.__module__ != "__main__" or value.__qualname__ not in {name, "<lambda>"}:
                 return None
-            return next((each for each in reversed(candidates) if each.made(value)), None)
+            return next((each for each in reversed(candidates) if each.is_origin_of(value)), None)
         except Exception:  # noqa: BLE001 - an object of a cell, which may do as it likes
             return None
 
     # --- bringing back ------------------------------------------------------------------------------------------------
 
-    def bring_back(self, parts: dict[str, bytes], begin: Callable[[str], None]) -> dict[str, str]:
+    def restore_parts(self, parts: dict[str, bytes], begin: Callable[[str], None]) -> dict[str, str]:
         """Become what was kept; `begin` hears of each part first. Returns what could not be brought back, and why.
 
         A part may need others, so what fails is tried again for as long as that helps.
@@ -222,7 +222,7 @@ class Keeper:
             for part in waiting:
                 begin(part)
                 try:
-                    self._guarded(partial(self._bring, part, parts[part]))
+                    self._guarded(partial(self._restore_part, part, parts[part]))
                 except KeyboardInterrupt:
                     given_up[part] = "it takes too long to bring back"
                 except BaseException as error:  # noqa: BLE001, ASYNC103 - the code of cells may raise anything here
@@ -235,11 +235,11 @@ class Keeper:
             self._known.pop(part)
         return lost
 
-    def _bring(self, part: str, data: bytes) -> None:
+    def _restore_part(self, part: str, data: bytes) -> None:
         kind, _, name = part.partition(":")
         if self._plain:
             if kind != "value":
-                raise NotKept(_NOT_PLAIN)
+                raise VariableNotSaved(_NOT_PLAIN)
             self._namespace[name] = _PlainUnpickler(io.BytesIO(data)).load()
         elif kind == "module":
             self._namespace[name] = importlib.import_module(data.decode())
@@ -250,7 +250,7 @@ class Keeper:
             lines = text.splitlines(keepends=True)
             linecache.cache[filename] = (len(text), None, lines, filename)
             exec(compile(text, filename, "exec", dont_inherit=True), self._namespace)  # noqa: S102 - the same
-            self._sources[name] = [Source(text, filename, 1, len(lines))]
+            self._sources[name] = [DefinitionSource(text, filename, 1, len(lines))]
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -258,11 +258,11 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if name not in _PLAIN.get(module, ()):
-            raise NotKept(_NOT_PLAIN)
+            raise VariableNotSaved(_NOT_PLAIN)
         return getattr(importlib.import_module(module), name)
 
 
-class _Bounded:
+class _BoundedBuffer:
     """Holds what is pickled, up to a bound."""
 
     def __init__(self, most: int) -> None:
@@ -272,7 +272,7 @@ class _Bounded:
     def write(self, piece: Any) -> int:
         with memoryview(piece) as view:
             if len(self.data) + view.nbytes > self._most:
-                raise NotKept(f"it is larger than {self._most:,} bytes")
+                raise VariableNotSaved(f"it is larger than {self._most:,} bytes")
             self.data += view
             return view.nbytes
 
@@ -280,14 +280,14 @@ class _Bounded:
 class _Pickler(pickle.Pickler):
     """Refuses to point at functions and classes of cells that are not kept themselves."""
 
-    def __init__(self, file: _Bounded, defined: set[str]) -> None:
+    def __init__(self, file: _BoundedBuffer, defined: set[str]) -> None:
         super().__init__(file, 5)
         self._defined = defined
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, type | types.FunctionType) and obj.__module__ == "__main__":
             if obj.__qualname__.partition(".")[0] not in self._defined:
-                raise NotKept(f"it needs {obj.__qualname__}, whose definition is not kept")
+                raise VariableNotSaved(f"it needs {obj.__qualname__}, whose definition is not kept")
         return NotImplemented
 
 
@@ -310,7 +310,7 @@ def _definitions(body: list[ast.stmt]) -> Iterator[tuple[str, _Node]]:
 
 
 def _reason(error: BaseException, value: Any) -> str:
-    if isinstance(error, NotKept):
+    if isinstance(error, VariableNotSaved):
         return str(error)
     if value is not None and isinstance(error, pickle.PicklingError | TypeError | AttributeError):
         return f"a {type(value).__name__} cannot be written down"

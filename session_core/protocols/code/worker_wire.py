@@ -39,7 +39,7 @@ class Interrupts:
             self._allowed = False
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_back(self) -> Iterator[None]:
         """Do something whole, on behalf of a cell."""
         if threading.current_thread() is not threading.main_thread() or not self._allowed:
             yield
@@ -69,7 +69,7 @@ class Wire:
     def send(self, frame: dict[str, Any]) -> None:
         """Send a frame."""
         data = memoryview(json.dumps(frame, allow_nan=False).encode() + b"\n")
-        with self._interrupts.held(), self._sending:
+        with self._interrupts.hold_back(), self._sending:
             while data:
                 data = data[os.write(self._writing, data) :]
 
@@ -100,12 +100,12 @@ class Wire:
     def _read(self) -> Any:
         while b"\n" not in self._buffer:
             select.select([self._reading], [], [])
-            with self._interrupts.held():
+            with self._interrupts.hold_back():
                 piece = os.read(self._reading, 1_000_000)
                 self._buffer += piece
             if not piece:
                 os._exit(0)  # the service is gone
         line, _, rest = bytes(self._buffer).partition(b"\n")
-        with self._interrupts.held():
+        with self._interrupts.hold_back():
             self._buffer = bytearray(rest)
         return json.loads(line)

@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from session_core.rpc.messages import Failure, Success
+from session_core.rpc.messages import FailureReply, SuccessReply
 from session_core.sep.conformance.catalogue import fault_of
-from session_core.sep.conformance.driver import Driver
-from session_core.sep.conformance.frames import Answer
+from session_core.sep.conformance.driver import ConformanceDriver
+from session_core.sep.conformance.frames import PeerAnswer
 from session_core.sep.conformance.host_messages import UNKNOWN_NAME, completion_request, hook_input
 from session_core.sep.conformance.peer import Peer
 from session_core.sep.conformance.sample_arguments import sample_arguments, wrong_arguments
 from session_core.sep.conformance.verdicts import (
-    Verdict,
+    StepVerdict,
     failed,
+    format_error_reply,
     judge_answer,
     judge_command,
     judge_completion,
@@ -22,7 +23,6 @@ from session_core.sep.conformance.verdicts import (
     judge_unknown_tool,
     judge_wrong_arguments,
     passed,
-    shown_error,
     skipped,
     warned,
 )
@@ -39,7 +39,7 @@ def tool_call(tool: str, arguments: Mapping[str, Any], number: int = 0) -> dict[
     return {"call_id": f"call_{tool}_{number}"[:100], "tool": tool, "arguments": dict(arguments)}
 
 
-async def try_tools(driver: Driver) -> None:
+async def try_tools(driver: ConformanceDriver) -> None:
     """Call each tool with arguments that fit, and with some that do not; and one that is not there."""
     tools = driver.registrations.tools
     for tool in tools[:MOST_OF_A_KIND]:
@@ -49,13 +49,13 @@ async def try_tools(driver: Driver) -> None:
         driver.record("tools", "a result from each tool", skipped("it registers no tools"))
         return
 
-    async def unknown(peer: Peer) -> Verdict:
-        return judge_unknown_tool(await peer.act("tool/execute", tool_call(UNKNOWN_NAME, {})))
+    async def unknown(peer: Peer) -> StepVerdict:
+        return judge_unknown_tool(await peer.ask_in_dispatch("tool/execute", tool_call(UNKNOWN_NAME, {})))
 
     await driver.step("tool that does not exist", "is_error: true, or an error", unknown)
 
 
-async def _try_tool(driver: Driver, tool: ToolRegistration) -> None:
+async def _try_tool(driver: ConformanceDriver, tool: ToolRegistration) -> None:
     schema: dict[str, Any] = thaw_json(tool.parameters)
     sample = sample_arguments(schema)
     name = f"tool {tool.name}"
@@ -66,37 +66,39 @@ async def _try_tool(driver: Driver, tool: ToolRegistration) -> None:
         driver.record(name, "a result", skipped("no arguments could be made up that fit its schema"))
         return
 
-    async def right(peer: Peer) -> Verdict:
-        answer = await peer.act("tool/execute", tool_call(tool.name, sample))
-        driver.usual[tool.name] = answer
+    async def right(peer: Peer) -> StepVerdict:
+        answer = await peer.ask_in_dispatch("tool/execute", tool_call(tool.name, sample))
+        driver.usual_answers[tool.name] = answer
         return judge_tool(answer)
 
     await driver.step(name, "a result with its content as a text", right)
     for number, wrong in enumerate(wrong_arguments(schema), start=1):
 
-        async def refused(peer: Peer, number: int = number, arguments: dict[str, Any] = wrong.arguments) -> Verdict:
-            answer = await peer.act("tool/execute", tool_call(tool.name, arguments, number))
+        async def refused(peer: Peer, number: int = number, arguments: dict[str, Any] = wrong.arguments) -> StepVerdict:
+            answer = await peer.ask_in_dispatch("tool/execute", tool_call(tool.name, arguments, number))
             return judge_wrong_arguments(answer, wrong.what)  # noqa: B023 - it is awaited within the loop
 
         await driver.step(f"{name} {wrong.what}", "is_error: true, or an error, and no crash", refused)
 
 
-async def try_commands(driver: Driver) -> None:
+async def try_commands(driver: ConformanceDriver) -> None:
     """Run each command, with and without arguments, and complete it; and one that is not there."""
     commands = driver.registrations.commands
     for command in commands[:MOST_OF_A_KIND]:
-        for what, more in (("", _typed("sample")), (" without arguments", {})):
+        for what, more in (("", _build_typed_arguments("sample")), (" without arguments", {})):
 
-            async def run(peer: Peer, params: dict[str, Any] = {"command": command.name, **more}) -> Verdict:  # noqa: B006
-                return judge_command(await peer.act("command/execute", params))
+            async def run(peer: Peer, params: dict[str, Any] = {"command": command.name, **more}) -> StepVerdict:  # noqa: B006
+                return judge_command(await peer.ask_in_dispatch("command/execute", params))
 
             await driver.step(f"command {command.name}{what}", "a result, with what to show as a text", run)
 
-        async def complete(peer: Peer, command: str = command.name) -> Verdict:
-            verdict = judge_completion(await peer.act("command/complete", {"command": command, "partial": "s"}))
+        async def complete(peer: Peer, command: str = command.name) -> StepVerdict:
+            verdict = judge_completion(
+                await peer.ask_in_dispatch("command/complete", {"command": command, "partial": "s"})
+            )
             if verdict.outcome == "failed":
                 return verdict
-            return judge_completion(await peer.act("command/complete", {"command": command}))
+            return judge_completion(await peer.ask_in_dispatch("command/complete", {"command": command}))
 
         await driver.step(f"completion of {command.name}", "a list of completions, or an error", complete)
     _note_left_out(driver, "commands", len(commands))
@@ -104,18 +106,18 @@ async def try_commands(driver: Driver) -> None:
         driver.record("commands", "a result from each command", skipped("it registers no commands"))
         return
 
-    async def unknown(peer: Peer) -> Verdict:
-        params = {"command": UNKNOWN_NAME, **_typed("sample")}
-        return judge_unknown(await peer.act("command/execute", params), "command/execute")
+    async def unknown(peer: Peer) -> StepVerdict:
+        params = {"command": UNKNOWN_NAME, **_build_typed_arguments("sample")}
+        return judge_unknown(await peer.ask_in_dispatch("command/execute", params), "command/execute")
 
     await driver.step("command that does not exist", "an error, or a sentence that says so", unknown)
 
 
-def _typed(text: str) -> dict[str, Any]:
+def _build_typed_arguments(text: str) -> dict[str, Any]:
     return {"arguments": {"text": text, "args": [text]}}
 
 
-async def try_hooks(driver: Driver) -> None:
+async def try_hooks(driver: ConformanceDriver) -> None:
     """Ask for each decision that it wants to have a say in."""
     handled = handled_hooks(driver.registrations)
     wanted: list[HookName] = [hook for hook in HOOKS if handled is None or hook in handled]
@@ -123,8 +125,8 @@ async def try_hooks(driver: Driver) -> None:
     tool = f"{driver.target.manifest.name}.{own[0].name}" if own else "read"
     for hook in wanted:
 
-        async def decide(peer: Peer, hook: HookName = hook) -> Verdict:
-            answer = await peer.act("hook", {"hook": hook, "input": hook_input(hook, tool)})
+        async def decide(peer: Peer, hook: HookName = hook) -> StepVerdict:
+            answer = await peer.ask_in_dispatch("hook", {"hook": hook, "input": hook_input(hook, tool)})
             return judge_hook(answer, declared=handled is not None)
 
         verdict = await driver.step(f"hook {hook}", "an action: continue, block or modify", decide)
@@ -137,42 +139,42 @@ async def try_hooks(driver: Driver) -> None:
         driver.record("names of hooks", "hooks of the protocol", warned(said[:500]))
 
 
-async def try_providers(driver: Driver) -> None:
+async def try_providers(driver: ConformanceDriver) -> None:
     """Ask each model provider for an answer."""
     providers = driver.registrations.providers
     for number, provider in enumerate(providers):
         await _try_provider(driver, provider, f"answer_{number}")
 
 
-async def _try_provider(driver: Driver, provider: ProviderRegistration, request_id: str) -> None:
+async def _try_provider(driver: ConformanceDriver, provider: ProviderRegistration, request_id: str) -> None:
     if provider.oauth:
         said = "it needs somebody to log in, so it is not asked"
         driver.record(f"provider {provider.name}", "an answer of a model", skipped(said))
         return
 
-    async def complete(peer: Peer) -> Verdict:
-        answer = await peer.act("provider/complete", completion_request(provider, request_id))
+    async def complete(peer: Peer) -> StepVerdict:
+        answer = await peer.ask_in_dispatch("provider/complete", completion_request(provider, request_id))
         return _judge_completed(answer, peer.deltas, request_id)
 
     await driver.step(f"provider {provider.name}", "pieces of an answer, then its result", complete)
 
 
-def _judge_completed(answer: Answer, deltas: list[dict[str, Any]], request_id: str) -> Verdict:
+def _judge_completed(answer: PeerAnswer, deltas: list[dict[str, Any]], request_id: str) -> StepVerdict:
     for delta in deltas:
         if fault := fault_of("provider/delta", "params", delta):
             return failed(f"a provider/delta does not fit the protocol: {fault}")
         if delta["request_id"] != request_id:
             said = f"a provider/delta names the answer {delta['request_id']!r}"
             return failed(f"{said}: repeat the request_id of the request, {request_id!r}")
-    if isinstance(answer, Failure):
-        return warned(f"it answered provider/complete with the error {shown_error(answer)}")
+    if isinstance(answer, FailureReply):
+        return warned(f"it answered provider/complete with the error {format_error_reply(answer)}")
     verdict = judge_answer("provider/complete", answer)
-    if verdict.outcome == "passed" and isinstance(answer, Success):
+    if verdict.outcome == "passed" and isinstance(answer, SuccessReply):
         return passed(f"it answered with {len(deltas)} pieces before the result")
     return verdict
 
 
-def _note_left_out(driver: Driver, kind: str, count: int) -> None:
+def _note_left_out(driver: ConformanceDriver, kind: str, count: int) -> None:
     if count > MOST_OF_A_KIND:
         said = f"only the first {MOST_OF_A_KIND} of {count} were tried"
         driver.record(f"further {kind}", "the same as of the others", skipped(said))

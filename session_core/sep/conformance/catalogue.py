@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import attrs
 
-from session_core.wire.error_text import child
-from session_core.wire.json_schema import shortened
+from session_core.wire.error_text import child_path
+from session_core.wire.json_schema import shorten_text
 
 if TYPE_CHECKING:
     import jsonschema_rs
 
 Sender = Literal["host", "extension", "both"]
-Kind = Literal["request", "notification", "either"]
+MethodKind = Literal["request", "notification", "either"]
 Part = Literal["params", "result"]
 
 FOLDER: Final = Path(__file__).with_name("schemas")
@@ -34,7 +34,7 @@ class Method:
 
     name: str
     sent_by: Sender
-    kind: Kind
+    kind: MethodKind
     file: str
     has_result: bool
 
@@ -53,7 +53,7 @@ def methods() -> Mapping[str, Method]:
         if (about := document.get("x-sep")) is not None:
             sent_by, kind = about["sent_by"], about["kind"]
             assert sent_by in get_args(Sender)
-            assert kind in get_args(Kind)
+            assert kind in get_args(MethodKind)
             found[about["method"]] = Method(
                 name=about["method"],
                 sent_by=sent_by,
@@ -73,9 +73,9 @@ def fault_at(file: str, definition: str, value: object) -> str | None:
     """Say how a value does not fit one definition of a file; None when it fits."""
     try:
         for error in _validator(file, definition).iter_errors(value):
-            return _worded(error)
+            return _format_error(error)
     except ValueError as error:  # half a character
-        return f"it cannot be checked: {shortened(str(error))}"
+        return f"it cannot be checked: {shorten_text(str(error))}"
     return None
 
 
@@ -98,12 +98,12 @@ def _validator(file: str, definition: str) -> "jsonschema_rs.Validator":
     return jsonschema_rs.validator_for({"$ref": f"{_BASE}{file}#/$defs/{definition}"}, registry=registry, offline=True)
 
 
-def _worded(error: "jsonschema_rs.ValidationError") -> str:
+def _format_error(error: "jsonschema_rs.ValidationError") -> str:
     path = ""
     for step in error.instance_path:
-        path = child(path, step)
+        path = child_path(path, step)
     place = path.removeprefix(".")
-    said = shortened(error.message)
+    said = shorten_text(error.message)
     return f"{place}: {said}" if place else said
 
 
@@ -112,10 +112,10 @@ def _unknown(file: str, schema: Mapping[str, Any], value: object, path: str, dep
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, list):
-        for place, each in _resolved(file, schema):
+        for place, each in _resolve_reference(file, schema):
             if isinstance(items := each.get("items"), dict):
                 for number, item in enumerate(value[:_MAX_UNKNOWN]):
-                    yield from _unknown(place, items, item, child(path, number), depth + 1)
+                    yield from _unknown(place, items, item, child_path(path, number), depth + 1)
     elif isinstance(value, dict):
         known: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
         for place, each in _applying(file, schema, value):
@@ -125,24 +125,24 @@ def _unknown(file: str, schema: Mapping[str, Any], value: object, path: str, dep
                 known.setdefault(key, []).append((place, inner))
         for key, each in value.items():
             if known and key not in known:
-                yield child(path, key)
+                yield child_path(path, key)
             for place, inner in known.get(key, ()):
-                yield from _unknown(place, inner, each, child(path, key), depth + 1)
+                yield from _unknown(place, inner, each, child_path(path, key), depth + 1)
 
 
 def _applying(
     file: str, schema: Mapping[str, Any], value: Mapping[Any, Any]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Return what says something about an object: the schema itself, and the cases of its kind."""
-    for place, each in _resolved(file, schema):
+    for place, each in _resolve_reference(file, schema):
         yield place, each
         for case in each.get("allOf", ()):
             chosen = case.get("if", {}).get("properties", {}).items()
             if chosen and all(value.get(key) == wanted.get("const") for key, wanted in chosen):
-                yield from _resolved(place, case["then"])
+                yield from _resolve_reference(place, case["then"])
 
 
-def _resolved(file: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _resolve_reference(file: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Follow a reference, with the file in which further ones begin."""
     if (reference := schema.get("$ref")) is None:
         yield file, schema
@@ -151,4 +151,4 @@ def _resolved(file: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Mappi
     place, found = name or file, documents()[name or file]
     for step in fragment.strip("/").split("/"):
         found = found[step]
-    yield from _resolved(place, found)
+    yield from _resolve_reference(place, found)

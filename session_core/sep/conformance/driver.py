@@ -11,16 +11,16 @@ import attrs
 import trio
 
 from session_core import limits
-from session_core.rpc.messages import Success
-from session_core.sep.conformance.fake_host import Pretence
-from session_core.sep.conformance.frames import Answer, Complaints
+from session_core.rpc.messages import SuccessReply
+from session_core.sep.conformance.fake_host import FakeHost
+from session_core.sep.conformance.frames import Complaints, PeerAnswer
 from session_core.sep.conformance.host_messages import greeting
-from session_core.sep.conformance.peer import Peer, Spoken, open_peer
+from session_core.sep.conformance.peer import Peer, Responsiveness, open_peer
 from session_core.sep.conformance.report import ConformanceStep
-from session_core.sep.conformance.target import Target
-from session_core.sep.conformance.verdicts import Verdict, failed, skipped, with_last_words
+from session_core.sep.conformance.target import ConformanceTarget
+from session_core.sep.conformance.verdicts import StepVerdict, failed, skipped, with_last_words
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import Launch
+from session_core.sep.host.process.launch import ExtensionLaunch
 from session_core.sep.host.registrations import Registrations
 from session_core.sep.protocol.names import PROTOCOL_VERSION
 
@@ -30,11 +30,11 @@ _MAX_STARTS: Final = 24
 _STDERR_LINES: Final = 20
 _SAID_CHARS: Final = 300
 
-Attempt = Callable[[Peer], Awaitable[Verdict]]
+Attempt = Callable[[Peer], Awaitable[StepVerdict]]
 
 
 @attrs.define(eq=False)
-class _Life:
+class _PeerProcess:
     """A process: it is let go when `done` is set, and has gone when `gone` is."""
 
     peer: Peer
@@ -42,7 +42,7 @@ class _Life:
     gone: trio.Event = attrs.field(factory=trio.Event)
 
 
-class Driver:
+class ConformanceDriver:
     """Drives one extension through the steps.
 
     Attributes:
@@ -56,8 +56,8 @@ class Driver:
 
     def __init__(
         self,
-        target: Target,
-        launch: Launch,
+        target: ConformanceTarget,
+        launch: ExtensionLaunch,
         workspace: str,
         nursery: trio.Nursery,
         *,
@@ -71,20 +71,20 @@ class Driver:
         self.log = ExtensionLog()
         self.registrations = Registrations()
         self.answers_pings = True
-        self.spoken: Spoken = "unasked"
-        self.usual: dict[str, Answer] = {}
-        self.called: tuple[str, str] = ("", "")
+        self.responsiveness: Responsiveness = "unasked"
+        self.usual_answers: dict[str, PeerAnswer] = {}
+        self.reported_identity: tuple[str, str] = ("", "")
         self._launch = launch
         self._nursery = nursery
         self._on_step = on_step
-        self._life: _Life | None = None
-        self._process_log = self.log.begin()
+        self._life: _PeerProcess | None = None
+        self._process_log = self.log.open_process_log()
         self._starts = 0
         self.broken: str | None = None
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def record(self, name: str, expected: str, verdict: Verdict, milliseconds: int = 0) -> None:
+    def record(self, name: str, expected: str, verdict: StepVerdict, milliseconds: int = 0) -> None:
         """Write a step down."""
         step = ConformanceStep(
             name=name, outcome=verdict.outcome, expected=expected, seen=verdict.seen, milliseconds=milliseconds
@@ -93,7 +93,7 @@ class Driver:
 
     async def step(
         self, name: str, expected: str, attempt: Attempt, *, probe: bool = True, fresh: bool = False
-    ) -> Verdict:
+    ) -> StepVerdict:
         """Try something with a process that runs, or with a `fresh` one that nobody has greeted.
 
         Unless `probe` is off it has to answer a ping afterwards.
@@ -107,29 +107,29 @@ class Driver:
         else:
             verdict = await attempt(peer)
             if probe and verdict.outcome != "failed":
-                verdict = await self._probed(peer, verdict)
+                verdict = await self._probe(peer, verdict)
             if verdict.outcome == "failed":
-                verdict = await self._after_failure(peer, verdict)
+                verdict = await self._handle_failure(peer, verdict)
         self.record(name, expected, verdict, round((trio.current_time() - began) * 1000))
         return verdict
 
-    async def _after_failure(self, peer: Peer, verdict: Verdict) -> Verdict:
+    async def _handle_failure(self, peer: Peer, verdict: StepVerdict) -> StepVerdict:
         """Keep a process that still answers; of one that does not, what is left may be in any state."""
-        if self.answers_pings and isinstance(await peer.ask("ping", seconds=self.seconds / 4), Success):
+        if self.answers_pings and isinstance(await peer.ask("ping", seconds=self.seconds / 4), SuccessReply):
             return verdict
         died, words = peer.over.is_set(), self._process_log
-        await self.let_go()
+        await self.end_process()
         if died and (said := words.last_words()):
             return with_last_words(verdict, said[:_SAID_CHARS])
         return verdict
 
-    async def _probed(self, peer: Peer, verdict: Verdict) -> Verdict:
+    async def _probe(self, peer: Peer, verdict: StepVerdict) -> StepVerdict:
         """Find out whether it has survived."""
         answer = await peer.ask("ping")
-        if isinstance(answer, Success):
+        if isinstance(answer, SuccessReply):
             return verdict
         if peer.over.is_set():
-            return failed(f"it did not survive this: {await peer.how_it_ended()}")
+            return failed(f"it did not survive this: {await peer.describe_end()}")
         return failed("it did not answer a ping afterwards: it has to go on reading whatever happens")
 
     def stderr(self) -> tuple[str, ...]:
@@ -144,13 +144,13 @@ class Driver:
         Raises:
             LaunchRefused: It cannot be started.
         """
-        await self.let_go()
+        await self.end_process()
         self._starts += 1
-        self._life = await self._nursery.start(self._keep)
+        self._life = await self._nursery.start(self._run_peer)
         assert self._life is not None
         return self._life.peer
 
-    async def greet(self, peer: Peer, *, offered: int = PROTOCOL_VERSION) -> Answer:
+    async def greet(self, peer: Peer, *, offered: int = PROTOCOL_VERSION) -> PeerAnswer:
         """Send `initialize`."""
         params = greeting(self.target.manifest, self.workspace, offered=offered)
         return await peer.ask("initialize", params, seconds=max(self.seconds, START_SECONDS))
@@ -159,12 +159,12 @@ class Driver:
         """Skip all further steps."""
         self.broken = why
 
-    async def let_go(self) -> None:
+    async def end_process(self) -> None:
         """End the process that runs, with its group."""
         life, self._life = self._life, None
         if life is not None:
-            if life.peer.spoken != "unasked" and self.spoken in ("unasked", "at once"):
-                self.spoken = life.peer.spoken
+            if life.peer.responsiveness != "unasked" and self.responsiveness in ("unasked", "at once"):
+                self.responsiveness = life.peer.responsiveness
             life.done.set()
             await life.gone.wait()
 
@@ -179,27 +179,27 @@ class Driver:
             self.give_up(f"it was started {_MAX_STARTS} times and ended each time")
             return None
         peer = await self.start()
-        if not isinstance(await self.greet(peer), Success):
-            await self.let_go()
+        if not isinstance(await self.greet(peer), SuccessReply):
+            await self.end_process()
             self.give_up("a new process of it did not answer initialize")
             return None
         return peer
 
-    async def _keep(self, *, task_status: trio.TaskStatus[_Life]) -> None:
+    async def _run_peer(self, *, task_status: trio.TaskStatus[_PeerProcess]) -> None:
         name = self.target.manifest.name
-        pretence = Pretence(name, self.target.manifest, self.complaints)
-        self._process_log = self.log.begin()
+        fake_host = FakeHost(name, self.target.manifest, self.complaints)
+        self._process_log = self.log.open_process_log()
         gone = trio.Event()
         try:
             async with open_peer(
                 self._launch,
                 self._process_log,
                 name=name,
-                pretence=pretence,
+                fake_host=fake_host,
                 complaints=self.complaints,
                 seconds=self.seconds,
             ) as peer:
-                life = _Life(peer=peer, gone=gone)
+                life = _PeerProcess(peer=peer, gone=gone)
                 task_status.started(life)
                 await life.done.wait()
         finally:

@@ -4,28 +4,28 @@ from typing import Final, get_args
 
 import attrs
 
-from session_core.rpc.messages import Failure, Success
-from session_core.sep.conformance.driver import STOP_SECONDS, Driver
-from session_core.sep.conformance.frames import About, Complaint
+from session_core.rpc.messages import FailureReply, SuccessReply
+from session_core.sep.conformance.driver import STOP_SECONDS, ConformanceDriver
+from session_core.sep.conformance.frames import Complaint, ComplaintTopic
 from session_core.sep.conformance.host_messages import HIGHER_VERSION
 from session_core.sep.conformance.peer import Peer
 from session_core.sep.conformance.verdicts import (
-    Verdict,
+    StepVerdict,
     failed,
+    format_error_reply,
     judge_answer,
     judge_greeting,
     judge_version,
     passed,
-    shown_error,
     skipped,
     warned,
 )
-from session_core.sep.host.process.process import how_it_ended
-from session_core.sep.host.registrations import Registrations, permitted
+from session_core.sep.host.process.process import describe_exit
+from session_core.sep.host.registrations import Registrations, filter_permitted
 from session_core.sep.protocol.names import PROTOCOL_VERSION
 
 _FEW: Final = 3
-_EXPECTED: Final[dict[About, tuple[str, str]]] = {
+_EXPECTED: Final[dict[ComplaintTopic, tuple[str, str]]] = {
     "stdout": ("nothing but messages on stdout", "it wrote nothing else there"),
     "messages": ("every message it sends fits the protocol", "all of them do"),
     "replies": ("one reply to each request, with its id", "there was one to each"),
@@ -33,88 +33,91 @@ _EXPECTED: Final[dict[About, tuple[str, str]]] = {
 }
 
 
-async def try_greeting(driver: Driver) -> None:
+async def try_greeting(driver: ConformanceDriver) -> None:
     """Greet it for the first time; without its answer there is nothing else to try."""
 
-    async def greet(peer: Peer) -> Verdict:
+    async def greet(peer: Peer) -> StepVerdict:
         answer = await driver.greet(peer)
         verdict, driver.registrations = judge_greeting(
             answer, offered=PROTOCOL_VERSION, spoken=PROTOCOL_VERSION, name=driver.target.name
         )
-        if not isinstance(answer, Success):
+        if not isinstance(answer, SuccessReply):
             driver.give_up("it did not answer initialize")
             return verdict
         extension = answer.result.get("extension") if isinstance(answer.result, dict) else None
         if isinstance(extension, dict):
-            driver.called = str(extension.get("name", "")), str(extension.get("version", ""))
+            driver.reported_identity = str(extension.get("name", "")), str(extension.get("version", ""))
         return _judge_permitted(driver) if verdict.outcome == "passed" and driver.target.declared else verdict
 
     expected = f"protocol_version {PROTOCOL_VERSION}, its own name and version, and what it registers"
     await driver.step("handshake", expected, greet, probe=False, fresh=True)
 
 
-def _judge_permitted(driver: Driver) -> Verdict:
+def _judge_permitted(driver: ConformanceDriver) -> StepVerdict:
     """Warn of what hosts leave out, as its manifest does not enable it."""
-    registered, left = driver.registrations, permitted(driver.registrations, driver.target.manifest)
+    registered, permitted_registrations = (
+        driver.registrations,
+        filter_permitted(driver.registrations, driver.target.manifest),
+    )
     kinds = [field.name for field in attrs.fields(Registrations)]
-    out = [kind for kind in kinds if getattr(registered, kind) != getattr(left, kind)]
+    out = [kind for kind in kinds if getattr(registered, kind) != getattr(permitted_registrations, kind)]
     if not out:
-        return passed(f"{driver.called[0]} {driver.called[1]} speaks version {PROTOCOL_VERSION}")
+        return passed(f"{driver.reported_identity[0]} {driver.reported_identity[1]} speaks version {PROTOCOL_VERSION}")
     return warned(f"it registers {', '.join(out)}, which its manifest does not enable: add them to [capabilities]")
 
 
-async def try_beginnings(driver: Driver) -> None:
+async def try_beginnings(driver: ConformanceDriver) -> None:
     """Begin with a process that is spoken to too early, and offered more than it can know; then end its input."""
 
-    async def early(peer: Peer) -> Verdict:
+    async def early(peer: Peer) -> StepVerdict:
         answer = await peer.ask("ping", seconds=driver.seconds / 4)
         if peer.over.is_set():
-            return failed(f"it ended when it was asked something before initialize: {await peer.how_it_ended()}")
-        if isinstance(answer, Success):
+            return failed(f"it ended when it was asked something before initialize: {await peer.describe_end()}")
+        if isinstance(answer, SuccessReply):
             return passed("it answered")
-        if isinstance(answer, Failure):
-            return passed(f"it answered with the error {shown_error(answer)}")
+        if isinstance(answer, FailureReply):
+            return passed(f"it answered with the error {format_error_reply(answer)}")
         return passed("it waited for initialize")
 
-    async def later_version(peer: Peer) -> Verdict:
+    async def later_version(peer: Peer) -> StepVerdict:
         answer = await driver.greet(peer, offered=HIGHER_VERSION)
         return judge_version(answer, offered=HIGHER_VERSION, spoken=PROTOCOL_VERSION)
 
-    async def end_of_input(peer: Peer) -> Verdict:
+    async def end_of_input(peer: Peer) -> StepVerdict:
         await peer.close_stdin()
-        return _exited(await peer.wait_exit(STOP_SECONDS), "the end of its input")
+        return _judge_exit(await peer.wait_exit(STOP_SECONDS), "the end of its input")
 
     verdict = await driver.step(
         "request before initialize", "any answer or none, but no crash", early, probe=False, fresh=True
     )
-    told = f"protocol_version {PROTOCOL_VERSION} when the host offers {HIGHER_VERSION}"
-    await driver.step("later version", told, later_version, probe=False, fresh=verdict.outcome == "failed")
+    expected = f"protocol_version {PROTOCOL_VERSION} when the host offers {HIGHER_VERSION}"
+    await driver.step("later version", expected, later_version, probe=False, fresh=verdict.outcome == "failed")
     await driver.step("end of input", f"it exits with code 0 within {STOP_SECONDS:g} s", end_of_input, probe=False)
-    await driver.let_go()
+    await driver.end_process()
 
 
-async def try_shutdown(driver: Driver) -> None:
+async def try_shutdown(driver: ConformanceDriver) -> None:
     """Ask it to end."""
 
-    async def shut_down(peer: Peer) -> Verdict:
+    async def shut_down(peer: Peer) -> StepVerdict:
         verdict = judge_answer("shutdown", await peer.ask("shutdown", seconds=STOP_SECONDS))
         if verdict.outcome == "failed":
             return verdict
-        return _exited(await peer.wait_exit(STOP_SECONDS), "its answer to shutdown")
+        return _judge_exit(await peer.wait_exit(STOP_SECONDS), "its answer to shutdown")
 
     await driver.step("shutdown", f"an answer, and exit code 0 within {STOP_SECONDS:g} s", shut_down, probe=False)
-    await driver.let_go()
+    await driver.end_process()
 
 
-def _exited(status: int | None, after: str) -> Verdict:
+def _judge_exit(status: int | None, after: str) -> StepVerdict:
     if status is None:
         return failed(f"it still ran {STOP_SECONDS:g} s after {after}: clean up and exit by itself")
     if status != 0:
-        return failed(f"{how_it_ended(status)} after {after}: exit with code 0, as hosts take others for crashes")
+        return failed(f"{describe_exit(status)} after {after}: exit with code 0, as hosts take others for crashes")
     return passed("it exited by itself")
 
 
-def judge_meanwhile(driver: Driver) -> None:
+def judge_meanwhile(driver: ConformanceDriver) -> None:
     """Tell whether it could be spoken to while it waited for an answer of the host."""
     verdicts = {
         "unasked": skipped("it asked the host nothing"),
@@ -128,23 +131,27 @@ def judge_meanwhile(driver: Driver) -> None:
             "what comes meanwhile"
         ),
     }
-    driver.record("while it waits", "requests are answered also while it waits for the host", verdicts[driver.spoken])
+    driver.record(
+        "while it waits", "requests are answered also while it waits for the host", verdicts[driver.responsiveness]
+    )
 
 
-def judge_complaints(driver: Driver) -> None:
+def judge_complaints(driver: ConformanceDriver) -> None:
     """Sum up what was wrong with single lines, in whatever step they came."""
-    for about in get_args(About):
+    for about in get_args(ComplaintTopic):
         expected, seen = _EXPECTED[about]
-        found = driver.complaints.about(about)
+        found = driver.complaints.complaints_about(about)
         if not found:
-            driver.record(about, expected, passed(seen) if driver.called[0] else skipped("there was nothing to judge"))
+            driver.record(
+                about, expected, passed(seen) if driver.reported_identity[0] else skipped("there was nothing to judge")
+            )
             continue
         worst = found[0][0].weight
-        said = "; ".join(_counted(complaint, times) for complaint, times in found[:_FEW])
+        said = "; ".join(_format_complaint(complaint, times) for complaint, times in found[:_FEW])
         if len(found) > _FEW:
             said += f"; and {len(found) - _FEW} more of the kind"
         driver.record(about, expected, failed(said) if worst == "failed" else warned(said))
 
 
-def _counted(complaint: Complaint, times: int) -> str:
+def _format_complaint(complaint: Complaint, times: int) -> str:
     return complaint.sentence if times == 1 else f"{complaint.sentence} ({times} times)"

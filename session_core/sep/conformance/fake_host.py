@@ -13,7 +13,7 @@ from session_core.rpc.messages import Request
 from session_core.sep.conformance.catalogue import fault_of, methods
 from session_core.sep.conformance.frames import Complaint, Complaints
 from session_core.sep.conformance.host_messages import SESSION
-from session_core.sep.host.calls.contexts import Context, Contexts
+from session_core.sep.host.calls.contexts import Contexts, HostContext
 from session_core.sep.protocol.fields import size_of
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import (
@@ -25,13 +25,13 @@ from session_core.sep.protocol.names import (
 )
 from session_core.wire.strict_json import find_fault
 
-_MAX_KEPT: Final = 64
+_MAX_STORED_VALUES: Final = 64
 _MAX_VALUE_CHARS: Final = 1_000_000
 _MAX_TOKENS: Final = 10_000
 _NEVER_GIVEN: Final = "use the context of the request that is being handled, as it came"
 
 
-class Pretence:
+class FakeHost:
     """Answers one process of an extension."""
 
     def __init__(self, name: str, manifest: Manifest, complaints: Complaints) -> None:
@@ -39,17 +39,17 @@ class Pretence:
         self._name = name
         self._manifest = manifest
         self._complaints = complaints
-        self._kept: dict[str, Any] = {}
-        self._given: dict[str, str] = {}
+        self._stored_values: dict[str, Any] = {}
+        self._issued_tokens: dict[str, str] = {}
 
     def event_context(self) -> dict[str, str]:
         """Mint the context of an event."""
-        return self.given(self.contexts.for_event(self._name, 1, SESSION))
+        return self.remember_context(self.contexts.for_event(self._name, 1, SESSION))
 
-    def given(self, context: Context) -> dict[str, str]:
+    def remember_context(self, context: HostContext) -> dict[str, str]:
         """Remember a context, and return how an extension is told of it."""
-        if len(self._given) < _MAX_TOKENS:
-            self._given[context.token] = context.tier
+        if len(self._issued_tokens) < _MAX_TOKENS:
+            self._issued_tokens[context.token] = context.tier
         return context.wire
 
     def answer(self, request: Request) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Pretence:
             raise RpcFailed(INVALID_PARAMS, fault)
         match method.partition("/")[0]:
             case "kv":
-                return self._keep(method, request.params)
+                return self._answer_kv(method, request.params)
             case "ui":
                 return _dialog(request.params)
             case "exec":
@@ -84,7 +84,7 @@ class Pretence:
     def _guard(self, request: Request) -> None:
         claimed = request.params.get("context")
         token = claimed.get("token") if isinstance(claimed, dict) else None
-        given = self._given.get(token) if isinstance(token, str) else None
+        given = self._issued_tokens.get(token) if isinstance(token, str) else None
         tier = claimed.get("tier") if isinstance(claimed, dict) else None
         if claimed is None:
             self._complain("failed", request, f"without a context, and every host refuses it: {_NEVER_GIVEN}")
@@ -98,7 +98,7 @@ class Pretence:
         if tier != "command":
             raise RpcFailed(CONTEXT_VIOLATION, "this requires a command-tier context")
         try:
-            self.contexts.acting(self._name, 1, claimed)
+            self.contexts.require_dispatch(self._name, 1, claimed)
         except RpcFailed:
             if given == tier:
                 self._complain("warned", request, "after its request had been answered: act first, and answer then")
@@ -116,21 +116,21 @@ class Pretence:
             self._complaints.add(Complaint(about="messages", weight="warned", sentence=said))
             raise RpcFailed(CAPABILITY_DISABLED, f"the manifest does not enable {group}")
 
-    def _keep(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer_kv(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         match method:
             case "kv/get":
-                return {"value": self._kept.get(params["key"])}
+                return {"value": self._stored_values.get(params["key"])}
             case "kv/list":
-                return {"keys": sorted(key for key in self._kept if key.startswith(params.get("prefix", "")))}
+                return {"keys": sorted(key for key in self._stored_values if key.startswith(params.get("prefix", "")))}
             case "kv/delete":
-                self._kept.pop(params["key"], None)
+                self._stored_values.pop(params["key"], None)
             case _:
                 value = params["value"]
                 if find_fault(value, limits.MAX_OPEN_JSON_DEPTH) or size_of(value) > _MAX_VALUE_CHARS:
                     raise RpcFailed(INVALID_PARAMS, "value: is too large, or nested too deeply")
-                if len(self._kept) >= _MAX_KEPT:
-                    raise RpcFailed(INVALID_PARAMS, f"no more than {_MAX_KEPT} values are kept during a check")
-                self._kept[params["key"]] = value
+                if len(self._stored_values) >= _MAX_STORED_VALUES:
+                    raise RpcFailed(INVALID_PARAMS, f"no more than {_MAX_STORED_VALUES} values are kept during a check")
+                self._stored_values[params["key"]] = value
         return {}
 
 

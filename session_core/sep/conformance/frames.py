@@ -12,12 +12,12 @@ import attrs
 
 from session_core.errors import ProtocolError
 from session_core.rpc.fast_json import read_json
-from session_core.rpc.line_frames import Oversized
-from session_core.rpc.messages import Failure, Message, RpcId, Success, Unusable, parse
+from session_core.rpc.line_frames import OversizedLine
+from session_core.rpc.messages import FailureReply, RpcId, RpcMessage, SuccessReply, UnusableLine, parse
 from session_core.sep.conformance.catalogue import fault_at, fault_of, methods, unknown_keys
-from session_core.wire.error_text import quoted
+from session_core.wire.error_text import quote_text
 
-About = Literal["stdout", "messages", "replies", "contexts"]
+ComplaintTopic = Literal["stdout", "messages", "replies", "contexts"]
 """What a complaint is about; each is a step of its own at the end of a check."""
 Weight = Literal["failed", "warned"]
 
@@ -29,28 +29,28 @@ _SHOWN_BYTES: Final = 60
 class Complaint:
     """Something is wrong with what an extension sent; `sentence` tells its author what to change."""
 
-    about: About
+    about: ComplaintTopic
     weight: Weight = "failed"
     sentence: str
 
 
 @attrs.frozen(kw_only=True)
-class Judged:
+class JudgedLine:
     """A line: what a host makes of it, and what is wrong with it."""
 
-    message: Message
+    message: RpcMessage
     complaints: tuple[Complaint, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
-class Silence:
+class NoAnswer:
     """There was no answer: none in time, or the process is `gone`."""
 
     why: str
     gone: bool = False
 
 
-Answer = Success | Failure | Silence
+PeerAnswer = SuccessReply | FailureReply | NoAnswer
 
 
 class Complaints:
@@ -65,13 +65,13 @@ class Complaints:
             if each in self._times or len(self._times) < _MAX_COMPLAINTS:
                 self._times[each] += 1
 
-    def about(self, what: About) -> tuple[tuple[Complaint, int], ...]:
+    def complaints_about(self, what: ComplaintTopic) -> tuple[tuple[Complaint, int], ...]:
         """Return what is wrong with one thing, the worst first."""
         found = [(each, times) for each, times in self._times.items() if each.about == what]
         return tuple(sorted(found, key=lambda each: each[0].weight != "failed"))
 
 
-class Ledger:
+class RequestLedger:
     """Our requests, and how often each was answered."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Ledger:
         self._answers: Counter[RpcId] = Counter()
         self._next = 0
 
-    def send(self, method: str, id: RpcId | None = None) -> RpcId:
+    def record_request(self, method: str, id: RpcId | None = None) -> RpcId:
         """Take note of a request, and return its id."""
         if id is None:
             self._next += 1
@@ -95,13 +95,13 @@ class Ledger:
         """Return how many replies have come to a request."""
         return self._answers[id]
 
-    def answer(self, id: RpcId | None) -> Complaint | None:
+    def record_reply(self, id: RpcId | None) -> Complaint | None:
         """Take note of a reply, and say what is wrong with its id."""
         if id is None:
             return None  # an error for a line that could not be read
         method = self._sent.get(id)
         if method is None:
-            said = f"it answered a request with the id {_shown_id(id)}, which nobody has sent: a reply repeats the id"
+            said = f"it answered a request with the id {_format_id(id)}, which nobody has sent: a reply repeats the id"
             return Complaint(about="replies", sentence=f"{said} of its request, as it came, and of the same type")
         self._answers[id] += 1
         if self._answers[id] > 1:
@@ -111,21 +111,21 @@ class Ledger:
         return None
 
 
-def judge_line(line: bytes | Oversized) -> Judged:
+def judge_line(line: bytes | OversizedLine) -> JudgedLine:
     """Judge one line."""
-    if isinstance(line, Oversized):
+    if isinstance(line, OversizedLine):
         said = f"it wrote a line of {line.size:,} bytes, which is more than a host takes: send less, or in pieces"
-        return _stray(said)
+        return _judge_stray_line(said)
     try:
         plain = read_json(line)
     except ProtocolError as error:
         looks = "a message that is not JSON" if line.lstrip().startswith(b"{") else "a line that is no message"
-        said = f"it wrote {looks} to stdout ({_shown(line)}): {error.message}; print to stderr instead"
-        return _stray(said)
+        said = f"it wrote {looks} to stdout ({_format_line(line)}): {error.message}; print to stderr instead"
+        return _judge_stray_line(said)
     if not isinstance(plain, dict):
-        return _stray(f"it wrote {_shown(line)} to stdout: each line must be one JSON object")
+        return _judge_stray_line(f"it wrote {_format_line(line)} to stdout: each line must be one JSON object")
     complaints = [*_envelope(plain), *_content(plain)]
-    return Judged(message=parse(line), complaints=tuple(complaints))
+    return JudgedLine(message=parse(line), complaints=tuple(complaints))
 
 
 def judge_result(method: str, result: object) -> tuple[str | None, tuple[str, ...]]:
@@ -139,22 +139,22 @@ def judge_result(method: str, result: object) -> tuple[str | None, tuple[str, ..
 
 def unknown_key(where: str, key: str) -> Complaint:
     """Warn of a key that nobody reads."""
-    said = f"{where} holds {quoted(key)}, which the protocol does not know and hosts pass over: is it a slip?"
+    said = f"{where} holds {quote_text(key)}, which the protocol does not know and hosts pass over: is it a slip?"
     return Complaint(about="messages", weight="warned", sentence=said)
 
 
-def _stray(sentence: str) -> Judged:
-    return Judged(message=Unusable(reason=sentence), complaints=(Complaint(about="stdout", sentence=sentence),))
+def _judge_stray_line(sentence: str) -> JudgedLine:
+    return JudgedLine(message=UnusableLine(reason=sentence), complaints=(Complaint(about="stdout", sentence=sentence),))
 
 
 def _envelope(plain: dict[str, Any]) -> list[Complaint]:
     if "method" in plain:
         shape = "request" if "id" in plain else "notification"
-        what = f"its {shape} {_shown_method(plain['method'])}"
+        what = f"its {shape} {_format_method(plain['method'])}"
     elif "error" in plain:
-        shape, what = "failure", f"its error reply to {_shown_id(plain.get('id'))}"
+        shape, what = "failure", f"its error reply to {_format_id(plain.get('id'))}"
     elif "result" in plain:
-        shape, what = "success", f"its reply to {_shown_id(plain.get('id'))}"
+        shape, what = "success", f"its reply to {_format_id(plain.get('id'))}"
     else:
         said = "it sent an object with neither method, result nor error: every message has one of them"
         return [Complaint(about="messages", sentence=said)]
@@ -176,34 +176,34 @@ def _content(plain: dict[str, Any]) -> list[Complaint]:
             name[:_SHOWN_BYTES], [each for each in methods() if methods()[each].sent_by != "host"], 1
         )
         hint = f"; did you mean {near[0]}?" if near else ""
-        return [_wrong(f"it sent {_shown_method(name)}, which is no method of the protocol{hint}")]
+        return [_build_complaint(f"it sent {_format_method(name)}, which is no method of the protocol{hint}")]
     if method.sent_by == "host":
-        return [_wrong(f"it sent {_shown_method(name)}, which only hosts send")]
+        return [_build_complaint(f"it sent {_format_method(name)}, which only hosts send")]
     if "id" not in plain and method.kind == "request":
-        return [_wrong(f"it sent {name} without an id, so no host answers it: send it as a request")]
+        return [_build_complaint(f"it sent {name} without an id, so no host answers it: send it as a request")]
     complaints: list[Complaint] = []
     if "id" in plain and method.kind == "notification":
         said = f"it sent {name} with an id, and waits for an answer that few hosts give: leave the id out"
         complaints.append(Complaint(about="messages", weight="warned", sentence=said))
     params = plain.get("params", {})
     if fault := fault_of(name, "params", params):
-        complaints.append(_wrong(f"the params of its {name} do not fit the protocol: {fault}"))
+        complaints.append(_build_complaint(f"the params of its {name} do not fit the protocol: {fault}"))
     else:
         complaints += [unknown_key(f"its {name}", key) for key in unknown_keys(name, "params", params)]
     return complaints
 
 
-def _wrong(sentence: str) -> Complaint:
+def _build_complaint(sentence: str) -> Complaint:
     return Complaint(about="messages", sentence=sentence)
 
 
-def _shown(line: bytes) -> str:
-    return quoted(line[:_SHOWN_BYTES].decode("utf-8", errors="replace"))
+def _format_line(line: bytes) -> str:
+    return quote_text(line[:_SHOWN_BYTES].decode("utf-8", errors="replace"))
 
 
-def _shown_method(method: object) -> str:
-    return quoted(method) if isinstance(method, str) else "without a name"
+def _format_method(method: object) -> str:
+    return quote_text(method) if isinstance(method, str) else "without a name"
 
 
-def _shown_id(id: object) -> str:
-    return quoted(id) if isinstance(id, str) else str(id)[:_SHOWN_BYTES]
+def _format_id(id: object) -> str:
+    return quote_text(id) if isinstance(id, str) else str(id)[:_SHOWN_BYTES]

@@ -63,25 +63,25 @@ def hook_input(hook: HookName, tool: str) -> dict[str, Any]:
     return {**inputs[hook], "session_id": SESSION}
 
 
-_OF_CALL: Final = {"iteration": 1, "call_id": _CALL, "tool": "read"}
-_OF_MESSAGE: Final = {"iteration": 1, "message_id": _MESSAGE}
+_CALL_FIELDS: Final = {"iteration": 1, "call_id": _CALL, "tool": "read"}
+_MESSAGE_FIELDS: Final = {"iteration": 1, "message_id": _MESSAGE}
 _PAYLOADS: Final[Mapping[EventName, Mapping[str, Any]]] = {
     "agent_start": {"agent_id": SESSION, "turn_id": "turn_check"},
     "agent_end": {"agent_id": SESSION, "turn_id": "turn_check", "iterations": 1, "content": "Hello."},
     "turn_start": {"agent_id": SESSION, "turn_id": "turn_check"},
     "turn_end": {"agent_id": SESSION, "turn_id": "turn_check", "iterations": 1, "status": "completed", "usage": _USAGE},
-    "message_start": {**_OF_MESSAGE, "role": "assistant", "model": "sample"},
-    "message_update": {**_OF_MESSAGE, "kind": "text", "delta": "Hel"},
-    "message_end": {**_OF_MESSAGE, "role": "assistant", "content": "Hello.", "interrupted": False},
-    "tool_execution_start": {**_OF_CALL, "arguments": {"path": "sample.txt"}},
-    "tool_execution_update": {**_OF_CALL, "output": "sample"},
-    "tool_execution_end": {**_OF_CALL, "is_error": False, "status": "success", "content": "sample"},
+    "message_start": {**_MESSAGE_FIELDS, "role": "assistant", "model": "sample"},
+    "message_update": {**_MESSAGE_FIELDS, "kind": "text", "delta": "Hel"},
+    "message_end": {**_MESSAGE_FIELDS, "role": "assistant", "content": "Hello.", "interrupted": False},
+    "tool_execution_start": {**_CALL_FIELDS, "arguments": {"path": "sample.txt"}},
+    "tool_execution_update": {**_CALL_FIELDS, "output": "sample"},
+    "tool_execution_end": {**_CALL_FIELDS, "is_error": False, "status": "success", "content": "sample"},
     "model_select": {"model": "sample", "provider": "sample"},
     "session_start": {"reason": "new", "name": "check", "model": "sample"},
     "session_compact": {"status": "completed", "summary": "They said hello."},
     "session_shutdown": {"reason": "archived"},
     "session_tree": {"action": "switch", "head": _MESSAGE},
-    "after_provider_response": {**_OF_MESSAGE, "model": "sample", "is_error": False, "usage": _USAGE},
+    "after_provider_response": {**_MESSAGE_FIELDS, "model": "sample", "is_error": False, "usage": _USAGE},
     "bus/event": {"from": "another", "topic": "sample", "payload": {"sample": True}},
     "widget/key": {"widget_id": "sample", "key": "enter"},
 }

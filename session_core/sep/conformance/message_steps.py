@@ -6,10 +6,10 @@ from typing import Any, Final
 import trio
 
 from session_core.rpc.fast_json import write_json
-from session_core.rpc.messages import RpcId, Success
+from session_core.rpc.messages import RpcId, SuccessReply
 from session_core.sep.conformance.call_steps import tool_call
-from session_core.sep.conformance.driver import Driver
-from session_core.sep.conformance.frames import Answer, Silence
+from session_core.sep.conformance.driver import ConformanceDriver
+from session_core.sep.conformance.frames import NoAnswer, PeerAnswer
 from session_core.sep.conformance.host_messages import (
     LARGE_CHARS,
     ODD_LINES,
@@ -21,7 +21,7 @@ from session_core.sep.conformance.host_messages import (
 from session_core.sep.conformance.peer import Peer, request_line
 from session_core.sep.conformance.sample_arguments import sample_arguments
 from session_core.sep.conformance.verdicts import (
-    Verdict,
+    StepVerdict,
     failed,
     judge_answer,
     judge_cancelled,
@@ -29,7 +29,7 @@ from session_core.sep.conformance.verdicts import (
     passed,
     skipped,
 )
-from session_core.sep.host.registrations import clamped_subscriptions, handled_hooks
+from session_core.sep.host.registrations import clamp_subscriptions, handled_hooks
 from session_core.sep.protocol.names import HOOKS
 from session_core.vocabulary.frozen import thaw_json
 
@@ -40,39 +40,39 @@ _TEXT_ID: Final = "an id that is a text"
 Call = tuple[str, dict[str, Any]]
 
 
-async def try_ping(driver: Driver) -> None:
+async def try_ping(driver: ConformanceDriver) -> None:
     """Ping it, with ids of both types."""
 
-    async def ping(peer: Peer) -> Verdict:
+    async def ping(peer: Peer) -> StepVerdict:
         return judge_answer("ping", await peer.ask("ping"))
 
     verdict = await driver.step("ping", "an empty result", ping, probe=False)
     driver.answers_pings = verdict.outcome == "passed"
 
-    async def by_text(peer: Peer) -> Verdict:
+    async def by_text(peer: Peer) -> StepVerdict:
         answer = await peer.ask("ping", id=_TEXT_ID)
-        if isinstance(answer, Silence):
+        if isinstance(answer, NoAnswer):
             return failed("it did not answer a request whose id is a text: repeat the id as it came, of either type")
         return judge_answer("ping", answer)
 
     await driver.step("id that is a text", "a reply with the same id", by_text)
 
-    async def with_more(peer: Peer) -> Verdict:
-        number = peer.post("ping")
+    async def with_more(peer: Peer) -> StepVerdict:
+        number = peer.expect_answer("ping")
         line = {"jsonrpc": "2.0", "id": number, "method": "ping", "params": {"later": 1}, "later": {"sample": True}}
         await peer.send(write_json(line))
-        return judge_answer("ping", await peer.answer_to(number))
+        return judge_answer("ping", await peer.wait_answer(number))
 
     await driver.step("unknown keys", "the same as without them", with_more)
 
 
-async def try_events(driver: Driver) -> None:
+async def try_events(driver: ConformanceDriver) -> None:
     """Tell it each event that it wants to hear, and one that nobody knows."""
-    wanted = sorted(clamped_subscriptions(driver.registrations, driver.target.manifest))
+    wanted = sorted(clamp_subscriptions(driver.registrations, driver.target.manifest))
     for number, event in enumerate([*wanted, UNKNOWN_EVENT]):
 
-        async def tell(peer: Peer, number: int = number, event: str = event) -> Verdict:
-            context = peer.pretence.event_context()
+        async def tell(peer: Peer, number: int = number, event: str = event) -> StepVerdict:
+            context = peer.fake_host.event_context()
             params = {"event": event, "seq": number, "context": context, "payload": event_payload(event)}
             await peer.tell("event", params)
             return passed("it heard it, and went on")
@@ -80,34 +80,34 @@ async def try_events(driver: Driver) -> None:
         name = "unknown event" if event == UNKNOWN_EVENT else f"event {event}"
         await driver.step(name, "nothing, and it goes on", tell)
 
-    async def lost(peer: Peer) -> Verdict:
-        params = {"event": "events_lost", "context": peer.pretence.event_context(), "payload": {"lost": 3}}
+    async def lost(peer: Peer) -> StepVerdict:
+        params = {"event": "events_lost", "context": peer.fake_host.event_context(), "payload": {"lost": 3}}
         await peer.tell("event", params)
         return passed("it heard it, and went on")
 
     await driver.step("event events_lost", "nothing, and it goes on", lost)
 
 
-async def try_odd_lines(driver: Driver) -> None:
+async def try_odd_lines(driver: ConformanceDriver) -> None:
     """Send it what is no message, and messages that it cannot know."""
     for odd in ODD_LINES:
 
-        async def send(peer: Peer, line: bytes = odd.line) -> Verdict:
+        async def send(peer: Peer, line: bytes = odd.line) -> StepVerdict:
             await peer.send(line)
             return passed("it passed it over")
 
         await driver.step(f"bad input: {odd.about}", "it is passed over, or answered with an error", send)
 
-    async def unknown(peer: Peer) -> Verdict:
+    async def unknown(peer: Peer) -> StepVerdict:
         return judge_unknown_method(await peer.ask(UNKNOWN_METHOD))
 
     await driver.step("unknown method", "the error -32601", unknown)
 
 
-async def try_large(driver: Driver) -> None:
+async def try_large(driver: ConformanceDriver) -> None:
     """Send it a long line."""
 
-    async def large(peer: Peer) -> Verdict:
+    async def large(peer: Peer) -> StepVerdict:
         answer = await peer.ask("ping", {"padding": "x" * LARGE_CHARS})
         verdict = judge_answer("ping", answer)
         if verdict.outcome == "failed":
@@ -117,7 +117,7 @@ async def try_large(driver: Driver) -> None:
     await driver.step("large message", "the same as to a small one", large)
 
 
-async def try_cancellation(driver: Driver) -> None:
+async def try_cancellation(driver: ConformanceDriver) -> None:
     """Cancel what has just been asked."""
     calls = _calls(driver)
     if not calls:
@@ -125,13 +125,13 @@ async def try_cancellation(driver: Driver) -> None:
         driver.record("cancellation", "one answer: -32800, or a result that was on its way", skipped(said))
     for method, params in calls:
 
-        async def cancel(peer: Peer, method: str = method, params: Mapping[str, Any] = params) -> Verdict:
+        async def cancel(peer: Peer, method: str = method, params: Mapping[str, Any] = params) -> StepVerdict:
             with peer.dispatch() as context:
-                number = peer.post(method)
+                number = peer.expect_answer(method)
                 cancellation = write_json({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": number}})
                 await peer.send(request_line(number, method, {**params, "context": context}), cancellation)
-                answer = await peer.answer_to(number)
-            verdict = judge_cancelled(answer, driver.usual.get(params.get("tool", "")))
+                answer = await peer.wait_answer(number)
+            verdict = judge_cancelled(answer, driver.usual_answers.get(params.get("tool", "")))
             if verdict.outcome == "failed":
                 return verdict
             await peer.ask("ping")  # a second answer would come before this one's
@@ -143,29 +143,29 @@ async def try_cancellation(driver: Driver) -> None:
         await driver.step(f"cancellation of {method}", expected, cancel)
 
 
-async def try_many(driver: Driver) -> None:
+async def try_many(driver: ConformanceDriver) -> None:
     """Ask much at once."""
     calls: list[Call] = [("ping", {}), *_calls(driver)]
 
-    async def many(peer: Peer) -> Verdict:
+    async def many(peer: Peer) -> StepVerdict:
         with peer.dispatch() as context:
             sent: list[tuple[str, RpcId]] = []
             lines: list[bytes] = []
             for place in range(_AT_ONCE):
                 method, params = calls[place % len(calls)]
-                number = peer.post(method)
-                told = params if method == "ping" else {**params, "context": context}
+                number = peer.expect_answer(method)
+                call_params = params if method == "ping" else {**params, "context": context}
                 if method == "tool/execute":
-                    told = {**told, "call_id": f"call_many_{place}"}
+                    call_params = {**call_params, "call_id": f"call_many_{place}"}
                 sent.append((method, number))
-                lines.append(request_line(number, method, told))
+                lines.append(request_line(number, method, call_params))
             await peer.send(*lines)
             ends_at = trio.current_time() + peer.seconds
-            answers: list[tuple[str, Answer]] = []
+            answers: list[tuple[str, PeerAnswer]] = []
             for method, number in sent:
-                left = max(0.0, ends_at - trio.current_time())
-                answers.append((method, await peer.answer_to(number, seconds=left)))
-        if not any(isinstance(answer, Silence) for _, answer in answers):
+                remaining = max(0.0, ends_at - trio.current_time())
+                answers.append((method, await peer.wait_answer(number, seconds=remaining)))
+        if not any(isinstance(answer, NoAnswer) for _, answer in answers):
             await peer.ask("ping")  # second answers would come before this one's
         twice = [method for method, number in sent if peer.times_answered(number) > 1]
         return _judge_many(answers, twice)
@@ -173,19 +173,19 @@ async def try_many(driver: Driver) -> None:
     await driver.step(f"{_AT_ONCE} requests at once", "one reply to each", many)
 
 
-def _judge_many(answers: list[tuple[str, Answer]], twice: list[str]) -> Verdict:
-    silent = sorted({method for method, answer in answers if isinstance(answer, Silence)})
+def _judge_many(answers: list[tuple[str, PeerAnswer]], twice: list[str]) -> StepVerdict:
+    silent = sorted({method for method, answer in answers if isinstance(answer, NoAnswer)})
     if silent:
-        count = sum(isinstance(answer, Silence) for _, answer in answers)
+        count = sum(isinstance(answer, NoAnswer) for _, answer in answers)
         said = f"{count} of {len(answers)} requests that were sent at once were not answered ({', '.join(silent)})"
         return failed(f"{said}: answer each, in any order, also while others are under way")
     if twice:
         return failed(f"it answered {len(twice)} of {len(answers)} requests twice ({', '.join(sorted(set(twice)))})")
-    broken = [method for method, answer in answers if method == "ping" and not isinstance(answer, Success)]
+    broken = [method for method, answer in answers if method == "ping" and not isinstance(answer, SuccessReply)]
     return failed("it answered a ping with an error") if broken else passed("it answered each of them once")
 
 
-def _calls(driver: Driver) -> list[Call]:
+def _calls(driver: ConformanceDriver) -> list[Call]:
     """Return one call of each kind that it knows."""
     calls: list[Call] = []
     for tool in driver.registrations.tools:

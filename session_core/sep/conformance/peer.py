@@ -17,22 +17,22 @@ from session_core import limits
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.fast_json import write_json
 from session_core.rpc.line_frames import LineSplitter
-from session_core.rpc.messages import Failure, Notification, Request, RpcId, Success
-from session_core.sep.conformance.fake_host import Pretence
+from session_core.rpc.messages import FailureReply, Notification, Request, RpcId, SuccessReply
+from session_core.sep.conformance.fake_host import FakeHost
 from session_core.sep.conformance.frames import (
-    Answer,
     Complaint,
     Complaints,
-    Ledger,
-    Silence,
+    NoAnswer,
+    PeerAnswer,
+    RequestLedger,
     judge_line,
     judge_result,
     unknown_key,
 )
 from session_core.sep.conformance.host_messages import SESSION
 from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch import Launch
-from session_core.sep.host.process.process import StartedChild, how_it_ended, open_child
+from session_core.sep.host.process.launch import ExtensionLaunch
+from session_core.sep.host.process.process import StartedChild, describe_exit, open_child
 from session_core.sep.protocol.names import CANCELLED
 
 _CHUNK: Final = 65_536
@@ -42,7 +42,7 @@ _MAX_SERVED: Final = 64
 _EXIT_GRACE: Final = limits.KILL_GRACE_MS / 1000
 _MAX_DELTAS: Final = 1_000
 
-Spoken = Literal["unasked", "at once", "late", "never"]
+Responsiveness = Literal["unasked", "at once", "late", "never"]
 """Whether it could be spoken to while it waited for an answer."""
 
 
@@ -50,19 +50,19 @@ class Peer:
     """One process of an extension; `seconds` is how long an answer may take."""
 
     def __init__(
-        self, child: StartedChild, name: str, pretence: Pretence, complaints: Complaints, seconds: float
+        self, child: StartedChild, name: str, fake_host: FakeHost, complaints: Complaints, seconds: float
     ) -> None:
-        self.pretence = pretence
+        self.fake_host = fake_host
         self.seconds = seconds
-        self.spoken: Spoken = "unasked"
+        self.responsiveness: Responsiveness = "unasked"
         self.deltas: list[dict[str, Any]] = []
         self.over = trio.Event()
         self._name = name
         self._child = child
         self._complaints = complaints
-        self._ledger = Ledger()
+        self._ledger = RequestLedger()
         self._waiting: dict[RpcId, trio.Event] = {}
-        self._answers: dict[RpcId, Answer] = {}
+        self._answers: dict[RpcId, PeerAnswer] = {}
         self._serving: dict[RpcId, trio.CancelScope] = {}
         self._writing = trio.Lock()
         self._speaking = False
@@ -77,13 +77,13 @@ class Peer:
         *,
         id: RpcId | None = None,
         seconds: float | None = None,
-    ) -> Answer:
+    ) -> PeerAnswer:
         """Ask something, and wait for the answer or the end of patience."""
-        number = self.post(method, id)
+        number = self.expect_answer(method, id)
         await self.send(request_line(number, method, params))
-        return await self.answer_to(number, seconds=seconds)
+        return await self.wait_answer(number, seconds=seconds)
 
-    async def act(self, method: str, params: Mapping[str, Any]) -> Answer:
+    async def ask_in_dispatch(self, method: str, params: Mapping[str, Any]) -> PeerAnswer:
         """Ask something within a dispatch, in which it may act."""
         with self.dispatch() as context:
             return await self.ask(method, {**params, "context": context})
@@ -91,16 +91,16 @@ class Peer:
     @contextmanager
     def dispatch(self) -> Iterator[dict[str, str]]:
         """Have a command-tier context for the length of the block."""
-        with self.pretence.contexts.dispatch(self._name, 1, SESSION) as context:
-            yield self.pretence.given(context)
+        with self.fake_host.contexts.dispatch(self._name, 1, SESSION) as context:
+            yield self.fake_host.remember_context(context)
 
-    def post(self, method: str, id: RpcId | None = None) -> RpcId:
+    def expect_answer(self, method: str, id: RpcId | None = None) -> RpcId:
         """Expect an answer to a request that the caller sends itself; returns its id."""
-        number = self._ledger.send(method, id)
+        number = self._ledger.record_request(method, id)
         self._waiting[number] = trio.Event()
         return number
 
-    async def answer_to(self, number: RpcId, *, seconds: float | None = None) -> Answer:
+    async def wait_answer(self, number: RpcId, *, seconds: float | None = None) -> PeerAnswer:
         """Wait for the answer to a request."""
         patience = self.seconds if seconds is None else seconds
         with trio.move_on_after(patience):
@@ -113,8 +113,8 @@ class Peer:
             return answer
         method = self._ledger.method_of(number)
         if self.over.is_set():
-            return Silence(why=f"{await self.how_it_ended()}, and {method} was not answered", gone=True)
-        return Silence(why=f"it did not answer {method} within {patience:g} s")
+            return NoAnswer(why=f"{await self.describe_end()}, and {method} was not answered", gone=True)
+        return NoAnswer(why=f"it did not answer {method} within {patience:g} s")
 
     def times_answered(self, number: RpcId) -> int:
         """Return how many replies have come to a request."""
@@ -140,10 +140,10 @@ class Peer:
             return await self._child.child.wait()
         return None
 
-    async def how_it_ended(self) -> str:
+    async def describe_end(self) -> str:
         """Say how its process has ended, or what else is the end of it."""
         status = await self.wait_exit(_EXIT_GRACE)
-        return "it closed its stdout" if status is None else how_it_ended(status)
+        return "it closed its stdout" if status is None else describe_exit(status)
 
     # --- listening ----------------------------------------------------------------------------------------------------
 
@@ -156,23 +156,23 @@ class Peer:
                 while chunk := await self._child.child.stdout.receive_some(_CHUNK):
                     size += len(chunk)
                     for line in splitter.feed(bytes(chunk)):
-                        await self._hear(line)
+                        await self._handle_line(line)
                     if size > _MAX_BYTES:
                         said = f"it wrote more than {_MAX_BYTES:,} bytes: it seems to be caught in a loop"
                         self._complaints.add(Complaint(about="stdout", sentence=said))
                         break
             for line in splitter.finish():
-                await self._hear(line)
+                await self._handle_line(line)
             if self._speaking:
-                self.spoken = "unasked"  # its end says nothing about how it listens
+                self.responsiveness = "unasked"  # its end says nothing about how it listens
             self.over.set()
             nursery.cancel_scope.cancel()
 
-    async def _hear(self, line: Any) -> None:
+    async def _handle_line(self, line: Any) -> None:
         judged = judge_line(line)
         self._complaints.add(*judged.complaints)
         match judged.message:
-            case Success() | Failure() as reply:
+            case SuccessReply() | FailureReply() as reply:
                 self._take_reply(reply)
             case Request() as request:
                 await self._take_request(request)
@@ -181,15 +181,15 @@ class Peer:
             case _:
                 pass
 
-    def _take_reply(self, reply: Success | Failure) -> None:
-        if complaint := self._ledger.answer(reply.id):
+    def _take_reply(self, reply: SuccessReply | FailureReply) -> None:
+        if complaint := self._ledger.record_reply(reply.id):
             self._complaints.add(complaint)
         method = self._ledger.method_of(reply.id)
         if method is None or reply.id is None or reply.id in self._answers:
             return
         if method == "ping":
             self._speaking = False  # this one or a later one: it has survived
-        if isinstance(reply, Success):
+        if isinstance(reply, SuccessReply):
             _, unknown = judge_result(method, reply.result)
             self._complaints.add(*(unknown_key(f"its answer to {method}", key) for key in unknown))
         self._answers[reply.id] = reply
@@ -218,30 +218,30 @@ class Peer:
     async def _serve(self, request: Request, scope: trio.CancelScope) -> None:
         reply: dict[str, Any] = {"error": {"code": CANCELLED, "message": "cancelled"}}
         with scope:
-            if request.method != "ping" and self.spoken == "unasked":
-                await self._speak_meanwhile()
+            if request.method != "ping" and self.responsiveness == "unasked":
+                await self._ping_while_waiting()
             try:
-                reply = {"result": self.pretence.answer(request)}
+                reply = {"result": self.fake_host.answer(request)}
             except RpcFailed as error:
                 reply = {"error": {"code": error.code, "message": error.message}}
         if self._serving.get(request.id) is scope:
             del self._serving[request.id]
         await self.send(write_json({"jsonrpc": "2.0", "id": request.id, **reply}))
 
-    async def _speak_meanwhile(self) -> None:
+    async def _ping_while_waiting(self) -> None:
         """Ping it while it waits; its answer is judged in the end, as it may come late."""
         assert self._nursery is not None
-        self.spoken, self._speaking = "never", True
-        number = self.post("ping")
+        self.responsiveness, self._speaking = "never", True
+        number = self.expect_answer("ping")
         await self.send(request_line(number, "ping", {}))
-        if not isinstance(await self.answer_to(number, seconds=self.seconds / 4), Silence):
-            self.spoken = "at once"
+        if not isinstance(await self.wait_answer(number, seconds=self.seconds / 4), NoAnswer):
+            self.responsiveness = "at once"
             return
         self._nursery.start_soon(self._hear_late, number)
 
     async def _hear_late(self, number: RpcId) -> None:
-        if not isinstance(await self.answer_to(number), Silence):
-            self.spoken = "late"
+        if not isinstance(await self.wait_answer(number), NoAnswer):
+            self.responsiveness = "late"
 
     async def _until_over(self, waiting: trio.CancelScope) -> None:
         await self.over.wait()
@@ -255,7 +255,7 @@ def request_line(number: RpcId, method: str, params: Mapping[str, Any] | None = 
 
 @asynccontextmanager
 async def open_peer(
-    launch: Launch, log: ProcessLog, *, name: str, pretence: Pretence, complaints: Complaints, seconds: float
+    launch: ExtensionLaunch, log: ProcessLog, *, name: str, fake_host: FakeHost, complaints: Complaints, seconds: float
 ) -> AsyncGenerator[Peer]:
     """Start an extension and listen to it, for the length of the block.
 
@@ -265,7 +265,7 @@ async def open_peer(
     Cancellation: its process group is ended.
     """
     async with open_child(launch, log) as child:
-        peer = Peer(child, name, pretence, complaints, seconds)
+        peer = Peer(child, name, fake_host, complaints, seconds)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(peer.listen)
             yield peer

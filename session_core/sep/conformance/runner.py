@@ -13,11 +13,11 @@ import attrs
 import trio
 
 from session_core.sep.conformance import call_steps, ending_steps, message_steps
-from session_core.sep.conformance.driver import Driver
+from session_core.sep.conformance.driver import ConformanceDriver
 from session_core.sep.conformance.report import ConformanceReport, ConformanceStep
-from session_core.sep.conformance.target import Target, read_target
-from session_core.sep.conformance.verdicts import Verdict, failed, passed, skipped, warned
-from session_core.sep.host.process.launch import Launch, LaunchRefused
+from session_core.sep.conformance.target import ConformanceTarget, read_target
+from session_core.sep.conformance.verdicts import StepVerdict, failed, passed, skipped, warned
+from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused
 from session_core.sep.protocol.manifest import ManifestInvalid
 
 ANSWER_SECONDS: Final = 5.0
@@ -68,17 +68,17 @@ async def check_extension(
 
     Cancellation: its process group is ended.
     """
-    shown = str(target) if isinstance(target, Path) else " ".join(target)
+    target_text = str(target) if isinstance(target, Path) else " ".join(target)
     steps = _Steps(on_step)
     try:
         found = await trio.to_thread.run_sync(read_target, target, cwd or Path.cwd(), abandon_on_cancel=True)
     except ManifestInvalid as error:
         steps.add("manifest", _MANIFEST, failed(error.message))
-        return ConformanceReport(target=shown, steps=tuple(steps.done))
+        return ConformanceReport(target=target_text, steps=tuple(steps.done))
     if found.declared:
         steps.add("manifest", _MANIFEST, _judge_manifest(found))
     report = ConformanceReport(
-        target=found.shown, name=found.name or "", version=found.manifest.version if found.declared else ""
+        target=found.label, name=found.name or "", version=found.manifest.version if found.declared else ""
     )
     async with _workspace() as workspace:
         try:
@@ -89,7 +89,7 @@ async def check_extension(
         except LaunchRefused as error:
             steps.add("start", "a process", failed(f"it cannot be started: {error}"))
             return attrs.evolve(report, steps=tuple(steps.done))
-    name, version = driver.called
+    name, version = driver.reported_identity
     return attrs.evolve(
         report,
         name=report.name or name,
@@ -106,20 +106,26 @@ class _Steps:
         self.done: list[ConformanceStep] = []
         self._on_step = on_step
 
-    def hear(self, step: ConformanceStep) -> None:
+    def record(self, step: ConformanceStep) -> None:
         self.done.append(step)
         self._on_step(step)
 
-    def add(self, name: str, expected: str, verdict: Verdict) -> None:
-        self.hear(ConformanceStep(name=name, outcome=verdict.outcome, expected=expected, seen=verdict.seen))
+    def add(self, name: str, expected: str, verdict: StepVerdict) -> None:
+        self.record(ConformanceStep(name=name, outcome=verdict.outcome, expected=expected, seen=verdict.seen))
 
 
 async def _drive(
-    found: Target, launch: Launch, workspace: str, steps: _Steps, *, seconds: float, total_seconds: float
-) -> Driver:
+    found: ConformanceTarget,
+    launch: ExtensionLaunch,
+    workspace: str,
+    steps: _Steps,
+    *,
+    seconds: float,
+    total_seconds: float,
+) -> ConformanceDriver:
     refused: LaunchRefused | None = None
     async with trio.open_nursery() as nursery:
-        driver = Driver(found, launch, workspace, nursery, seconds=seconds, on_step=steps.hear)
+        driver = ConformanceDriver(found, launch, workspace, nursery, seconds=seconds, on_step=steps.record)
         with trio.move_on_after(total_seconds) as limit:
             try:
                 for attempt in _STEPS:
@@ -129,7 +135,7 @@ async def _drive(
                         break
             except LaunchRefused as error:
                 refused = error
-        await driver.let_go()
+        await driver.end_process()
     if refused is not None:
         raise refused
     if limit.cancelled_caught:
@@ -140,7 +146,7 @@ async def _drive(
     return driver
 
 
-def _judge_manifest(found: Target) -> Verdict:
+def _judge_manifest(found: ConformanceTarget) -> StepVerdict:
     remarks = found.manifest.remarks
     return warned("; ".join(remarks)) if remarks else passed(f"{found.manifest.name} {found.manifest.version}")
 

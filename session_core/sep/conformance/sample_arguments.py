@@ -10,8 +10,8 @@ from typing import Any, Final
 import attrs
 
 from session_core.vocabulary.frozen import JsonObject, freeze_json
-from session_core.wire.error_text import quoted
-from session_core.wire.json_schema import fault_in
+from session_core.wire.error_text import quote_text
+from session_core.wire.json_schema import find_value_fault
 
 _MAX_DEPTH: Final = 8
 _MAX_ITEMS: Final = 8
@@ -54,25 +54,25 @@ def wrong_arguments(schema: Mapping[str, Any]) -> Iterator[WrongArguments]:
     for key in required[:1]:
         rest = {name: each for name, each in sample.items() if name != key}
         if not fits(schema, rest):
-            yield WrongArguments(arguments=rest, what=f"without the required argument {quoted(key)}")
+            yield WrongArguments(arguments=rest, what=f"without the required argument {quote_text(key)}")
     for key in [*required, *(name for name in schema.get("properties", {}) if name not in required)]:
         for other in _OTHERS:
             wrong = {**sample, key: other}
             if not fits(schema, wrong):
-                yield WrongArguments(arguments=wrong, what=f"with an argument {quoted(key)} of the wrong type")
+                yield WrongArguments(arguments=wrong, what=f"with an argument {quote_text(key)} of the wrong type")
                 return
 
 
 def fits(schema: Mapping[str, Any], value: dict[str, Any]) -> bool:
     """Tell whether arguments fit a schema."""
-    return fault_in(JsonObject(schema), freeze_json(value)) is None
+    return find_value_fault(JsonObject(schema), freeze_json(value)) is None
 
 
 def _sample(schema: object, whole: Mapping[str, Any], depth: int) -> Any:
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return _TEXT if schema is True else None
     if (reference := schema.get("$ref")) is not None:
-        return _sample(_followed(reference, whole), whole, depth + 1)
+        return _sample(_resolve_reference(reference, whole), whole, depth + 1)
     for key in ("const", "default"):
         if key in schema:
             return schema[key]
@@ -83,11 +83,11 @@ def _sample(schema: object, whole: Mapping[str, Any], depth: int) -> Any:
         if isinstance(choices := schema.get(key), list | tuple) and choices:
             return _sample({**{k: v for k, v in schema.items() if k != key}, **_mapping(choices[0])}, whole, depth + 1)
     if isinstance(parts := schema.get("allOf"), list | tuple) and parts:
-        return _sample(_joined(schema, parts, whole), whole, depth + 1)
-    return _of_type(schema, whole, depth)
+        return _sample(_merge_all_of(schema, parts, whole), whole, depth + 1)
+    return _sample_of_type(schema, whole, depth)
 
 
-def _of_type(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int) -> Any:
+def _sample_of_type(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int) -> Any:
     kind = schema.get("type")
     if isinstance(kind, list | tuple):
         kind = next((each for each in kind if each != "null"), "null")
@@ -145,19 +145,19 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _joined(schema: Mapping[str, Any], parts: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_all_of(schema: Mapping[str, Any], parts: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
     joined: dict[str, Any] = {key: each for key, each in schema.items() if key != "allOf"}
     for part in parts[:_MAX_ITEMS]:
         known = _mapping(part)
         if "$ref" in known:
-            known = _mapping(_followed(known["$ref"], whole))
+            known = _mapping(_resolve_reference(known["$ref"], whole))
         joined["properties"] = {**_mapping(joined.get("properties")), **_mapping(known.get("properties"))}
         joined["required"] = [*joined.get("required", ()), *known.get("required", ())]
         joined |= {key: each for key, each in known.items() if key not in ("properties", "required")}
     return joined
 
 
-def _followed(reference: object, whole: Mapping[str, Any]) -> object:
+def _resolve_reference(reference: object, whole: Mapping[str, Any]) -> object:
     """Follow a reference within the schema of the tool itself."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None

@@ -14,15 +14,15 @@ import trio
 
 from session_core.errors import InvalidInput, SessionCoreError
 from session_core.sep.host.catalogue.consent import digest_of
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.process.launch import Launch, LaunchRefused, child_environment, prepare_launch
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, child_environment, prepare_launch
 from session_core.sep.protocol.manifest import MANIFEST_FILE, Manifest, RunSpec, read_manifest
 
 _NO_NAME: Final = "extension"
 
 
 @attrs.frozen(kw_only=True)
-class Target:
+class ConformanceTarget:
     """What is checked.
 
     Attributes:
@@ -32,7 +32,7 @@ class Target:
         declared: Whether the manifest was read from a file, so that its name counts.
     """
 
-    shown: str
+    label: str
     folder: Path
     manifest: Manifest
     declared: bool
@@ -43,34 +43,36 @@ class Target:
         """What it should call itself, if that is known."""
         return self.manifest.name if self.declared else None
 
-    async def prepare(self, environ: Mapping[str, str], workspace: str) -> Launch:
+    async def prepare(self, environ: Mapping[str, str], workspace: str) -> ExtensionLaunch:
         """Find out how to start it.
 
         Raises:
             LaunchRefused: No host would.
         """
         if self.declared:
-            found = await trio.to_thread.run_sync(self._found, abandon_on_cancel=True)
+            found = await trio.to_thread.run_sync(self._describe_extension, abandon_on_cancel=True)
             return await prepare_launch(found, environ, workspace=workspace)
         env = child_environment({}, environ)
         program, *rest = self.argv
         return await trio.to_thread.run_sync(self._command, program, rest, env, abandon_on_cancel=True)
 
-    def _found(self) -> Found:
+    def _describe_extension(self) -> DiscoveredExtension:
         try:
             digest = digest_of(self.folder)
         except (SessionCoreError, OSError) as error:
             raise LaunchRefused(f"its files cannot be read: {error}") from error
-        return Found(name=self.manifest.name, folder=self.folder, scope="user", manifest=self.manifest, digest=digest)
+        return DiscoveredExtension(
+            name=self.manifest.name, folder=self.folder, scope="user", manifest=self.manifest, digest=digest
+        )
 
-    def _command(self, program: str, rest: Sequence[str], env: dict[str, str]) -> Launch:
+    def _command(self, program: str, rest: Sequence[str], env: dict[str, str]) -> ExtensionLaunch:
         found = shutil.which(program, path=env["PATH"])
         if found is None:
             raise LaunchRefused(f"there is no program {program!r}, and no folder of that name with an {MANIFEST_FILE}")
-        return Launch(argv=(str(Path(found).absolute()), *rest), env=env, cwd=str(self.folder))
+        return ExtensionLaunch(argv=(str(Path(found).absolute()), *rest), env=env, cwd=str(self.folder))
 
 
-def read_target(target: Path | Sequence[str], cwd: Path) -> Target:
+def read_target(target: Path | Sequence[str], cwd: Path) -> ConformanceTarget:
     """Read what is to be checked: a path, or a command line of one word that is the path of a folder, is a folder.
 
     This blocks: call it in a thread.
@@ -87,6 +89,8 @@ def read_target(target: Path | Sequence[str], cwd: Path) -> Target:
         folder = folder.parent
     if isinstance(target, Path) or (len(words) == 1 and folder.is_dir()):
         folder = folder.absolute()
-        return Target(shown=str(folder), folder=folder, manifest=read_manifest(folder), declared=True)
+        return ConformanceTarget(label=str(folder), folder=folder, manifest=read_manifest(folder), declared=True)
     manifest = Manifest(name=_NO_NAME, version="0", run=RunSpec(command=words[0], args=tuple(words[1:])))
-    return Target(shown=" ".join(words), folder=cwd.absolute(), manifest=manifest, declared=False, argv=tuple(words))
+    return ConformanceTarget(
+        label=" ".join(words), folder=cwd.absolute(), manifest=manifest, declared=False, argv=tuple(words)
+    )

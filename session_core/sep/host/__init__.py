@@ -4,7 +4,7 @@ What an extension may do is decided here. What its actions do to sessions is the
 them into ordinary commands of the service.
 
 - `host`, `settings`: `ExtensionHost`, all of it together, and what it is told
-- `extension`, `callbacks`: one extension through crash, restart and reload, and its host as it sees it
+- `extension`: one extension through crash, restart and reload, and its host as it sees it
 - `catalogue`: which extensions there are, and which may run
 - `process`: the child process, from its launch to its end
 - `calls`: what extensions ask, and what they are asked

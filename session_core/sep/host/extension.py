@@ -12,26 +12,49 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn, Protocol
 
 import trio
 
 from session_core import limits
 from session_core.errors import ExtensionFailed, InvalidInput
-from session_core.rpc.deadlines import Patience
+from session_core.rpc.deadlines import ExtendableTimeout
 from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
-from session_core.rpc.messages import Notification
-from session_core.sep.host.callbacks import Callbacks
-from session_core.sep.host.calls.contexts import Context
-from session_core.sep.host.catalogue.discovery import Found, Scope
+from session_core.rpc.messages import Notification, Request
+from session_core.sep.host.calls.contexts import HostContext
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Scope
 from session_core.sep.host.process.extension_log import ExtensionLog, ProcessLog
-from session_core.sep.host.process.launch import Launch, prepare_launch
+from session_core.sep.host.process.launch import ExtensionLaunch, prepare_launch
 from session_core.sep.host.process.process import open_extension_process
-from session_core.sep.host.process.process_session import Life, OpenProcess, Pace, StartFailed
-from session_core.sep.host.process.startup import Begun, Start, fault_of_ours, with_last_words
-from session_core.sep.host.registrations import Registrations, clamped_subscriptions, handled_hooks, permitted
+from session_core.sep.host.process.process_session import ExtensionTimeouts, OpenProcess, ProcessSession, StartFailed
+from session_core.sep.host.process.startup import ProcessStartup, StartedSession, describe_own_fault, with_last_words
+from session_core.sep.host.registrations import Registrations, clamp_subscriptions, filter_permitted, handled_hooks
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import FAIL_CLOSED, HookName
+
+
+# --- what the host of an extension does for it ------------------------------------------------------------------------
+class Callbacks(Protocol):
+    """What the host does for an extension."""
+
+    def initialize_params(self, extension: "HostedExtension") -> dict[str, Any]:
+        """Return what a process is greeted with."""
+        ...
+
+    async def on_request(self, extension: "HostedExtension", generation: int, request: Request) -> Any:
+        """Answer a request of a process; raises `RpcFailed` to answer with an error."""
+        ...
+
+    def on_notification(self, extension: "HostedExtension", generation: int, notification: Notification) -> None:
+        """Take a notification of a process; must not wait."""
+        ...
+
+    def on_changed(self, extension: "HostedExtension") -> None:
+        """Hear that the state, the generation or what is registered has changed; must not wait."""
+        ...
+
+
+# --- extension --------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +69,12 @@ class ReloadFailed(ExtensionFailed):
     """An extension was not reloaded; what ran before still does."""
 
 
-async def as_the_manifest_says(found: Found) -> Launch:
+async def prepare_from_manifest(found: DiscoveredExtension) -> ExtensionLaunch:
     """Find out how to start an extension."""
     return await prepare_launch(found, os.environ)
 
 
-class Extension:
+class HostedExtension:
     """An extension and whatever process it has; `run` it in a task, and `stop` it in the end.
 
     Args:
@@ -65,12 +88,12 @@ class Extension:
 
     def __init__(
         self,
-        found: Found,
+        found: DiscoveredExtension,
         callbacks: Callbacks,
         extension_log: ExtensionLog,
         *,
-        prepare: Callable[[Found], Awaitable[Launch]] = as_the_manifest_says,
-        pace: Pace | None = None,
+        prepare: Callable[[DiscoveredExtension], Awaitable[ExtensionLaunch]] = prepare_from_manifest,
+        pace: ExtensionTimeouts | None = None,
         open_process: OpenProcess = open_extension_process,
     ) -> None:
         self.found = found
@@ -83,13 +106,13 @@ class Extension:
         self.hooks: frozenset[HookName] | None = frozenset()
         self._callbacks = callbacks
         self._prepare = prepare
-        self.pace = pace or Pace()
+        self.pace = pace or ExtensionTimeouts()
         self._open_process = open_process
         self._has_vetoed = False
         self._crashes = 0
         self._last_generation = 0
-        self._life: Life | None = None
-        self._said: ProcessLog | None = None  # by the process of that life
+        self._life: ProcessSession | None = None
+        self._life_log: ProcessLog | None = None  # by the process of that life
         self._manifests: dict[int, Manifest] = {}  # of all processes that are there
         self._revived = trio.Event()
         self._changing = trio.Lock()
@@ -146,7 +169,7 @@ class Extension:
         """
         try:
             async with trio.open_nursery() as keeping:
-                keeping.start_soon(self.log.keep)
+                keeping.start_soon(self.log.write_lines)
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
                     nursery.start_soon(self._supervise)
@@ -156,7 +179,7 @@ class Extension:
         finally:
             self.stopping = True
             self._nursery = self._life = None
-            self._turn("stopped", None)
+            self._set_state("stopped", None)
             self._gone.set()
 
     async def stop(self) -> None:
@@ -174,7 +197,7 @@ class Extension:
             await trio.lowlevel.checkpoint()
 
     def request(
-        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | Patience | None
+        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | ExtendableTimeout | None
     ) -> Coroutine[Any, Any, Any]:
         """Ask it something, and wait for the result.
 
@@ -193,7 +216,7 @@ class Extension:
         await trio.lowlevel.checkpoint()
         raise RpcFailed(INTERNAL_ERROR, f"the extension {self.name} is not running")
 
-    def push_event(self, name: str, payload: Mapping[str, Any] | None, context: Context) -> None:
+    def push_event(self, name: str, payload: Mapping[str, Any] | None, context: HostContext) -> None:
         """Tell it of an event; never waits, and nobody hears it while nothing runs."""
         if (life := self._life) is not None and life.alive:
             self._push(life, name, payload, context.wire)
@@ -225,7 +248,7 @@ class Extension:
         if self._unannounced:
             self._announce()
 
-    async def reload(self, found: Found | None = None) -> None:
+    async def reload(self, found: DiscoveredExtension | None = None) -> None:
         """Replace its process by a new one, of the same files or of those that are given.
 
         Raises:
@@ -235,9 +258,9 @@ class Extension:
         """
         async with self._changing:
             if not self._in_use():
-                raise self._not_reloaded("it is not in use")
+                raise self._build_reload_failure("it is not in use")
             state, problem = self.state, self.problem
-            self._turn("reloading", problem)
+            self._set_state("reloading", problem)
             adopted = False
             try:
                 begun = await self._begin(found or self.found)
@@ -252,21 +275,21 @@ class Extension:
                 if old is not None:
                     old.retire(until_quiet=True)
             except StartFailed as error:
-                raise self._not_reloaded(error.reason) from error
+                raise self._build_reload_failure(error.reason) from error
             finally:
                 if not adopted:
-                    self._turn(state, problem)
+                    self._set_state(state, problem)
         if old is not None:
             await old.gone.wait()
 
-    async def _say_farewell(self, life: Life | None) -> None:
+    async def _say_farewell(self, life: ProcessSession | None) -> None:
         """Let a process know what is coming, and make sure that it reads this before it is asked to go."""
         if life is not None and life.alive:
             with trio.move_on_after(_FAREWELL_SECONDS, shield=True):
                 self._push(life, "session_shutdown", {"reason": "reload"}, _NO_CONTEXT)
                 await life.connection.flush()
 
-    def _not_reloaded(self, why: str) -> ReloadFailed:
+    def _build_reload_failure(self, why: str) -> ReloadFailed:
         return ReloadFailed(f"the extension {self.name} was not reloaded: {why}")
 
     async def _supervise(self) -> None:
@@ -288,10 +311,10 @@ class Extension:
             async with self._changing:
                 if self._life is life:
                     self._life = None
-                    self._crashed(life.reason, life.seconds)
+                    self._handle_crash(life.reason, life.seconds)
                     await life.gone.wait()
-                    assert self._said is not None
-                    self._turn(self.state, with_last_words(life.reason, self._said))
+                    assert self._life_log is not None
+                    self._set_state(self.state, with_last_words(life.reason, self._life_log))
         elif self.state == "failed":
             await self._revived.wait()
         else:
@@ -307,11 +330,11 @@ class Extension:
         except StartFailed as error:
             if error.final:
                 self._crashes = len(self.pace.backoffs)
-            self._crashed(error.reason, 0)
+            self._handle_crash(error.reason, 0)
         else:
             self._adopt(begun)
 
-    async def _begin(self, found: Found) -> Begun:
+    async def _begin(self, found: DiscoveredExtension) -> StartedSession:
         """Start a process and greet it; it is gone again when this raises.
 
         Raises:
@@ -320,10 +343,10 @@ class Extension:
         assert self._nursery is not None
         self._last_generation += 1
         try:
-            start = Start(
+            start = ProcessStartup(
                 found=found,
                 generation=self._last_generation,
-                log=self.log.begin(),
+                log=self.log.open_process_log(),
                 pace=self.pace,
                 prepare=self._prepare,
                 open_process=self._open_process,
@@ -334,7 +357,7 @@ class Extension:
             )
             with trio.CancelScope() as self._beginning:
                 try:
-                    begun: Begun = await self._nursery.start(start.run)
+                    begun: StartedSession = await self._nursery.start(start.run)
                     return begun
                 finally:
                     self._beginning = None
@@ -342,24 +365,24 @@ class Extension:
             raise
         except Exception as error:
             log.exception("%s: starting it failed", self.name)
-            raise StartFailed(fault_of_ours(error), final=False) from error
+            raise StartFailed(describe_own_fault(error), final=False) from error
         raise StartFailed("it is being stopped", final=True)
 
-    def _greeting(self, found: Found) -> dict[str, Any]:
+    def _greeting(self, found: DiscoveredExtension) -> dict[str, Any]:
         before, self.found = self.found, found  # for the length of this call only: its rights are not yet in force
         try:
             return self._callbacks.initialize_params(self)
         finally:
             self.found = before
 
-    def _adopt(self, begun: Begun) -> None:
+    def _adopt(self, begun: StartedSession) -> None:
         self.found = begun.found
-        self._life, self._said = begun.life, begun.log
+        self._life, self._life_log = begun.life, begun.log
         self.generation = begun.life.generation
         self._register(begun.registrations)
-        self._turn("ready", None)
+        self._set_state("ready", None)
         begun.listens = True
-        begun.early.tell(begun.log)
+        begun.early.report_dropped(begun.log)
         for notification in begun.early.take():
             try:
                 self._note(self.generation, notification)
@@ -374,24 +397,26 @@ class Extension:
             self._callbacks.on_notification(self, generation, notification)
 
     def _register(self, registrations: Registrations) -> None:
-        self.registrations = permitted(registrations, self.manifest)
-        self.subscriptions = clamped_subscriptions(registrations, self.manifest)
+        self.registrations = filter_permitted(registrations, self.manifest)
+        self.subscriptions = clamp_subscriptions(registrations, self.manifest)
         self.hooks = handled_hooks(registrations)
 
-    def _crashed(self, reason: str, seconds: float) -> None:
+    def _handle_crash(self, reason: str, seconds: float) -> None:
         if seconds >= self.pace.healthy:
             self._crashes = 0
         self._crashes += 1
         self.log.note("host", reason)
-        self._turn("failed" if self._crashes > len(self.pace.backoffs) else "restarting", reason)
+        self._set_state("failed" if self._crashes > len(self.pace.backoffs) else "restarting", reason)
 
-    def _turn(self, state: State, problem: str | None) -> None:
+    def _set_state(self, state: State, problem: str | None) -> None:
         problem = problem and problem[: limits.MAX_ERROR_CHARS]
         if (self.state, self.problem) != (state, problem) or state == "ready":
             self.state, self.problem = state, problem
             self._callbacks.on_changed(self)
 
-    def _push(self, life: Life, name: str, payload: Mapping[str, Any] | None, context: Mapping[str, str]) -> None:
+    def _push(
+        self, life: ProcessSession, name: str, payload: Mapping[str, Any] | None, context: Mapping[str, str]
+    ) -> None:
         try:
             life.connection.push_event(name, payload, context=dict(context))
         except InvalidInput as error:

@@ -18,28 +18,28 @@ from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls import hooks
-from session_core.sep.host.calls.commands import complete, execute, owner_of
+from session_core.sep.host.calls.commands import complete, execute, find_owner
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.calls.events import (
     SepEvent,
     Translator,
+    build_session_end,
+    build_session_start,
     bus_event,
-    session_ended,
-    session_started,
     widget_key,
 )
 from session_core.sep.host.calls.notifications import LogLevel
-from session_core.sep.host.calls.requests import Inbound
-from session_core.sep.host.catalogue.discovery import Discovery, Found
-from session_core.sep.host.extension import Extension, ReloadFailed, as_the_manifest_says
-from session_core.sep.host.info import info_of, infos_of, not_in_use, why_not
+from session_core.sep.host.calls.requests import InboundRequests
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery
+from session_core.sep.host.extension import HostedExtension, ReloadFailed, prepare_from_manifest
+from session_core.sep.host.info import build_not_found, explain_absence, info_of, infos_of
 from session_core.sep.host.models.credentials import CredentialFile
 from session_core.sep.host.models.providers import ExtensionProviders
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import Launch
+from session_core.sep.host.process.launch import ExtensionLaunch
 from session_core.sep.host.registrations import Registrations
 from session_core.sep.host.settings import HostSetting as HostSetting
-from session_core.sep.host.settings import TakesPart, everywhere
+from session_core.sep.host.settings import ParticipationRule, participates_everywhere
 from session_core.sep.host.settings import Watcher as Watcher
 from session_core.sep.host.tools.tools import ExtensionToolSource
 from session_core.sep.protocol.names import HOOKS, HookName
@@ -68,14 +68,14 @@ class ExtensionHost:
         look: Callable[[], Discovery],
         setting: HostSetting,
         *,
-        prepare: Callable[[Found], Awaitable[Launch]] = as_the_manifest_says,
+        prepare: Callable[[DiscoveredExtension], Awaitable[ExtensionLaunch]] = prepare_from_manifest,
         enable: Callable[[str, bool], None] | None = None,
         credentials: CredentialFile | None = None,
         reserved: Iterable[str] = (),
-        takes_part: TakesPart = everywhere,
+        takes_part: ParticipationRule = participates_everywhere,
     ) -> None:
         self.contexts = Contexts()
-        self.tools = ExtensionToolSource(self.taking_part, self.contexts)
+        self.tools = ExtensionToolSource(self.participants, self.contexts)
         self.models = ExtensionProviders(self.contexts, credentials, reserved=reserved)
         self.setting = setting
         self.takes_part = takes_part
@@ -83,8 +83,8 @@ class ExtensionHost:
         self._look = look
         self._prepare = prepare
         self._enable = enable
-        self._extensions: dict[str, Extension] = {}
-        self._inbound: Inbound | None = None
+        self._extensions: dict[str, HostedExtension] = {}
+        self._inbound: InboundRequests | None = None
         self._delegate: Delegate | None = None
         self._watcher: Watcher | None = None
         self._nursery: trio.Nursery | None = None
@@ -92,7 +92,7 @@ class ExtensionHost:
         self._changing = trio.Lock()
         self._translator = Translator()
         self._handled: frozenset[HookName] = frozenset()
-        self.wanted: frozenset[str] = frozenset()
+        self.subscribed_events: frozenset[str] = frozenset()
         """The events that anybody has subscribed to."""
         self._wanted_changed = trio.Event()
         self.settled = trio.Event()
@@ -109,16 +109,18 @@ class ExtensionHost:
     ) -> None:
         """Start all extensions and keep them until cancelled; then they are shut down before this returns."""
         self._delegate, self._watcher = delegate, watcher
-        self._inbound = Inbound(self.contexts, delegate, self)
+        self._inbound = InboundRequests(self.contexts, delegate, self)
         try:
             self.discovery = await trio.to_thread.run_sync(self._look)
             async with trio.open_nursery() as nursery:
                 try:
-                    kept = trio.Event()
-                    nursery.start_soon(self._keep, kept)  # by `start`, one that is shielded could not be given up
-                    await kept.wait()
+                    opened = trio.Event()
+                    nursery.start_soon(
+                        self._hold_extensions, opened
+                    )  # by `start`, one that is shielded could not be given up
+                    await opened.wait()
                     nursery.start_soon(self.tools.calls.keep_showing)
-                    await nursery.start(self._inbound.registering.run)
+                    await nursery.start(self._inbound.registry_updater.run)
                     task_status.started()
                     async with trio.open_nursery() as starting:
                         for found in self.discovery.found:
@@ -130,20 +132,20 @@ class ExtensionHost:
         finally:
             self.settled.set()  # nobody must wait for what will not come
 
-    async def _keep(self, kept: trio.Event) -> None:
+    async def _hold_extensions(self, opened: trio.Event) -> None:
         """Hold the extensions beyond a cancellation, until each has been asked to end and has."""
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as self._nursery:
-                kept.set()
+                opened.set()
                 await self._closing.wait()
                 async with trio.open_nursery() as ending:
                     for extension in self._extensions.values():
                         ending.start_soon(self._end, extension, "exit")
             self._nursery = None
 
-    async def _begin(self, found: Found) -> Extension:
+    async def _begin(self, found: DiscoveredExtension) -> HostedExtension:
         file = self.setting.logs / f"{found.owner}.log" if self.setting.logs is not None else None
-        extension = Extension(found, self, ExtensionLog(file), prepare=self._prepare, pace=self.setting.pace)
+        extension = HostedExtension(found, self, ExtensionLog(file), prepare=self._prepare, pace=self.setting.pace)
         self._extensions[found.name] = extension
         self._extensions = dict(sorted(self._extensions.items()))  # the order in which hooks are asked
         assert self._nursery is not None
@@ -151,23 +153,23 @@ class ExtensionHost:
         await self._nursery.start(extension.run)
         return extension
 
-    async def _end(self, extension: Extension, reason: str) -> None:
+    async def _end(self, extension: HostedExtension, reason: str) -> None:
         if "session_shutdown" in extension.subscriptions:
-            self._push(extension, session_ended(None, reason))
+            self._push(extension, build_session_end(None, reason))
         await extension.stop()
 
     # --- who there is -------------------------------------------------------------------------------------------------
 
     @property
-    def extensions(self) -> tuple[Extension, ...]:
+    def extensions(self) -> tuple[HostedExtension, ...]:
         """All of them, in load order."""
         return tuple(self._extensions.values())
 
-    def taking_part(self, session_id: SessionId) -> tuple[Extension, ...]:
+    def participants(self, session_id: SessionId) -> tuple[HostedExtension, ...]:
         """Those that have a part in a session, in load order."""
         return tuple(each for each in self.extensions if self.takes_part(each.name, session_id))
 
-    def extension(self, name: str) -> Extension:
+    def extension(self, name: str) -> HostedExtension:
         """Return the extension of this name.
 
         Raises:
@@ -175,19 +177,19 @@ class ExtensionHost:
         """
         if (extension := self._extensions.get(name)) is not None:
             return extension
-        raise not_in_use(name, self.discovery)
+        raise build_not_found(name, self.discovery)
 
     def list(self, session_id: SessionId | None = None) -> tuple[ExtensionInfo, ...]:
         """Return what people get to know of those with a part in a session, or of all, disabled ones included."""
         if session_id is not None:
-            return tuple(info_of(extension, self.setting.serves) for extension in self.taking_part(session_id))
+            return tuple(info_of(extension, self.setting.serves) for extension in self.participants(session_id))
         return infos_of(self.extensions, self.discovery, self.setting.serves)
 
     def list_in(self, _cwd: str) -> tuple[ExtensionInfo, ...]:
         """Return what people get to know of all: no folder has others."""
         return self.list()
 
-    def whose(self, name: str, folder: str | None) -> "ExtensionHost":
+    def find_keeper(self, name: str, folder: str | None) -> "ExtensionHost":
         """Return who has the extension of this name that serves a folder alone; raises `NotFound`."""
         if folder not in {None, self.setting.serves}:
             raise NotFound(f"there is no extension {name!r} that serves {folder!r} alone", field="folder")
@@ -202,10 +204,10 @@ class ExtensionHost:
             NotFound: Nobody has a command of this name.
             RpcFailed: It failed; the code is the extension's own.
         """
-        owner = owner_of(self.taking_part(session_id), name, extension)
+        owner = find_owner(self.participants(session_id), name, extension)
         content = await execute(owner, self.contexts, session_id, name, arguments)
         if self._inbound is not None:
-            await self._inbound.registering.settled(owner.name)  # what it has registered can be used now
+            await self._inbound.registry_updater.wait_settled(owner.name)  # what it has registered can be used now
         return content
 
     async def complete_command(
@@ -213,7 +215,7 @@ class ExtensionHost:
     ) -> tuple[Completion, ...]:
         """Return how the arguments of a command could go on; one that fails to answer knows none."""
         try:
-            owner = owner_of(self.taking_part(session_id), name, extension)
+            owner = find_owner(self.participants(session_id), name, extension)
             return await complete(owner, self.contexts, session_id, name, partial)
         except (RpcFailed, NotFound):
             return ()
@@ -244,12 +246,12 @@ class ExtensionHost:
         self, hook: HookName, session_id: SessionId, value: Mapping[str, Any], *, but: str | None = None
     ) -> dict[str, Any] | hooks.HookBlocked:
         """Ask everybody who has a say, `but` one of them perhaps; see `hooks.run_hook`."""
-        asked = [each for each in self.taking_part(session_id) if each.name != but]
+        asked = [each for each in self.participants(session_id) if each.name != but]
         return await hooks.run_hook(asked, hook, session_id, value, contexts=self.contexts)
 
-    def tell(self, envelope: SessionEvent) -> None:
+    def forward_event(self, envelope: SessionEvent) -> None:
         """Tell extensions of an event of a session."""
-        for event in self._translator.translate(envelope, self.wanted):
+        for event in self._translator.translate(envelope, self.subscribed_events):
             for extension in self.extensions:
                 if event.name in extension.subscriptions and self._is_heard(extension.name, event.session_id):
                     self._push(extension, event)
@@ -258,20 +260,20 @@ class ExtensionHost:
         """Tell whether an extension hears of a session; who serves one folder alone is told of nothing else anyway."""
         return session_id is None or self.setting.serves is not None or self.takes_part(name, session_id)
 
-    def events_missed(self, count: int = 0) -> None:
+    def note_missed_events(self, count: int = 0) -> None:
         """Hear that so many events could not be told; everybody who listens to any is told that, not which."""
         self._translator.forget()
         for extension in self.extensions:
             if count and extension.subscriptions:
                 extension.note_lost(count)
 
-    def session_left(self, session_id: SessionId) -> None:
+    def forget_session(self, session_id: SessionId) -> None:
         """Hear that no more is told of a session."""
         self._translator.forget(session_id)
 
-    async def until_wanted(self, *, anything: bool) -> None:
+    async def wait_for_subscriptions(self, *, anything: bool) -> None:
         """Wait until somebody has subscribed to events, or until nobody has any more."""
-        while bool(self.wanted) is not anything:
+        while bool(self.subscribed_events) is not anything:
             await self._wanted_changed.wait()
 
     # --- reloading ----------------------------------------------------------------------------------------------------
@@ -285,19 +287,19 @@ class ExtensionHost:
         """
         extension = self.extension(name)
         self.discovery = await trio.to_thread.run_sync(self._look)
-        found = self.discovery.named(name)
+        found = self.discovery.find(name)
         if found is None:
-            why = why_not(name, self.discovery) or "it is not there any more"
+            why = explain_absence(name, self.discovery) or "it is not there any more"
             raise ReloadFailed(f"the extension {name} was not reloaded: {why}", field="name")
         await extension.reload(found)
-        self._push(extension, session_started(None, "reload"))
+        self._push(extension, build_session_start(None, "reload"))
 
-    async def look_again(self) -> None:
+    async def rescan(self) -> None:
         """Find out anew which extensions count: others are ended, new ones begin, changed ones are replaced."""
         async with self._changing:
             self.discovery = await trio.to_thread.run_sync(self._look)
             for extension in self.extensions:
-                found = self.discovery.named(extension.name)
+                found = self.discovery.find(extension.name)
                 if found is None:
                     await self._drop(extension)
                 elif found != extension.found:
@@ -316,9 +318,9 @@ class ExtensionHost:
                 raise ExtensionFailed("extensions are not in use any more: they have ended, or are being ended")
             await self._remember(name, enabled=True)
             if name not in self._extensions:
-                found = self.discovery.named(name)
+                found = self.discovery.find(name)
                 if found is None:
-                    raise not_in_use(name, self.discovery)
+                    raise build_not_found(name, self.discovery)
                 await self._begin(found)
 
     async def disable(self, name: str) -> None:
@@ -328,10 +330,10 @@ class ExtensionHost:
             if (extension := self._extensions.get(name)) is not None:
                 await self._drop(extension)
 
-    async def _drop(self, extension: Extension) -> None:
+    async def _drop(self, extension: HostedExtension) -> None:
         await self._end(extension, "disabled")
         del self._extensions[extension.name]
-        self._look_again()
+        self._refresh_summary()
         if self._watcher is not None:
             self._watcher.extension_removed(extension.name)
 
@@ -342,33 +344,35 @@ class ExtensionHost:
 
     # --- callbacks of one extension -----------------------------------------------------------------------------------
 
-    def initialize_params(self, extension: Extension) -> dict[str, Any]:
+    def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
         """Return what a process is greeted with."""
         assert self._delegate is not None
         return self.setting.greeting(extension.manifest.capabilities.enabled, self._delegate.ui_kinds())
 
-    async def on_request(self, extension: Extension, generation: int, request: Request) -> Any:
+    async def on_request(self, extension: HostedExtension, generation: int, request: Request) -> Any:
         """Answer a request of a process."""
         assert self._inbound is not None
-        return await self._inbound.answer(extension, generation, request)
+        return await self._inbound.handle_request(extension, generation, request)
 
-    def on_notification(self, extension: Extension, generation: int, notification: Notification) -> None:
+    def on_notification(self, extension: HostedExtension, generation: int, notification: Notification) -> None:
         """Take a notification of a process."""
         assert self._inbound is not None
-        self._inbound.note(extension, generation, notification)
+        self._inbound.handle_notification(extension, generation, notification)
 
-    def on_changed(self, extension: Extension) -> None:
+    def on_changed(self, extension: HostedExtension) -> None:
         """Hear that an extension has changed; what earlier processes of it were allowed to do is over."""
         self.contexts.forget_before(extension.name, extension.generation)
-        self._look_again()
+        self._refresh_summary()
         if self._watcher is not None and extension.state != "stopped":
             self._watcher.extension_changed(info_of(extension, self.setting.serves))
 
-    def _look_again(self) -> None:
+    def _refresh_summary(self) -> None:
         """Find out anew what all extensions together bring and want."""
         self.models.update(self.extensions)
-        self._handled = frozenset(hook for hook in HOOKS if hooks.handles(self.extensions, hook))
-        self.wanted = frozenset(name for each in self.extensions if each.running for name in each.subscriptions)
+        self._handled = frozenset(hook for hook in HOOKS if hooks.has_participant(self.extensions, hook))
+        self.subscribed_events = frozenset(
+            name for each in self.extensions if each.running for name in each.subscriptions
+        )
         changed, self._wanted_changed = self._wanted_changed, trio.Event()
         changed.set()
 
@@ -400,7 +404,7 @@ class ExtensionHost:
         if (known := self._extensions.get(extension)) is not None:
             known.log.note(level, f"{message} {dict(fields)}" if fields else message)
 
-    def _push(self, extension: Extension, event: SepEvent) -> None:
+    def _push(self, extension: HostedExtension, event: SepEvent) -> None:
         if not extension.running:
             return
         context = self.contexts.for_event(extension.name, extension.generation, event.session_id)

@@ -7,13 +7,13 @@ from typing import Any
 
 from session_core import limits
 from session_core.errors import NotFound
-from session_core.sep.host.catalogue.discovery import Discovery, Skipped
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.catalogue.discovery import Discovery, SkippedExtension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.tools.tools import tool_name
 from session_core.vocabulary.extensions import Completion, ExtensionCommand, ExtensionInfo, MessageRenderer, Shortcut
 
 
-def info_of(extension: Extension, folder: str | None) -> ExtensionInfo:
+def info_of(extension: HostedExtension, folder: str | None) -> ExtensionInfo:
     """Say of an extension what people get to know; `folder` is the one whose sessions alone it serves."""
     brings = extension.registrations
     return ExtensionInfo(
@@ -37,7 +37,9 @@ def info_of(extension: Extension, folder: str | None) -> ExtensionInfo:
     )
 
 
-def infos_of(extensions: Iterable[Extension], discovery: Discovery, folder: str | None) -> tuple[ExtensionInfo, ...]:
+def infos_of(
+    extensions: Iterable[HostedExtension], discovery: Discovery, folder: str | None
+) -> tuple[ExtensionInfo, ...]:
     """Say of all extensions what people get to know, those that are disabled included."""
     running = {extension.name: info_of(extension, folder) for extension in extensions}
     disabled = (
@@ -48,7 +50,7 @@ def infos_of(extensions: Iterable[Extension], discovery: Discovery, folder: str 
     return tuple(sorted((*running.values(), *disabled), key=lambda info: info.name))
 
 
-def info_of_disabled(skipped: Skipped, folder: str | None) -> ExtensionInfo:
+def info_of_disabled(skipped: SkippedExtension, folder: str | None) -> ExtensionInfo:
     """Say what people get to know of an extension that is not in use."""
     version = skipped.manifest.version if skipped.manifest is not None else ""
     return ExtensionInfo(
@@ -61,13 +63,13 @@ def info_of_disabled(skipped: Skipped, folder: str | None) -> ExtensionInfo:
     )
 
 
-def not_in_use(name: str, discovery: Discovery) -> NotFound:
+def build_not_found(name: str, discovery: Discovery) -> NotFound:
     """Say that there is no such extension, and why, if that is known."""
-    why = why_not(name, discovery)
+    why = explain_absence(name, discovery)
     return NotFound(f"there is no extension {name!r} in use{f': {why}' if why else ''}", field="name")
 
 
-def why_not(name: str, discovery: Discovery) -> str:
+def explain_absence(name: str, discovery: Discovery) -> str:
     """Say why an extension is not used; nothing if that is not known."""
     return next((each.reason for each in discovery.skipped if each.name == name), "")
 
@@ -91,7 +93,7 @@ def as_arguments(text: str) -> dict[str, Any]:
     return {"text": text, "args": words}
 
 
-def completions_in(result: object) -> Iterator[Completion]:
+def parse_completions(result: object) -> Iterator[Completion]:
     """Read the answer to `command/complete`; what cannot be used is left out."""
     entries = result.get("completions") if isinstance(result, dict) else None
     for entry in entries[: limits.MAX_PAGE] if isinstance(entries, list) else ():

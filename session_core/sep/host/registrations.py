@@ -11,13 +11,13 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from session_core.errors import ProtocolError
-from session_core.sep.protocol.fields import Fields, WrongField, size_of
+from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, size_of
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import HOOKS, HookName
 from session_core.sep.protocol.render_blocks import read_render_block
 from session_core.vocabulary.frozen import JsonObject
-from session_core.wire.error_text import quoted
-from session_core.wire.json_schema import fault_of_schema
+from session_core.wire.error_text import quote_text
+from session_core.wire.json_schema import find_schema_fault
 
 MAX_TOOLS: Final = 256
 """More tools than any model can tell apart."""
@@ -145,31 +145,31 @@ def read_registrations(data: object) -> Registrations:
     Raises:
         RegistrationsInvalid: Something in it is wrong; `field` says where.
     """
-    return merged(Registrations(), {} if data is None else data)
+    return merge_update(Registrations(), {} if data is None else data)
 
 
-def merged(old: Registrations, update: object) -> Registrations:
+def merge_update(old: Registrations, update: object) -> Registrations:
     """Add what a `registry/update` brings: by name, and the last one of a name wins; what it leaves out stays.
 
     Raises:
         RegistrationsInvalid: Something in it is wrong, or there would be too much; nothing has been changed then.
     """
     try:
-        fields = Fields(update)
+        fields = DocumentFields(update)
         return Registrations(
             tools=_tools(old.tools, fields),
-            commands=_joined(
+            commands=_merge_by_name(
                 "commands", old.commands, map(_command, fields.objects("commands", most=MAX_NAMED)), _name
             ),
             flags=_names(fields, "flags", old.flags),
-            shortcuts=_joined(
+            shortcuts=_merge_by_name(
                 "shortcuts",
                 old.shortcuts,
                 map(_shortcut, fields.objects("shortcuts", most=MAX_NAMED)),
                 lambda each: each.key,
             ),
             subscriptions=_names(fields, "subscriptions", old.subscriptions),
-            providers=_joined(
+            providers=_merge_by_name(
                 "providers",
                 old.providers,
                 map(_provider, fields.objects("providers", most=MAX_PROVIDERS)),
@@ -177,18 +177,18 @@ def merged(old: Registrations, update: object) -> Registrations:
                 MAX_PROVIDERS,
             ),
             hooks=_names(fields, "hooks", old.hooks),
-            message_renderers=_joined(
+            message_renderers=_merge_by_name(
                 "message_renderers",
                 old.message_renderers,
                 map(_renderer, fields.objects("message_renderers", most=MAX_NAMED)),
                 lambda each: each.tag,
             ),
         )
-    except WrongField as wrong:
+    except InvalidDocumentField as wrong:
         raise RegistrationsInvalid(wrong.reason, field=wrong.path or "registrations") from None
 
 
-def clamped_subscriptions(registrations: Registrations, manifest: Manifest) -> frozenset[str]:
+def clamp_subscriptions(registrations: Registrations, manifest: Manifest) -> frozenset[str]:
     """Return the events that an extension is told: those it asked for, of those that its manifest declares if any.
 
     Mere hooks are not events. `message_end` is both, and is told to those who handle it as a hook too. What others
@@ -210,7 +210,7 @@ def handled_hooks(registrations: Registrations) -> frozenset[HookName] | None:
     return frozenset(hook for hook in HOOKS if hook in asked)
 
 
-def permitted(registrations: Registrations, manifest: Manifest) -> Registrations:
+def filter_permitted(registrations: Registrations, manifest: Manifest) -> Registrations:
     """Leave out what belongs to capabilities that the manifest does not have."""
     enabled = manifest.capabilities.enabled
     changes: dict[str, Any] = {}
@@ -228,7 +228,7 @@ def permitted(registrations: Registrations, manifest: Manifest) -> Registrations
 T = TypeVar("T")
 
 
-def _joined(
+def _merge_by_name(
     field: str, old: Iterable[T], new: Iterable[T], key: Callable[[T], str], most: int = MAX_NAMED
 ) -> tuple[T, ...]:
     """Put new things in the place of old ones of the same name, or at the end."""
@@ -237,59 +237,64 @@ def _joined(
         if found.get(key(each)) != each:  # else the old one stays, so that it is quickly seen to be the same
             found[key(each)] = each
     if len(found) > most:
-        raise WrongField(field, f"there would be {len(found):,} of them, and {most:,} are the most")
+        raise InvalidDocumentField(field, f"there would be {len(found):,} of them, and {most:,} are the most")
     return tuple(found.values())
 
 
-def _tools(old: tuple[ToolRegistration, ...], fields: Fields) -> tuple[ToolRegistration, ...]:
-    tools = _joined("tools", old, map(_tool, fields.objects("tools", most=MAX_TOOLS)), _name, MAX_TOOLS)
+def _tools(old: tuple[ToolRegistration, ...], fields: DocumentFields) -> tuple[ToolRegistration, ...]:
+    tools = _merge_by_name("tools", old, map(_tool, fields.objects("tools", most=MAX_TOOLS)), _name, MAX_TOOLS)
     if sum(tool.size for tool in tools) > MAX_TOOL_CHARS:
-        raise WrongField("tools", f"all of them together are larger than {MAX_TOOL_CHARS:,} characters")
+        raise InvalidDocumentField("tools", f"all of them together are larger than {MAX_TOOL_CHARS:,} characters")
     return tools
 
 
-def _names(fields: Fields, key: str, old: tuple[str, ...]) -> tuple[str, ...]:
-    return _joined(key, old, fields.texts(key, most=MAX_NAMED), str)
+def _names(fields: DocumentFields, key: str, old: tuple[str, ...]) -> tuple[str, ...]:
+    return _merge_by_name(key, old, fields.texts(key, most=MAX_NAMED), str)
 
 
 def _name(each: ToolRegistration | CommandRegistration | ProviderRegistration) -> str:
     return each.name
 
 
-def _tool(fields: Fields) -> ToolRegistration:
+def _tool(fields: DocumentFields) -> ToolRegistration:
     name = fields.text("name")
     if not _TOOL_NAME.fullmatch(name):
-        raise WrongField(
-            fields.at("name"), f"{quoted(name)} is no name of a tool: use 1 to 64 letters, digits, '_', '-' and '.'"
+        raise InvalidDocumentField(
+            fields.field_path("name"),
+            f"{quote_text(name)} is no name of a tool: use 1 to 64 letters, digits, '_', '-' and '.'",
         )
     parameters = fields.json_object("parameters", most=MAX_SCHEMA_CHARS)
     if parameters.get("type", "object") != "object":
-        raise WrongField(fields.at("parameters"), 'must be a schema of an object, with "type": "object"')
-    if fault := fault_of_schema(parameters):
-        raise WrongField(fields.at("parameters"), f"is not a JSON schema: {fault}")
+        raise InvalidDocumentField(
+            fields.field_path("parameters"), 'must be a schema of an object, with "type": "object"'
+        )
+    if fault := find_schema_fault(parameters):
+        raise InvalidDocumentField(fields.field_path("parameters"), f"is not a JSON schema: {fault}")
     return ToolRegistration(
         name=name,
         description=fields.text("description", most=MAX_DESCRIPTION_CHARS, empty=True),
         parameters=parameters,
-        deferred=fields.truth("deferred"),
+        deferred=fields.boolean("deferred"),
     )
 
 
-def _command(fields: Fields) -> CommandRegistration:
+def _command(fields: DocumentFields) -> CommandRegistration:
     return CommandRegistration(name=_word(fields, "name"), description=_description(fields))
 
 
-def _shortcut(fields: Fields) -> ShortcutRegistration:
+def _shortcut(fields: DocumentFields) -> ShortcutRegistration:
     key = fields.text("key", most=_MAX_NAME)
     if not key.isprintable():
-        raise WrongField(fields.at("key"), "must be the name of a key, such as ctrl+p")
+        raise InvalidDocumentField(fields.field_path("key"), "must be the name of a key, such as ctrl+p")
     return ShortcutRegistration(key=key, command=_word(fields, "command"), description=_description(fields))
 
 
-def _provider(fields: Fields) -> ProviderRegistration:
+def _provider(fields: DocumentFields) -> ProviderRegistration:
     variable = fields.text_or_none("api_key_env", empty=True) or None
     if variable is not None and not _VARIABLE.fullmatch(variable):
-        raise WrongField(fields.at("api_key_env"), f"{quoted(variable)} is not the name of a variable")
+        raise InvalidDocumentField(
+            fields.field_path("api_key_env"), f"{quote_text(variable)} is not the name of a variable"
+        )
     models: Mapping[str, ModelRegistration] = {
         model.id: model for model in map(_model, fields.objects("models", most=MAX_MODELS))
     }
@@ -297,32 +302,34 @@ def _provider(fields: Fields) -> ProviderRegistration:
         name=_word(fields, "name"),
         base_url=fields.text_or_none("base_url", most=2_000, empty=True) or None,
         api_key_env=variable,
-        oauth=fields.truth("oauth"),
+        oauth=fields.boolean("oauth"),
         models=tuple(models.values()),
     )
 
 
-def _model(fields: Fields) -> ModelRegistration:
+def _model(fields: DocumentFields) -> ModelRegistration:
     model = fields.text("id")
     if not model.isprintable() or " " in model:
-        raise WrongField(fields.at("id"), "must be one word of printable text")
+        raise InvalidDocumentField(fields.field_path("id"), "must be one word of printable text")
     return ModelRegistration(id=model, display_name=fields.text_or_none("display_name", empty=True) or None)
 
 
-def _renderer(fields: Fields) -> RendererRegistration:
+def _renderer(fields: DocumentFields) -> RendererRegistration:
     template = fields.plain.get("template")
     return RendererRegistration(
-        tag=fields.text("tag"), template=read_render_block(template, fields.at("template"), template=True)
+        tag=fields.text("tag"), template=read_render_block(template, fields.field_path("template"), template=True)
     )
 
 
-def _word(fields: Fields, key: str) -> str:
+def _word(fields: DocumentFields, key: str) -> str:
     """Read a name that people type: one printable word without a slash at its start, which marks commands."""
     word = fields.text(key, most=_MAX_NAME)
     if not word.isprintable() or any(character.isspace() for character in word) or word.startswith("/"):
-        raise WrongField(fields.at(key), f"{quoted(word)} must be one printable word, without a slash before it")
+        raise InvalidDocumentField(
+            fields.field_path(key), f"{quote_text(word)} must be one printable word, without a slash before it"
+        )
     return word
 
 
-def _description(fields: Fields) -> str:
+def _description(fields: DocumentFields) -> str:
     return fields.text_or_none("description", most=MAX_DESCRIPTION_CHARS, empty=True) or ""

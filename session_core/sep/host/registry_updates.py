@@ -14,9 +14,9 @@ import msgspec
 import trio
 
 from session_core import limits
-from session_core.sep.host.calls.notifications import HostView, Speaker, register, remark
-from session_core.sep.host.registrations import RegistrationsInvalid, merged
-from session_core.sep.protocol.fields import Fields, WrongField
+from session_core.sep.host.calls.notifications import ExtensionSender, HostView, log_remark, update_registry
+from session_core.sep.host.registrations import RegistrationsInvalid, merge_update
+from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField
 
 _LEAST_SIZE: Final = 1_024
 """What the smallest update counts for, as even an empty one takes some room and time while it waits."""
@@ -26,16 +26,16 @@ _LEAST_SIZE: Final = 1_024
 class _Update:
     """One update; `failure` says afterwards what was wrong with it, and `answered` that somebody gets to know."""
 
-    extension: Speaker
+    extension: ExtensionSender
     generation: int
     params: Mapping[str, Any]
     size: int
     answered: bool
     done: trio.Event = attrs.field(factory=trio.Event)
-    failure: WrongField | RegistrationsInvalid | None = None
+    failure: InvalidDocumentField | RegistrationsInvalid | None = None
 
 
-class Registering:
+class RegistryUpdater:
     """The updates of all extensions; `run` it beside them. Until it runs, every update counts at once."""
 
     def __init__(self, host: HostView) -> None:
@@ -58,14 +58,14 @@ class Registering:
             self._waiting.clear()
             self._sizes.clear()
 
-    def tell(self, extension: Speaker, generation: int, params: Mapping[str, Any]) -> None:
+    def submit(self, extension: ExtensionSender, generation: int, params: Mapping[str, Any]) -> None:
         """Take an update that nobody waits for; what is wrong with it goes to the extension's log."""
         try:
             self._take(extension, generation, params, answered=False)
-        except (WrongField, RegistrationsInvalid) as wrong:
-            _pass_over(self._host, extension, wrong)
+        except (InvalidDocumentField, RegistrationsInvalid) as wrong:
+            _log_rejection(self._host, extension, wrong)
 
-    async def ask(self, extension: Speaker, generation: int, params: Mapping[str, Any]) -> None:
+    async def submit_and_wait(self, extension: ExtensionSender, generation: int, params: Mapping[str, Any]) -> None:
         """Take an update and wait until it counts.
 
         Raises:
@@ -82,25 +82,25 @@ class Registering:
         if update.failure is not None:
             raise update.failure
 
-    async def settled(self, name: str) -> None:
+    async def wait_settled(self, name: str) -> None:
         """Wait until everything that an extension has registered so far counts."""
         if waiting := self._waiting.get(name):
             await waiting[-1].done.wait()
 
     def _take(
-        self, extension: Speaker, generation: int, params: Mapping[str, Any], *, answered: bool
+        self, extension: ExtensionSender, generation: int, params: Mapping[str, Any], *, answered: bool
     ) -> _Update | None:
         """Have an update count now, or put it where it waits for its turn."""
         size = size_in_bytes(params)
         waiting = self._waiting.get(extension.name)
         if self._nursery is None or (not waiting and size <= limits.EXTENSION_REGISTERS_AT_ONCE):
-            register(self._host, extension, generation, Fields(params))
+            update_registry(self._host, extension, generation, DocumentFields(params))
             return None
         size = max(size, _LEAST_SIZE)
         before = self._sizes.get(extension.name, 0)
         if before + size > limits.MAX_EXTENSION_REGISTERS:
             most = limits.MAX_EXTENSION_REGISTERS
-            raise WrongField("", f"more than {most:,} bytes are registered at once, which is the most")
+            raise InvalidDocumentField("", f"more than {most:,} bytes are registered at once, which is the most")
         update = _Update(extension=extension, generation=generation, params=params, size=size, answered=answered)
         self._sizes[extension.name] = before + size
         if waiting is None:
@@ -116,10 +116,10 @@ class Registering:
             update = waiting[0]
             try:
                 await self._check(update)
-            except (WrongField, RegistrationsInvalid) as wrong:
+            except (InvalidDocumentField, RegistrationsInvalid) as wrong:
                 update.failure = wrong
                 if not update.answered:
-                    _pass_over(self._host, update.extension, wrong)
+                    _log_rejection(self._host, update.extension, wrong)
             waiting.popleft()
             self._sizes[name] -= update.size
             update.done.set()
@@ -128,7 +128,9 @@ class Registering:
     async def _check(self, update: _Update) -> None:
         extension = update.extension
         _check_speaker(update)
-        found = await trio.to_thread.run_sync(merged, extension.registrations, update.params, abandon_on_cancel=True)
+        found = await trio.to_thread.run_sync(
+            merge_update, extension.registrations, update.params, abandon_on_cancel=True
+        )
         _check_speaker(update)  # another process may have taken over meanwhile
         self._host.registry_updated(extension.name, found)
 
@@ -143,8 +145,10 @@ def size_in_bytes(params: Mapping[str, Any]) -> int:
 
 def _check_speaker(update: _Update) -> None:
     if update.generation != update.extension.generation:
-        raise WrongField("", "only the running process of an extension registers anything")
+        raise InvalidDocumentField("", "only the running process of an extension registers anything")
 
 
-def _pass_over(host: HostView, extension: Speaker, wrong: WrongField | RegistrationsInvalid) -> None:
-    remark(host, extension, f"registry/update was passed over: {wrong}")
+def _log_rejection(
+    host: HostView, extension: ExtensionSender, wrong: InvalidDocumentField | RegistrationsInvalid
+) -> None:
+    log_remark(host, extension, f"registry/update was passed over: {wrong}")

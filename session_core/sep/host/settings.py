@@ -8,15 +8,15 @@ import attrs
 
 from session_core._version import __version__
 from session_core.ids import SessionId
-from session_core.sep.host.process.process_session import Pace
+from session_core.sep.host.process.process_session import ExtensionTimeouts
 from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION, Capability, Mode, UiKind
 from session_core.vocabulary.extensions import ExtensionInfo
 
-TakesPart = Callable[[str, SessionId], bool]
+ParticipationRule = Callable[[str, SessionId], bool]
 """Tells whether the extension of a name has a part in a session; never waits."""
 
 
-def everywhere(_name: str, _session_id: SessionId) -> bool:
+def participates_everywhere(_name: str, _session_id: SessionId) -> bool:
     """Let every extension have a part in every session."""
     return True
 
@@ -43,7 +43,7 @@ class HostSetting:
     session_id: SessionId | None = None
     logs: Path | None = None
     serves: str | None = None
-    pace: Pace = attrs.field(factory=Pace)
+    pace: ExtensionTimeouts = attrs.field(factory=ExtensionTimeouts)
 
     def greeting(self, enabled: Collection[Capability], ui: Collection[UiKind]) -> dict[str, Any]:
         """Return what a process is greeted with: what it may use, and what those who watch can deal with."""

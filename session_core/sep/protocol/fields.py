@@ -8,11 +8,11 @@ from typing import Any
 
 from session_core.limits import MAX_INTEGER, MAX_NAME_CHARS, MAX_OPEN_JSON_DEPTH
 from session_core.vocabulary.frozen import JsonObject
-from session_core.wire.error_text import child, kind_of, mismatch, quoted
-from session_core.wire.strict_json import find_fault, is_whole
+from session_core.wire.error_text import child_path, describe_json, mismatch, quote_text
+from session_core.wire.strict_json import find_fault, is_encodable
 
 
-class WrongField(Exception):
+class InvalidDocumentField(Exception):
     """A field is not what it should be; `path` leads to it, such as `tools[0].name`."""
 
     def __init__(self, path: str, reason: str) -> None:
@@ -21,7 +21,7 @@ class WrongField(Exception):
         self.reason = reason
 
 
-class Fields:
+class DocumentFields:
     """One object of a document; every method names the field in its complaint.
 
     Raises:
@@ -30,13 +30,13 @@ class Fields:
 
     def __init__(self, plain: object, path: str = "") -> None:
         if not isinstance(plain, dict):
-            raise WrongField(path, mismatch("an object", plain))
+            raise InvalidDocumentField(path, mismatch("an object", plain))
         self.plain: Mapping[Any, Any] = plain
         self.path = path
 
-    def at(self, key: str | int) -> str:
+    def field_path(self, key: str | int) -> str:
         """Return the way to a field."""
-        return child(self.path, key).removeprefix(".")
+        return child_path(self.path, key).removeprefix(".")
 
     def __contains__(self, key: str) -> bool:
         return self.plain.get(key) is not None
@@ -44,29 +44,31 @@ class Fields:
     def text(self, key: str, *, most: int = MAX_NAME_CHARS, empty: bool = False) -> str:
         """Return a text that must be there."""
         if key not in self:
-            raise WrongField(self.at(key), "is missing")
-        return checked_text(self.plain[key], self.at(key), most=most, empty=empty)
+            raise InvalidDocumentField(self.field_path(key), "is missing")
+        return check_text(self.plain[key], self.field_path(key), most=most, empty=empty)
 
     def text_or_none(self, key: str, *, most: int = MAX_NAME_CHARS, empty: bool = False) -> str | None:
         """Return a text, or nothing when it is missing."""
         return self.text(key, most=most, empty=empty) if key in self else None
 
-    def truth(self, key: str, *, default: bool = False) -> bool:
+    def boolean(self, key: str, *, default: bool = False) -> bool:
         """Return true or false."""
         value = self.plain.get(key)
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise WrongField(self.at(key), mismatch("true or false", value))
+            raise InvalidDocumentField(self.field_path(key), mismatch("true or false", value))
         return value
 
-    def whole(self, key: str, *, least: int, most: int) -> int | None:
+    def integer(self, key: str, *, least: int, most: int) -> int | None:
         """Return a whole number, or nothing when it is missing."""
         value = self.plain.get(key)
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise WrongField(self.at(key), f"must be a whole number from {least} to {most:,}, got {_shown(value)}")
+            raise InvalidDocumentField(
+                self.field_path(key), f"must be a whole number from {least} to {most:,}, got {_describe_value(value)}"
+            )
         return value
 
     def number(self, key: str, *, least: float, most: float) -> float | None:
@@ -75,16 +77,18 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-            raise WrongField(self.at(key), f"must be a number from {least:g} to {most:g}, got {_shown(value)}")
+            raise InvalidDocumentField(
+                self.field_path(key), f"must be a number from {least:g} to {most:g}, got {_describe_value(value)}"
+            )
         return float(value)
 
     def texts(self, key: str, *, most: int, chars: int = MAX_NAME_CHARS, empty: bool = False) -> tuple[str, ...]:
         """Return a list of texts; an empty one when it is missing."""
-        return tuple(checked_text(each, path, most=chars, empty=empty) for each, path in self.items(key, most=most))
+        return tuple(check_text(each, path, most=chars, empty=empty) for each, path in self.items(key, most=most))
 
-    def objects(self, key: str, *, most: int) -> "Iterator[Fields]":
+    def objects(self, key: str, *, most: int) -> "Iterator[DocumentFields]":
         """Go through a list of objects; an empty one when it is missing."""
-        return (Fields(each, path) for each, path in self.items(key, most=most))
+        return (DocumentFields(each, path) for each, path in self.items(key, most=most))
 
     def items(self, key: str, *, most: int) -> Iterator[tuple[object, str]]:
         """Go through a list of anything, each with the way there; an empty one when it is missing."""
@@ -92,21 +96,21 @@ class Fields:
         if value is None:
             return
         if not isinstance(value, list):
-            raise WrongField(self.at(key), mismatch("a list", value))
+            raise InvalidDocumentField(self.field_path(key), mismatch("a list", value))
         if len(value) > most:
-            raise WrongField(self.at(key), f"has {len(value):,} items, and {most:,} are the most")
+            raise InvalidDocumentField(self.field_path(key), f"has {len(value):,} items, and {most:,} are the most")
         for number, each in enumerate(value):
-            yield each, f"{self.at(key)}[{number}]"
+            yield each, f"{self.field_path(key)}[{number}]"
 
-    def table(self, key: str) -> "Fields | None":
+    def table(self, key: str) -> "DocumentFields | None":
         """Return an object within this one, or nothing when it is missing."""
-        return Fields(self.plain[key], self.at(key)) if key in self else None
+        return DocumentFields(self.plain[key], self.field_path(key)) if key in self else None
 
     def json_object(self, key: str, *, most: int) -> JsonObject:
         """Return an object of any shape that must be there, frozen, of at most so many characters in all."""
         if key not in self:
-            raise WrongField(self.at(key), "is missing")
-        return frozen_object(self.plain[key], self.at(key), most=most)
+            raise InvalidDocumentField(self.field_path(key), "is missing")
+        return frozen_object(self.plain[key], self.field_path(key), most=most)
 
 
 def frozen_object(plain: object, path: str, *, most: int) -> JsonObject:
@@ -116,28 +120,28 @@ def frozen_object(plain: object, path: str, *, most: int) -> JsonObject:
         WrongField: It is no object, no strict JSON, or too large.
     """
     if not isinstance(plain, dict):
-        raise WrongField(path, mismatch("an object", plain))
+        raise InvalidDocumentField(path, mismatch("an object", plain))
     if fault := find_fault(plain, MAX_OPEN_JSON_DEPTH):
-        raise WrongField(f"{path}{fault.path}", fault.reason)
+        raise InvalidDocumentField(f"{path}{fault.path}", fault.reason)
     if size_of(plain) > most:
-        raise WrongField(path, f"is larger than {most:,} characters")
+        raise InvalidDocumentField(path, f"is larger than {most:,} characters")
     return JsonObject(plain)
 
 
-def checked_text(value: object, path: str, *, most: int, empty: bool = False) -> str:
+def check_text(value: object, path: str, *, most: int, empty: bool = False) -> str:
     """Return a text that has something in it, is not too long, and can be written out again.
 
     Raises:
         WrongField: It is anything else.
     """
     if not isinstance(value, str):
-        raise WrongField(path, mismatch("text", value))
+        raise InvalidDocumentField(path, mismatch("text", value))
     if not value and not empty:
-        raise WrongField(path, "must not be empty")
+        raise InvalidDocumentField(path, "must not be empty")
     if len(value) > most:
-        raise WrongField(path, f"is longer than {most:,} characters")
-    if "\0" in value or not is_whole(value):
-        raise WrongField(path, "holds a NUL character or half a character")
+        raise InvalidDocumentField(path, f"is longer than {most:,} characters")
+    if "\0" in value or not is_encodable(value):
+        raise InvalidDocumentField(path, "holds a NUL character or half a character")
     return value
 
 
@@ -154,9 +158,9 @@ def size_of(plain: object) -> int:
             return 8
 
 
-def _shown(value: object) -> str:
+def _describe_value(value: object) -> str:
     if isinstance(value, str):
-        return quoted(value)
+        return quote_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MAX_INTEGER:
-        return kind_of(value)
+        return describe_json(value)
     return f"{value}"

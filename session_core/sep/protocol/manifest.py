@@ -23,10 +23,10 @@ import attrs
 from session_core.errors import InvalidInput
 from session_core.limits import MAX_NAME_CHARS, MAX_PATH_CHARS
 from session_core.sandbox.file_values import read_up_to
-from session_core.sep.protocol.fields import Fields, WrongField, checked_text
+from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, check_text
 from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION, Capability, is_extension_name
-from session_core.wire.error_text import quoted
-from session_core.wire.strict_json import is_whole
+from session_core.wire.error_text import quote_text
+from session_core.wire.strict_json import is_encodable
 
 MANIFEST_FILE: Final = "extension.toml"
 MAX_MANIFEST_BYTES: Final = 64 * 1024
@@ -87,7 +87,7 @@ class Capabilities:
 
 
 @attrs.frozen(kw_only=True)
-class Resources:
+class ManifestResources:
     """Folders that an extension brings along, relative to its own."""
 
     skills: str | None = None
@@ -112,7 +112,7 @@ class Manifest:
     disabled: bool = False
     sandbox: SandboxSpec | None = None
     capabilities: Capabilities = Capabilities()
-    resources: Resources = Resources()
+    resources: ManifestResources = ManifestResources()
     remarks: tuple[str, ...] = ()
     digest: str = ""
 
@@ -122,7 +122,7 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
     "run": tuple(field.name for field in attrs.fields(RunSpec)),
     "sandbox": tuple(field.name for field in attrs.fields(SandboxSpec)),
     "capabilities": ("events", *CAPABILITIES),
-    "resources": tuple(field.name for field in attrs.fields(Resources)),
+    "resources": tuple(field.name for field in attrs.fields(ManifestResources)),
 }
 
 
@@ -134,11 +134,11 @@ def read_manifest(folder: Path) -> Manifest:
     """
     file = folder / MANIFEST_FILE
     content = _content(file)
-    tables = _parsed(file, content)
+    tables = _parse_toml(file, content)
     try:
-        return attrs.evolve(_manifest(Fields(tables)), digest=hashlib.sha256(content).hexdigest())
-    except WrongField as wrong:
-        raise ManifestInvalid(f"{_shown(file)}: {wrong.path}: {wrong.reason}", field=wrong.path) from None
+        return attrs.evolve(_manifest(DocumentFields(tables)), digest=hashlib.sha256(content).hexdigest())
+    except InvalidDocumentField as wrong:
+        raise ManifestInvalid(f"{_format_path(file)}: {wrong.path}: {wrong.reason}", field=wrong.path) from None
 
 
 def _content(file: Path) -> bytes:
@@ -149,45 +149,46 @@ def _content(file: Path) -> bytes:
             descriptor = os.open(file, flags)
             opened.callback(os.close, descriptor)
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ManifestInvalid(f"{_shown(file)}: this is not an ordinary file")
+                raise ManifestInvalid(f"{_format_path(file)}: this is not an ordinary file")
             content = read_up_to(descriptor, MAX_MANIFEST_BYTES + 1)
     except FileNotFoundError:
-        raise ManifestInvalid(f"{_shown(file.parent)}: there is no {MANIFEST_FILE} in this folder") from None
+        raise ManifestInvalid(f"{_format_path(file.parent)}: there is no {MANIFEST_FILE} in this folder") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         if isinstance(error, OSError) and error.errno == errno.ELOOP:
             why = "it is a link; put the file itself there"
-        raise ManifestInvalid(f"{_shown(file)}: it cannot be read: {why}") from None
+        raise ManifestInvalid(f"{_format_path(file)}: it cannot be read: {why}") from None
     if len(content) > MAX_MANIFEST_BYTES:
-        raise ManifestInvalid(f"{_shown(file)}: it is longer than {MAX_MANIFEST_BYTES:,} bytes")
+        raise ManifestInvalid(f"{_format_path(file)}: it is longer than {MAX_MANIFEST_BYTES:,} bytes")
     return content
 
 
-def _parsed(file: Path, content: bytes) -> dict[str, Any]:
+def _parse_toml(file: Path, content: bytes) -> dict[str, Any]:
     try:
         text = content.decode("utf-8-sig")
         for number, line in enumerate(text.split("\n"), start=1):
             if line.count(".") > _MAX_DOTS_IN_LINE:
-                raise ManifestInvalid(f"{_shown(file)}: there are too many dots in line {number}")
+                raise ManifestInvalid(f"{_format_path(file)}: there are too many dots in line {number}")
         return tomllib.loads(text)
     except UnicodeDecodeError as error:
-        raise ManifestInvalid(f"{_shown(file)}: it is not text in UTF-8 (at byte {error.start})") from None
+        raise ManifestInvalid(f"{_format_path(file)}: it is not text in UTF-8 (at byte {error.start})") from None
     except RecursionError:
-        raise ManifestInvalid(f"{_shown(file)}: it is nested too deeply") from None
+        raise ManifestInvalid(f"{_format_path(file)}: it is nested too deeply") from None
     except ValueError as error:  # tomllib tells the line; the digits of a number may also be too many
-        raise ManifestInvalid(f"{_shown(file)}: this is not TOML: {error}") from None
+        raise ManifestInvalid(f"{_format_path(file)}: this is not TOML: {error}") from None
 
 
-def _manifest(top: Fields) -> Manifest:
+def _manifest(top: DocumentFields) -> Manifest:
     _check_slip(top, "name")
     name = top.text("name", most=1_000)
     if not is_extension_name(name):
-        raise WrongField(
-            "name", f"{quoted(name)} is no name: use 1 to 64 of a-z, 0-9, '-' and '_', beginning with a letter or digit"
+        raise InvalidDocumentField(
+            "name",
+            f"{quote_text(name)} is no name: use 1 to 64 of a-z, 0-9, '-' and '_', beginning with a letter or digit",
         )
     run = top.table("run")
     if run is None:
-        raise WrongField("run", "is missing; expected a table with the command that starts the extension")
+        raise InvalidDocumentField("run", "is missing; expected a table with the command that starts the extension")
     sandbox = top.table("sandbox")
     capabilities = top.table("capabilities")
     resources = top.table("resources")
@@ -198,29 +199,29 @@ def _manifest(top: Fields) -> Manifest:
     return Manifest(
         name=name,
         version=_one_line(top, "version"),
-        protocol=top.whole("protocol", least=1, most=1_000_000) or PROTOCOL_VERSION,
-        hook_timeout_ms=top.whole("hook_timeout_ms", least=1, most=MAX_HOOK_TIMEOUT_MS),
-        disabled=top.truth("disabled"),
+        protocol=top.integer("protocol", least=1, most=1_000_000) or PROTOCOL_VERSION,
+        hook_timeout_ms=top.integer("hook_timeout_ms", least=1, most=MAX_HOOK_TIMEOUT_MS),
+        disabled=top.boolean("disabled"),
         run=_run(run),
         sandbox=_sandbox(sandbox) if sandbox else None,
         capabilities=_capabilities(capabilities) if capabilities else Capabilities(),
-        resources=_resources(resources) if resources else Resources(),
+        resources=_resources(resources) if resources else ManifestResources(),
         remarks=tuple(remarks[:_MAX_REMARKS]),
     )
 
 
-def _run(run: Fields) -> RunSpec:
+def _run(run: DocumentFields) -> RunSpec:
     env: dict[str, str] = {}
     variables = run.table("env")
     for number, (name, value) in enumerate(variables.plain.items() if variables else ()):
         if number >= _MAX_VARIABLES:
-            raise WrongField("run.env", f"has more than {_MAX_VARIABLES} variables")
+            raise InvalidDocumentField("run.env", f"has more than {_MAX_VARIABLES} variables")
         if not _VARIABLE.fullmatch(name):
-            raise WrongField("run.env", f"{quoted(name)} is not the name of a variable")
-        env[name] = checked_text(value, f"run.env.{name}", most=_MAX_ARGUMENT_CHARS, empty=True)
+            raise InvalidDocumentField("run.env", f"{quote_text(name)} is not the name of a variable")
+        env[name] = check_text(value, f"run.env.{name}", most=_MAX_ARGUMENT_CHARS, empty=True)
     pin = run.text_or_none("sha256")
     if pin is not None and not _SHA256.fullmatch(pin := pin.lower()):
-        raise WrongField("run.sha256", "must be the 64 hexadecimal digits of a SHA-256")
+        raise InvalidDocumentField("run.sha256", "must be the 64 hexadecimal digits of a SHA-256")
     return RunSpec(
         command=run.text("command", most=MAX_PATH_CHARS),
         args=run.texts("args", most=_MAX_ARGUMENTS, chars=_MAX_ARGUMENT_CHARS, empty=True),
@@ -229,14 +230,16 @@ def _run(run: Fields) -> RunSpec:
     )
 
 
-def _sandbox(sandbox: Fields) -> SandboxSpec:
+def _sandbox(sandbox: DocumentFields) -> SandboxSpec:
     network = sandbox.text_or_none("network") or "none"
     if network not in ("none", "egress"):
-        raise WrongField("sandbox.network", f'must be "none" or "egress", got {quoted(network)}')
+        raise InvalidDocumentField("sandbox.network", f'must be "none" or "egress", got {quote_text(network)}')
     domains = sandbox.texts("allow_domains", most=_MAX_DOMAINS, chars=253)
     for number, domain in enumerate(domains):
         if not _DOMAIN.fullmatch(domain.lower()):
-            raise WrongField(f"sandbox.allow_domains[{number}]", f"{quoted(domain)} is not the name of a host")
+            raise InvalidDocumentField(
+                f"sandbox.allow_domains[{number}]", f"{quote_text(domain)} is not the name of a host"
+            )
     return SandboxSpec(
         image=sandbox.text_or_none("image"),
         memory=_memory(sandbox),
@@ -246,62 +249,66 @@ def _sandbox(sandbox: Fields) -> SandboxSpec:
     )
 
 
-def _memory(sandbox: Fields) -> int | None:
+def _memory(sandbox: DocumentFields) -> int | None:
     if not isinstance(sandbox.plain.get("memory"), str):
-        return sandbox.whole("memory", least=1, most=_MAX_MEMORY_MIB)
+        return sandbox.integer("memory", least=1, most=_MAX_MEMORY_MIB)
     stated = sandbox.text("memory")
     parts = _MEMORY.fullmatch(stated)
     size = int(parts[1]) * (1024 if (parts[2] or "m").lower().startswith("g") else 1) if parts else 0
     if not 1 <= size <= _MAX_MEMORY_MIB:
-        raise WrongField("sandbox.memory", f'must be a size such as "512M" or "2G", got {quoted(stated)}')
+        raise InvalidDocumentField("sandbox.memory", f'must be a size such as "512M" or "2G", got {quote_text(stated)}')
     return size
 
 
-def _capabilities(table: Fields) -> Capabilities:
+def _capabilities(table: DocumentFields) -> Capabilities:
     return Capabilities(
         events=table.texts("events", most=_MAX_EVENTS),
-        enabled=frozenset(group for group in CAPABILITIES if table.truth(group)),
+        enabled=frozenset(group for group in CAPABILITIES if table.boolean(group)),
     )
 
 
-def _resources(table: Fields) -> Resources:
-    return Resources(
-        skills=_inside(table, "skills"), prompts=_inside(table, "prompts"), themes=_inside(table, "themes")
+def _resources(table: DocumentFields) -> ManifestResources:
+    return ManifestResources(
+        skills=_read_inner_path(table, "skills"),
+        prompts=_read_inner_path(table, "prompts"),
+        themes=_read_inner_path(table, "themes"),
     )
 
 
-def _inside(table: Fields, key: str) -> str | None:
+def _read_inner_path(table: DocumentFields, key: str) -> str | None:
     path = table.text_or_none(key, most=MAX_PATH_CHARS)
     if path is not None and (path.startswith(("/", "~")) or ".." in Path(path).parts):
-        raise WrongField(table.at(key), "must be a folder inside of the extension's own")
+        raise InvalidDocumentField(table.field_path(key), "must be a folder inside of the extension's own")
     return path
 
 
-def _one_line(top: Fields, key: str) -> str:
+def _one_line(top: DocumentFields, key: str) -> str:
     text = top.text(key)
     if not text.isprintable():
-        raise WrongField(key, "must be one line of printable text")
+        raise InvalidDocumentField(key, "must be one line of printable text")
     return text
 
 
-def _unknown(fields: Fields, known: tuple[str, ...]) -> list[str]:
+def _unknown(fields: DocumentFields, known: tuple[str, ...]) -> list[str]:
     unknown = [key for key in fields.plain if key not in known]
     return [
-        f"{fields.at(key)[:MAX_NAME_CHARS]} is not known here and has no effect{_meant(key, known)}"
+        f"{fields.field_path(key)[:MAX_NAME_CHARS]} is not known here and has no effect{_suggest_key(key, known)}"
         for key in unknown[:_MAX_REMARKS]  # to look for what was meant takes time
     ]
 
 
-def _check_slip(fields: Fields, key: str) -> None:
+def _check_slip(fields: DocumentFields, key: str) -> None:
     """Refuse a table without a key that it needs and with one that is spelt nearly so."""
     if key in fields.plain:
         return
     there = [each[:MAX_NAME_CHARS] for each in islice(fields.plain, _MAX_REMARKS)]
     if near := get_close_matches(key, there, 1):
-        raise WrongField(fields.at(key), f"is missing; there is {quoted(near[0])}: did you mean {key}?")
+        raise InvalidDocumentField(
+            fields.field_path(key), f"is missing; there is {quote_text(near[0])}: did you mean {key}?"
+        )
 
 
-def _meant(key: str, known: tuple[str, ...]) -> str:
+def _suggest_key(key: str, known: tuple[str, ...]) -> str:
     here = {name: name for name in known}
     elsewhere = {name: f"{table}.{name}".strip(".") for table, names in _KNOWN.items() for name in names}
     for names in (here, elsewhere):
@@ -310,6 +317,6 @@ def _meant(key: str, known: tuple[str, ...]) -> str:
     return ""
 
 
-def _shown(path: Path) -> str:
-    shown = str(path)
-    return shown if is_whole(shown) and shown.isprintable() else ascii(shown)
+def _format_path(path: Path) -> str:
+    text = str(path)
+    return text if is_encodable(text) and text.isprintable() else ascii(text)

@@ -7,9 +7,9 @@ renderer, `{{path}}` may stand where a number is expected.
 from typing import Final, Literal, get_args
 
 from session_core.limits import MAX_SHOWN_CHARS
-from session_core.sep.protocol.fields import Fields, WrongField, frozen_object
+from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, frozen_object
 from session_core.vocabulary.frozen import JsonObject
-from session_core.wire.error_text import mismatch, quoted
+from session_core.wire.error_text import mismatch, quote_text
 
 BlockKind = Literal["markdown", "keyvalue", "table", "diff", "progress", "stack", "widget"]
 BLOCK_KINDS: Final[tuple[BlockKind, ...]] = get_args(BlockKind)
@@ -28,13 +28,13 @@ def read_render_block(plain: object, path: str = "", *, template: bool = False) 
         WrongField: It is not a block that a frontend could show.
     """
     frozen = frozen_object(plain, path, most=MAX_SHOWN_CHARS)
-    _check(Fields(plain, path), 0, template=template)
+    _check(DocumentFields(plain, path), 0, template=template)
     return frozen
 
 
-def _check(block: Fields, depth: int, *, template: bool) -> None:
+def _check(block: DocumentFields, depth: int, *, template: bool) -> None:
     if depth > MAX_BLOCK_DEPTH:
-        raise WrongField(block.path, "blocks are nested too deeply")
+        raise InvalidDocumentField(block.path, "blocks are nested too deeply")
     kind = block.text("kind")
     fallback = block.text_or_none("text", most=MAX_SHOWN_CHARS, empty=True)
     match kind:
@@ -53,56 +53,60 @@ def _check(block: Fields, depth: int, *, template: bool) -> None:
                 _check(each, depth + 1, template=template)
         case "widget":
             _check_widget(block)
-            _check(Fields(block.plain[_required(block, "body")], block.at("body")), depth + 1, template=template)
+            _check(
+                DocumentFields(block.plain[_required(block, "body")], block.field_path("body")),
+                depth + 1,
+                template=template,
+            )
         case _ if fallback is None:
             known = ", ".join(BLOCK_KINDS)
-            why = f"there is no kind {quoted(kind)}, and it brings no text to show instead; known are {known}"
-            raise WrongField(block.at("kind"), why)
+            why = f"there is no kind {quote_text(kind)}, and it brings no text to show instead; known are {known}"
+            raise InvalidDocumentField(block.field_path("kind"), why)
         case _:
             pass
 
 
-def _check_keyvalue(block: Fields) -> None:
+def _check_keyvalue(block: DocumentFields) -> None:
     block.text_or_none("title", most=_MAX_CELL_CHARS, empty=True)
     for row in block.objects(_required(block, "rows"), most=MAX_BLOCK_ITEMS):
         row.text("key", most=_MAX_CELL_CHARS, empty=True)
-        _check_cell(row.plain.get("value"), row.at("value"))
+        _check_cell(row.plain.get("value"), row.field_path("value"))
 
 
-def _check_table(block: Fields) -> None:
+def _check_table(block: DocumentFields) -> None:
     block.texts(_required(block, "columns"), most=MAX_BLOCK_ITEMS, chars=_MAX_CELL_CHARS, empty=True)
     for row, path in block.items(_required(block, "rows"), most=MAX_BLOCK_ITEMS):
         if not isinstance(row, list):
-            raise WrongField(path, mismatch("a list", row))
+            raise InvalidDocumentField(path, mismatch("a list", row))
         if len(row) > MAX_BLOCK_ITEMS:
-            raise WrongField(path, f"has {len(row):,} cells, and {MAX_BLOCK_ITEMS:,} are the most")
+            raise InvalidDocumentField(path, f"has {len(row):,} cells, and {MAX_BLOCK_ITEMS:,} are the most")
         for number, cell in enumerate(row):
             _check_cell(cell, f"{path}[{number}]")
 
 
-def _check_progress(block: Fields, *, template: bool) -> None:
+def _check_progress(block: DocumentFields, *, template: bool) -> None:
     block.text_or_none("label", most=_MAX_CELL_CHARS, empty=True)
     value = block.plain[_required(block, "value")]
     if not (template and isinstance(value, str) and "{{" in value):
         block.number("value", least=0, most=1)
 
 
-def _check_widget(block: Fields) -> None:
+def _check_widget(block: DocumentFields) -> None:
     block.text("widget_id")
     for binding in block.objects("keybindings", most=MAX_BLOCK_ITEMS):
         binding.text("key")
         binding.text_or_none("description", most=_MAX_CELL_CHARS, empty=True)
 
 
-def _required(block: Fields, key: str) -> str:
+def _required(block: DocumentFields, key: str) -> str:
     if key not in block:
-        raise WrongField(block.at(key), "is missing")
+        raise InvalidDocumentField(block.field_path(key), "is missing")
     return key
 
 
 def _check_cell(value: object, path: str) -> None:
     """A cell is a text; numbers and truths are shown as such."""
     if not isinstance(value, str | int | float | bool | None):
-        raise WrongField(path, mismatch("text or a number", value))
+        raise InvalidDocumentField(path, mismatch("text or a number", value))
     if isinstance(value, str) and len(value) > _MAX_CELL_CHARS:
-        raise WrongField(path, f"is longer than {_MAX_CELL_CHARS:,} characters")
+        raise InvalidDocumentField(path, f"is longer than {_MAX_CELL_CHARS:,} characters")

@@ -13,7 +13,7 @@ DeliverAs = Literal["steer", "follow_up", "next_turn"]
 
 
 @attrs.frozen(kw_only=True)
-class Asker:
+class ExtensionCaller:
     """On whose behalf something is done: an extension, within a dispatch that concerns a session.
 
     What comes is to be done: a session action that is sent again within its dispatch does not get this far. `turn_id`
@@ -26,7 +26,7 @@ class Asker:
 
 
 @attrs.frozen(kw_only=True)
-class Ran:
+class ProgramResult:
     """What a program said, and how it ended."""
 
     stdout: str
@@ -41,35 +41,37 @@ class Delegate(Protocol):
         """Which kinds of dialogs and displays somebody watching can deal with now."""
         ...
 
-    async def send_message(self, asker: Asker, text: str, role: Role) -> None:
+    async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
         """Put a message into the conversation."""
         ...
 
-    async def send_user_message(self, asker: Asker, text: str, deliver_as: DeliverAs) -> None:
+    async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
         """Say something as if the user had typed it."""
         ...
 
-    async def append_entry(self, asker: Asker, entry: Mapping[str, Any]) -> None:
+    async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
         """Keep something with the session that no model is ever shown."""
         ...
 
-    async def set_model(self, asker: Asker, model: str, provider: str | None, thinking: str | None) -> None:
+    async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
         """Choose the session's model."""
         ...
 
-    async def state(self, asker: Asker) -> Mapping[str, Any]:
+    async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
         """Tell how the session is."""
         ...
 
-    async def ask(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Open a dialog and wait for its answer, or show something; `{"cancelled": True}` when it was dismissed."""
         ...
 
-    async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> Ran:
+    async def run_program(
+        self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+    ) -> ProgramResult:
         """Run a program through the same gate and confinement as the shell tool."""
         ...
 
-    def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Narrow which tools the session's model is shown; returns those that are, never more than it is allowed."""
         ...
 

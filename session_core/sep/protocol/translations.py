@@ -1,6 +1,6 @@
 """What each event of a session is for extensions: one small function per event, collected in `TRANSLATIONS`.
 
-They read and keep what is under way (`Working`). Every function must be total: events may be missing.
+They read and keep what is under way (`TranslationState`). Every function must be total: events may be missing.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,12 +16,12 @@ from session_core.vocabulary.frozen import thaw_json
 from session_core.vocabulary.messages import PartKind, Usage
 
 Payload = Callable[[], Mapping[str, Any]]
-Told = tuple[tuple[EventName, Payload], ...]
+TranslatedEvents = tuple[tuple[EventName, Payload], ...]
 """Names with what makes their payloads, which is only asked for where somebody wants to know."""
 
 
 @attrs.define(eq=False)
-class Working:
+class TranslationState:
     """What is under way in a session, as far as later events need it."""
 
     session_id: SessionId
@@ -39,7 +39,7 @@ class Working:
 # --- turns ------------------------------------------------------------------------------------------------------------
 
 
-def _turn_started(working: Working, event: ev.TurnStarted) -> Told:
+def _turn_started(working: TranslationState, event: ev.TurnStarted) -> TranslatedEvents:
     working.in_turn, working.iteration, working.message_id = True, 0, None
 
     def payload() -> Mapping[str, Any]:
@@ -48,7 +48,7 @@ def _turn_started(working: Working, event: ev.TurnStarted) -> Told:
     return ("agent_start", payload), ("turn_start", payload)
 
 
-def _turn_ended(working: Working, event: ev.TurnEnded) -> Told:
+def _turn_ended(working: TranslationState, event: ev.TurnEnded) -> TranslatedEvents:
     outcome = event.outcome
     working.in_turn, working.iteration, working.message_id = False, 0, None
     working.calls.clear()
@@ -71,31 +71,31 @@ def _turn_ended(working: Working, event: ev.TurnEnded) -> Told:
 # --- answers of the model ---------------------------------------------------------------------------------------------
 
 
-def _message_started(working: Working, event: ev.MessageStarted) -> Told:
+def _message_started(working: TranslationState, event: ev.MessageStarted) -> TranslatedEvents:
     working.in_turn = True  # its beginning may have been missed
     working.iteration += 1
     working.message_id, working.model, working.kind, working.tool = event.message_id, event.model, "text", None
-    payload = {**_of_message(working, event.message_id), "role": "assistant", "model": event.model}
+    payload = {**_message_fields(working, event.message_id), "role": "assistant", "model": event.model}
     return (("message_start", lambda: payload),)
 
 
-def _part_started(working: Working, event: ev.PartStarted) -> Told:
+def _part_started(working: TranslationState, event: ev.PartStarted) -> TranslatedEvents:
     working.message_id, working.kind, working.tool = event.message_id, event.kind, event.tool_name
     return ()
 
 
-def _part_delta(working: Working, event: ev.PartDelta) -> Told:
+def _part_delta(working: TranslationState, event: ev.PartDelta) -> TranslatedEvents:
     def payload() -> Mapping[str, Any]:
         tool = {"tool": working.tool} if working.tool is not None else {}
-        return {**_of_message(working, event.message_id), "kind": working.kind, "delta": event.text, **tool}
+        return {**_message_fields(working, event.message_id), "kind": working.kind, "delta": event.text, **tool}
 
     return (("message_update", payload),)
 
 
-def _message_completed(working: Working, event: ev.MessageCompleted) -> Told:
+def _message_completed(working: TranslationState, event: ev.MessageCompleted) -> TranslatedEvents:
     message = event.message
     working.message_id, working.tool = None, None
-    about = {**_of_message(working, message.message_id), "model": message.model or working.model}
+    about = {**_message_fields(working, message.message_id), "model": message.model or working.model}
 
     def response() -> Mapping[str, Any]:
         return {**about, "is_error": False, **({"usage": _usage(message.usage)} if message.usage is not None else {})}
@@ -106,20 +106,20 @@ def _message_completed(working: Working, event: ev.MessageCompleted) -> Told:
             **about,
             "role": "assistant",
             "content": message.text,
-            "interrupted": message.interrupted,
+            "interrupted": message.is_interrupted,
             **({"tool_calls": calls} if calls else {}),
         }
 
     return ("after_provider_response", response), ("message_end", end)
 
 
-def _message_discarded(working: Working, event: ev.MessageDiscarded) -> Told:
+def _message_discarded(working: TranslationState, event: ev.MessageDiscarded) -> TranslatedEvents:
     if working.message_id == event.message_id:
         working.message_id = None
     return ()
 
 
-def _model_call_failed(working: Working, event: ev.ModelCallFailed) -> Told:
+def _model_call_failed(working: TranslationState, event: ev.ModelCallFailed) -> TranslatedEvents:
     def payload() -> Mapping[str, Any]:
         return {
             "iteration": working.iteration,
@@ -134,38 +134,38 @@ def _model_call_failed(working: Working, event: ev.ModelCallFailed) -> Told:
     return (("after_provider_response", payload),)
 
 
-def _of_message(working: Working, message_id: MessageId) -> dict[str, Any]:
+def _message_fields(working: TranslationState, message_id: MessageId) -> dict[str, Any]:
     return {"iteration": working.iteration, "message_id": message_id}
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _tool_started(working: Working, event: ev.ToolCallStarted) -> Told:
+def _tool_started(working: TranslationState, event: ev.ToolCallStarted) -> TranslatedEvents:
     working.calls[event.call_id] = event.name
-    about = _of_call(working, event.call_id, event.name)
+    about = _call_fields(working, event.call_id, event.name)
     return (("tool_execution_start", lambda: {**about, "arguments": thaw_json(event.arguments)}),)
 
 
-def _tool_said(working: Working, event: ev.ToolOutputDelta) -> Told:
+def _tool_output(working: TranslationState, event: ev.ToolOutputDelta) -> TranslatedEvents:
     tool = working.calls.get(event.call_id)
     if tool is None:
         return ()
-    return (("tool_execution_update", lambda: {**_of_call(working, event.call_id, tool), "output": event.text}),)
+    return (("tool_execution_update", lambda: {**_call_fields(working, event.call_id, tool), "output": event.text}),)
 
 
-def _tool_progressed(working: Working, event: ev.ToolProgressed) -> Told:
+def _tool_progressed(working: TranslationState, event: ev.ToolProgressed) -> TranslatedEvents:
     tool = working.calls.get(event.call_id)
     if tool is None:
         return ()
     news = {"message": event.message, "progress": event.progress, "details": thaw_json(event.details)}
-    told = {key: each for key, each in news.items() if each is not None}
-    return (("tool_execution_update", lambda: {**_of_call(working, event.call_id, tool), **told}),)
+    known_values = {key: each for key, each in news.items() if each is not None}
+    return (("tool_execution_update", lambda: {**_call_fields(working, event.call_id, tool), **known_values}),)
 
 
-def _tool_finished(working: Working, event: ev.ToolCallFinished) -> Told:
+def _tool_finished(working: TranslationState, event: ev.ToolCallFinished) -> TranslatedEvents:
     result = event.result
-    about = _of_call(working, result.call_id, result.name)
+    about = _call_fields(working, result.call_id, result.name)
 
     def end() -> Mapping[str, Any]:
         return {
@@ -181,14 +181,14 @@ def _tool_finished(working: Working, event: ev.ToolCallFinished) -> Told:
     return (("tool_execution_end", end),)
 
 
-def _of_call(working: Working, call_id: CallId, tool: str) -> dict[str, Any]:
+def _call_fields(working: TranslationState, call_id: CallId, tool: str) -> dict[str, Any]:
     return {"iteration": working.iteration, "call_id": call_id, "tool": tool}
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-def _created(_: Working, event: ev.SessionCreated) -> Told:
+def _session_created(_: TranslationState, event: ev.SessionCreated) -> TranslatedEvents:
     def payload() -> Mapping[str, Any]:
         return {
             "reason": "fork" if event.forked_from is not None else "new",
@@ -201,19 +201,19 @@ def _created(_: Working, event: ev.SessionCreated) -> Told:
     return (("session_start", payload),)
 
 
-def _restored(_: Working, _event: ev.SessionRestored) -> Told:
+def _session_restored(_: TranslationState, _event: ev.SessionRestored) -> TranslatedEvents:
     return (("session_start", lambda: {"reason": "restored"}),)
 
 
-def _archived(_: Working, _event: ev.SessionArchived) -> Told:
+def _session_archived(_: TranslationState, _event: ev.SessionArchived) -> TranslatedEvents:
     return (("session_shutdown", lambda: {"reason": "archived"}),)
 
 
-def _deleted(_: Working, _event: ev.SessionDeleted) -> Told:
+def _session_deleted(_: TranslationState, _event: ev.SessionDeleted) -> TranslatedEvents:
     return (("session_shutdown", lambda: {"reason": "deleted"}),)
 
 
-def _model_switched(_: Working, event: ev.ModelSwitched) -> Told:
+def _model_switched(_: TranslationState, event: ev.ModelSwitched) -> TranslatedEvents:
     def payload() -> Mapping[str, Any]:
         provider, slash, _ = event.model.partition("/")
         return {
@@ -225,7 +225,7 @@ def _model_switched(_: Working, event: ev.ModelSwitched) -> Told:
     return (("model_select", payload),)
 
 
-def _compacted(_: Working, event: ev.CompactionFinished) -> Told:
+def _compaction_finished(_: TranslationState, event: ev.CompactionFinished) -> TranslatedEvents:
     def payload() -> Mapping[str, Any]:
         return {
             "status": event.status,
@@ -236,15 +236,15 @@ def _compacted(_: Working, event: ev.CompactionFinished) -> Told:
     return (("session_compact", payload),)
 
 
-def _branch_switched(_: Working, event: ev.BranchSwitched) -> Told:
+def _branch_switched(_: TranslationState, event: ev.BranchSwitched) -> TranslatedEvents:
     return (("session_tree", lambda: {"action": "switch", "head": event.head}),)
 
 
-def _imported(_: Working, event: ev.MessagesImported) -> Told:
+def _messages_imported(_: TranslationState, event: ev.MessagesImported) -> TranslatedEvents:
     return (("session_tree", lambda: {"action": "import", "head": event.head, "messages": len(event.messages)}),)
 
 
-def _cleared(_: Working, _event: ev.ContextCleared) -> Told:
+def _context_cleared(_: TranslationState, _event: ev.ContextCleared) -> TranslatedEvents:
     return (("session_tree", lambda: {"action": "clear", "head": None}),)
 
 
@@ -264,7 +264,7 @@ def _sum(*numbers: int) -> int:
 
 
 TRANSLATIONS: Final = cast(
-    Mapping[type, Callable[[Working, Any], Told]],
+    Mapping[type, Callable[[TranslationState, Any], TranslatedEvents]],
     {
         ev.TurnStarted: _turn_started,
         ev.TurnEnded: _turn_ended,
@@ -275,17 +275,17 @@ TRANSLATIONS: Final = cast(
         ev.MessageDiscarded: _message_discarded,
         ev.ModelCallFailed: _model_call_failed,
         ev.ToolCallStarted: _tool_started,
-        ev.ToolOutputDelta: _tool_said,
+        ev.ToolOutputDelta: _tool_output,
         ev.ToolProgressed: _tool_progressed,
         ev.ToolCallFinished: _tool_finished,
-        ev.SessionCreated: _created,
-        ev.SessionRestored: _restored,
-        ev.SessionArchived: _archived,
-        ev.SessionDeleted: _deleted,
+        ev.SessionCreated: _session_created,
+        ev.SessionRestored: _session_restored,
+        ev.SessionArchived: _session_archived,
+        ev.SessionDeleted: _session_deleted,
         ev.ModelSwitched: _model_switched,
-        ev.CompactionFinished: _compacted,
+        ev.CompactionFinished: _compaction_finished,
         ev.BranchSwitched: _branch_switched,
-        ev.MessagesImported: _imported,
-        ev.ContextCleared: _cleared,
+        ev.MessagesImported: _messages_imported,
+        ev.ContextCleared: _context_cleared,
     },
 )

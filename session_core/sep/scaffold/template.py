@@ -11,15 +11,79 @@ from collections.abc import Mapping
 from importlib.machinery import PathFinder
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import attrs
 
 from session_core.errors import Conflict, InvalidInput
 from session_core.sep.protocol.manifest import MANIFEST_FILE
-from session_core.sep.protocol.names import is_extension_name
-from session_core.sep.scaffold.kinds import KINDS, Kind
-from session_core.wire.error_text import quoted
+from session_core.sep.protocol.names import Capability, is_extension_name
+from session_core.wire.error_text import quote_text
+
+
+# --- the templates for extensions, and in what they differ apart from their files -------------------------------------
+@attrs.frozen(kw_only=True)
+class ExtensionTemplate:
+    """A template; texts hold `@NAME@` where the name of the extension is to stand.
+
+    Attributes:
+        about: What the extension does, for its README.
+        capabilities: What it may use.
+        settings: Further lines of its manifest, above all tables.
+        use: A command line that shows it at work.
+    """
+
+    about: str
+    capabilities: tuple[Capability, ...]
+    settings: str = ""
+    use: str
+
+
+KINDS: Final[Mapping[str, ExtensionTemplate]] = MappingProxyType(
+    {
+        "tool": ExtensionTemplate(
+            about="Gives models the tool `@NAME@.count_words`, which counts the words of a text.",
+            capabilities=("tools",),
+            use='session-core run "Count the words of the first paragraph of the README"',
+        ),
+        "command": ExtensionTemplate(
+            about=(
+                "The command `/@NAME@` keeps notes: `/@NAME@ TITLE TEXT` keeps one, `/@NAME@ TITLE` brings it into the "
+                "conversation, where the model reads it too, and `/@NAME@` lists them all."
+            ),
+            capabilities=("commands", "session", "kv"),
+            use='session-core run "/@NAME@ style Short sentences, plain words."',
+        ),
+        "permission-gate": ExtensionTemplate(
+            about=(
+                "Asks you before the agent runs a dangerous command line, such as `rm -rf`. Where nobody can be asked, "
+                "the answer is no. What counts as dangerous stands at the top of the source. It is a help against "
+                "accidents, not a wall: there are many ways to write one and the same command."
+            ),
+            capabilities=("ui",),
+            settings="hook_timeout_ms = 300000  # as long as a person may think; after that the answer is no\n",
+            use='session-core run "Run the command: sudo true"',
+        ),
+        "provider": ExtensionTemplate(
+            about="Brings the model `@NAME@/echo`, which answers with what it was told, piece by piece.",
+            capabilities=("providers",),
+            use='session-core run --model @NAME@/echo "Hello there"',
+        ),
+        "widget": ExtensionTemplate(
+            about=(
+                "The command `/@NAME@` shows a counter that stays in sight, where the frontend can show widgets. The "
+                "keys `+`, `-` and `0` change it, and it is kept."
+            ),
+            capabilities=("commands", "ui", "kv"),
+            use='session-core run "/@NAME@"',
+        ),
+    }
+)
+"""By the name that people choose them by; the first one is the usual one."""
+
+
+# --- template ---------------------------------------------------------------------------------------------------------
 
 _PLACE: Final = re.compile(r"@([A-Z]+)@")
 _MODULE_OF_PYTEST: Final = "conftest"
@@ -51,22 +115,23 @@ def scaffold_extension(name: str, template: str, folder: Path, *, python: str = 
     """
     if not is_extension_name(name):
         raise InvalidInput(
-            f"{quoted(name)} cannot be the name of an extension: use 1 to 64 of a-z, 0-9, '-' and '_', beginning with "
+            f"{quote_text(name)} cannot be the name of an extension: "
+            "use 1 to 64 of a-z, 0-9, '-' and '_', beginning with "
             "a letter or digit",
             field="name",
         )
     kind = KINDS.get(template)
     if kind is None:
         known = ", ".join(KINDS)
-        raise InvalidInput(f"there is no template {quoted(template)}; known are: {known}", field="template")
+        raise InvalidInput(f"there is no template {quote_text(template)}; known are: {known}", field="template")
     module = module_name(name)
-    contents = _filled_in(template, kind, name, module, python)
+    contents = _render_files(template, kind, name, module, python)
     try:
         _put(folder, contents)
     except OSError as error:
         # Another process may have been quicker.
         if os.path.lexists(folder):
-            raise _occupied(folder) from error
+            raise _build_conflict(folder) from error
         why = f"the folder {str(folder)!r} cannot be made: {error.strerror}"
         raise InvalidInput(why, field="folder") from error
     except ValueError as error:
@@ -96,7 +161,7 @@ def module_name(name: str) -> str:
     return f"{module}_extension" if taken else module
 
 
-def _filled_in(template: str, kind: Kind, name: str, module: str, python: str) -> dict[str, str]:
+def _render_files(template: str, kind: ExtensionTemplate, name: str, module: str, python: str) -> dict[str, str]:
     # What cannot be written into the manifest is better found by name.
     interpreter = python if python and python.isprintable() else _USUAL_PYTHON
     values = {
@@ -130,7 +195,7 @@ def _fill(text: str, values: Mapping[str, str]) -> str:
 
 def _put(folder: Path, contents: Mapping[str, str]) -> None:
     if os.path.lexists(folder):
-        raise _occupied(folder)
+        raise _build_conflict(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Beside it, so that the last step is one that succeeds or changes nothing. The folder inside gets the usual rights.
     with tempfile.TemporaryDirectory(prefix=".new-extension-", dir=folder.parent) as workshop:
@@ -141,7 +206,7 @@ def _put(folder: Path, contents: Mapping[str, str]) -> None:
         made.rename(folder)
 
 
-def _occupied(folder: Path) -> Conflict:
+def _build_conflict(folder: Path) -> Conflict:
     return Conflict(
         f"there is something at {str(folder)!r} already, and it was left as it is; choose another folder",
         field="folder",

@@ -5,20 +5,20 @@
 - `contexts`: what handlers are given; `ports`: the session, people, kept values and others that they reach.
 - `answers`: what handlers return; `model_calls`: models that stream; `render`: blocks that frontends draw.
 - `runtime`: the protocol's other side; `stdio`: stdin and stdout, kept safe; `link`: the way to the host.
-- `failures`: what the host refuses, as exceptions; `handler_errors`: what handlers raise.
+- `failures`: what the host refuses, as exceptions.
 - `testing`: a host in memory, for tests.
   (parts: `testing_answers`, `testing_life`, `testing_link`, `testing_world`)
 """
 
 from session_core.sep.sdk import render as render
 from session_core.sep.sdk.answers import Answer as Answer
-from session_core.sep.sdk.answers import Completion as Completion
+from session_core.sep.sdk.answers import CommandCompletion as CommandCompletion
 from session_core.sep.sdk.answers import Credentials as Credentials
+from session_core.sep.sdk.answers import ExecResult as ExecResult
 from session_core.sep.sdk.answers import HookReturn as HookReturn
-from session_core.sep.sdk.answers import Ran as Ran
+from session_core.sep.sdk.answers import TokenUsage as TokenUsage
 from session_core.sep.sdk.answers import ToolCall as ToolCall
 from session_core.sep.sdk.answers import ToolResult as ToolResult
-from session_core.sep.sdk.answers import Usage as Usage
 from session_core.sep.sdk.answers import block as block
 from session_core.sep.sdk.answers import patch as patch
 from session_core.sep.sdk.contexts import CommandContext as CommandContext
@@ -27,7 +27,7 @@ from session_core.sep.sdk.contexts import Context as Context
 from session_core.sep.sdk.contexts import EventContext as EventContext
 from session_core.sep.sdk.contexts import HookContext as HookContext
 from session_core.sep.sdk.contexts import ProviderContext as ProviderContext
-from session_core.sep.sdk.contexts import ToolContext as ToolContext
+from session_core.sep.sdk.contexts import ToolCallContext as ToolCallContext
 from session_core.sep.sdk.extension import Extension as Extension
 from session_core.sep.sdk.failures import CapabilityDisabled as CapabilityDisabled
 from session_core.sep.sdk.failures import ContextExpired as ContextExpired

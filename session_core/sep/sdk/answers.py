@@ -25,8 +25,8 @@ class ToolResult:
 
     def wire(self) -> dict[str, Any]:
         """Return its form in the protocol."""
-        told = {} if self.details is None else {"details": self.details}
-        return {"content": self.content, "is_error": self.is_error, **told}
+        details_entry = {} if self.details is None else {"details": self.details}
+        return {"content": self.content, "is_error": self.is_error, **details_entry}
 
 
 def tool_result(returned: object) -> ToolResult:
@@ -107,17 +107,17 @@ def hook_outcome(hook: str, given: Mapping[str, Any], returned: Iterable[HookRet
 
 
 @attrs.frozen
-class Completion:
+class CommandCompletion:
     """What could stand behind a command, and what it means."""
 
     value: str
     description: str | None = None
 
 
-def completions(returned: Iterable[str | Completion] | str | None) -> dict[str, Any]:
+def completions(returned: Iterable[str | CommandCompletion] | str | None) -> dict[str, Any]:
     """Return the form of completions in the protocol; a single text is one of them."""
     several = (returned,) if isinstance(returned, str) else returned or ()
-    known = [each if isinstance(each, Completion) else Completion(each) for each in several]
+    known = [each if isinstance(each, CommandCompletion) else CommandCompletion(each) for each in several]
     return {
         "completions": [
             {"value": each.value} | ({} if each.description is None else {"description": each.description})
@@ -127,7 +127,7 @@ def completions(returned: Iterable[str | Completion] | str | None) -> dict[str, 
 
 
 @attrs.frozen(kw_only=True)
-class Ran:
+class ExecResult:
     """How a program has ended, and what it said."""
 
     exit_code: int
@@ -149,7 +149,7 @@ class ToolCall:
 
 
 @attrs.frozen(kw_only=True)
-class Usage:
+class TokenUsage:
     """What an answer has used, in tokens."""
 
     prompt_tokens: int = 0
@@ -168,7 +168,7 @@ class Answer:
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     reasoning: str | None = None
     resolved_model: str | None = None
 

@@ -9,9 +9,9 @@ import trio
 
 from session_core.rpc.failures import INVALID_PARAMS, RpcFailed
 from session_core.sep.protocol.names import UiKind
-from session_core.sep.sdk.answers import Ran, ToolCall, Usage
-from session_core.sep.sdk.link import HostInfo, Link
-from session_core.sep.sdk.ports import Bus, Kv, Log, Session, Ui, Wire
+from session_core.sep.sdk.answers import ExecResult, TokenUsage, ToolCall
+from session_core.sep.sdk.link import HostInfo, HostLink
+from session_core.sep.sdk.ports import Bus, ExtensionSession, Kv, Log, Ui, Wire
 
 if TYPE_CHECKING:
     from session_core.sep.sdk.extension import Extension
@@ -42,8 +42,8 @@ class Context:
         log: The log of this extension.
     """
 
-    def __init__(self, extension: "Extension", link: Link, wire: Wire) -> None:
-        self.session = Session(link, wire)
+    def __init__(self, extension: "Extension", link: HostLink, wire: Wire) -> None:
+        self.session = ExtensionSession(link, wire)
         self.ui = Ui(link, wire)
         self.kv = Kv(link)
         self.bus = Bus(link)
@@ -72,7 +72,7 @@ class Context:
         found = self._wire.get("session_id")
         return found if isinstance(found, str) else None
 
-    def give_up(self) -> None:
+    def mark_cancelled(self) -> None:
         """Hear that nobody waits for the answer any more."""
         self._cancelled = True
 
@@ -93,7 +93,7 @@ class Context:
         found = self._link.host.flags.get(name)
         return default if found is None else found
 
-    async def exec(self, command: str, *args: str, cwd: str | None = None) -> Ran:
+    async def exec(self, command: str, *args: str, cwd: str | None = None) -> ExecResult:
         """Run a program, by the same rules and in the same sandbox as the commands of the model.
 
         Raises:
@@ -101,7 +101,7 @@ class Context:
         """
         params: dict[str, Any] = {"command": command, "args": list(args), "context": dict(self._wire)}
         answer = await self._link.ask("exec/run", params if cwd is None else {**params, "cwd": cwd})
-        return Ran(exit_code=answer["exit_code"], stdout=answer["stdout"], stderr=answer["stderr"])
+        return ExecResult(exit_code=answer["exit_code"], stdout=answer["stdout"], stderr=answer["stderr"])
 
     async def state(self) -> dict[str, Any]:
         """Tell how the session is."""
@@ -117,9 +117,9 @@ class Context:
         """Tell the host what was registered since the last time: decorators work at any time."""
         registry = self._extension.registry
         everything = registry.wire()
-        if news := registry.news_in(everything):
+        if news := registry.find_unreported(everything):
             await self._link.tell("registry/update", news)
-            registry.told = everything  # and not what was registered meanwhile
+            registry.reported = everything  # and not what was registered meanwhile
 
     def on_shutdown(self, cleanup: Callable[[], Any]) -> Callable[[], Any]:
         """Have a function called, async or not, before the extension ends; the last one first."""
@@ -131,7 +131,7 @@ class Context:
         return self._link.wait(function, args)
 
 
-class ToolContext(Context):
+class ToolCallContext(Context):
     """A call of a tool.
 
     Attributes:
@@ -139,15 +139,15 @@ class ToolContext(Context):
         call_id: The name of this call.
     """
 
-    def __init__(self, extension: "Extension", link: Link, params: Mapping[str, Any]) -> None:
+    def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
         super().__init__(extension, link, _object(params, "context"))
         self.args: dict[str, Any] = _object(params, "arguments")
         self.call_id = str(params.get("call_id", ""))
 
     def progress(self, value: float | None = None, message: str | None = None, *, details: Any = None) -> None:
         """Tell how far it is, from 0 to 1, and what it is doing; from any thread, and never waits."""
-        told = {"progress": value, "message": message, "details": details}
-        news = {name: each for name, each in told.items() if each is not None}
+        values = {"progress": value, "message": message, "details": details}
+        news = {name: each for name, each in values.items() if each is not None}
         self._link.tell_now("tool/update", {"call_id": self.call_id, **news})
 
 
@@ -160,7 +160,7 @@ class CommandContext(Context):
         words: The words in it, as a shell sees them.
     """
 
-    def __init__(self, extension: "Extension", link: Link, params: Mapping[str, Any]) -> None:
+    def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
         super().__init__(extension, link, _object(params, "context"))
         self.args: dict[str, Any] = _object(params, "arguments")
         text, words = self.args.get("text"), self.args.get("args")
@@ -177,7 +177,7 @@ class HookContext(Context):
         input: What it is about; a patch is laid over it.
     """
 
-    def __init__(self, extension: "Extension", link: Link, params: Mapping[str, Any]) -> None:
+    def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
         super().__init__(extension, link, _object(params, "context"))
         self.hook = str(params.get("hook", ""))
         self.input: dict[str, Any] = _object(params, "input")
@@ -192,7 +192,7 @@ class EventContext(Context):
         seq: Its number; a gap means that some were lost, see the event `events_lost`.
     """
 
-    def __init__(self, extension: "Extension", link: Link, params: Mapping[str, Any]) -> None:
+    def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
         super().__init__(extension, link, _object_or_empty(params, "context"))
         self.event = str(params.get("event", ""))
         self.payload: dict[str, Any] = _object_or_empty(params, "payload")
@@ -260,7 +260,7 @@ class ProviderContext(Context):
     What is streamed by `delta` and its siblings is shown at once. The answer may repeat it.
     """
 
-    def __init__(self, extension: "Extension", link: Link, params: Mapping[str, Any]) -> None:
+    def __init__(self, extension: "Extension", link: HostLink, params: Mapping[str, Any]) -> None:
         super().__init__(extension, link, _object(params, "context"))
         self._request_id = params.get("request_id")
         self._calls = 0
@@ -273,7 +273,7 @@ class ProviderContext(Context):
         """Stream a piece of what the model thinks."""
         await self._stream({"type": "Reasoning", "content": text})
 
-    async def usage(self, usage: Usage) -> None:
+    async def usage(self, usage: TokenUsage) -> None:
         """Tell what has been used so far."""
         await self._stream({"type": "Usage", **usage.wire()})
 

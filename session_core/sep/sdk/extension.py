@@ -11,15 +11,15 @@ import trio
 
 from session_core.sep.protocol.names import EVENTS, HOOKS, HookName
 from session_core.sep.sdk.registry import (
-    Command,
     Handler,
     Model,
     Observer,
-    Provider,
+    RegisteredCommand,
+    RegisteredProvider,
+    RegisteredTool,
     Registry,
-    Tool,
-    described,
     models_from,
+    read_description,
     shape_of_function,
     shape_of_parameters,
     takes_context,
@@ -31,8 +31,8 @@ from session_core.sep.sdk.signatures import (
     check_function_given,
     check_name_given,
     check_new,
-    meant,
     name_of,
+    suggest_name,
 )
 
 KNOWN_EVENTS = (*EVENTS, "events_lost")
@@ -60,7 +60,7 @@ class Extension:
     # --- for models ---------------------------------------------------------------------------------------------------
 
     @overload
-    def tool(self, function: Handler, /) -> Tool: ...
+    def tool(self, function: Handler, /) -> RegisteredTool: ...
 
     @overload
     def tool(
@@ -71,7 +71,7 @@ class Extension:
         description: str | None = None,
         parameters: Mapping[str, Any] | type | None = None,
         deferred: bool = False,
-    ) -> Callable[[Handler], Tool]: ...
+    ) -> Callable[[Handler], RegisteredTool]: ...
 
     def tool(
         self,
@@ -82,7 +82,7 @@ class Extension:
         description: str | None = None,
         parameters: Mapping[str, Any] | type | None = None,
         deferred: bool = False,
-    ) -> Tool | Callable[[Handler], Tool]:
+    ) -> RegisteredTool | Callable[[Handler], RegisteredTool]:
         """Register a tool; models know it as `<extension>.<name>`.
 
         Its description is the docstring. Its parameters are those of the function, by their type hints;
@@ -102,7 +102,7 @@ class Extension:
             ValueError: There is a tool of that name.
         """
 
-        def register(function: Handler) -> Tool:
+        def register(function: Handler) -> RegisteredTool:
             check_function_given(function, "tool")
             with_context = takes_context(function)
             if parameters is None:
@@ -115,9 +115,9 @@ class Extension:
                 takes = "ctx, arguments" if with_context else "arguments"
                 hint = ": with parameters= all arguments come as one object"
                 check_called_with(function, f"the tool {known_as}", takes, hint)
-            made = Tool(
+            made = RegisteredTool(
                 name=known_as,
-                description=described(function, description),
+                description=read_description(function, description),
                 function=function,
                 shape=shape,
                 takes_context=with_context,
@@ -136,7 +136,7 @@ class Extension:
         models: Sequence[str | Model] | None = None,
         base_url: str | None = None,
         api_key_env: str | None = None,
-    ) -> Callable[[Handler], Provider]:
+    ) -> Callable[[Handler], RegisteredProvider]:
         """Register a provider of models: `(ctx, request) -> text or Answer`, or an async generator of pieces.
 
         A generator yields text, `Reasoning`, `ToolCall` and `Usage`, each of which is shown at once. What is returned
@@ -150,10 +150,10 @@ class Extension:
         if models is None or isinstance(models, str):
             raise TypeError(f'a provider needs a list of models: write @ext.provider({name!r}, models=["model"])')
 
-        def register(function: Handler) -> Provider:
+        def register(function: Handler) -> RegisteredProvider:
             check_new("provider", name, self.registry.providers)
             check_called_with(function, f"the provider {name}", "ctx, request")
-            made = self.registry.providers[name] = Provider(
+            made = self.registry.providers[name] = RegisteredProvider(
                 name=name,
                 models=models_from(models),
                 function=function,
@@ -167,16 +167,16 @@ class Extension:
     # --- for people ---------------------------------------------------------------------------------------------------
 
     @overload
-    def command(self, function: Handler, /) -> Command: ...
+    def command(self, function: Handler, /) -> RegisteredCommand: ...
 
     @overload
     def command(
         self, /, *, name: str | None = None, description: str | None = None
-    ) -> Callable[[Handler], Command]: ...
+    ) -> Callable[[Handler], RegisteredCommand]: ...
 
     def command(
         self, function: Handler | None = None, /, *, name: str | None = None, description: str | None = None
-    ) -> Command | Callable[[Handler], Command]:
+    ) -> RegisteredCommand | Callable[[Handler], RegisteredCommand]:
         """Register a slash command: `(ctx) -> text or nothing`. What is returned has `.complete`, a decorator.
 
         It is called like the function, with `-` in place of `_`: people type `/run-git` for `run_git`.
@@ -186,16 +186,16 @@ class Extension:
             ValueError: There is a command of that name.
         """
 
-        def register(function: Handler) -> Command:
+        def register(function: Handler) -> RegisteredCommand:
             check_function_given(function, "command")
             known_as = name if name is not None else name_of(function, None, "command").replace("_", "-")
             check_new("command", known_as, self.registry.commands)
             check_called_with(
                 function, f"the command {known_as}", "ctx", "; what was typed is in ctx.text and ctx.words"
             )
-            made = Command(
+            made = RegisteredCommand(
                 name=known_as,
-                description=described(function, description),
+                description=read_description(function, description),
                 function=function,
             )
             self.registry.commands[made.name] = made
@@ -203,9 +203,9 @@ class Extension:
 
         return register if function is None else register(function)
 
-    def shortcut(self, key: str, command: str | Command, *, description: str = "") -> None:
+    def shortcut(self, key: str, command: str | RegisteredCommand, *, description: str = "") -> None:
         """Have a key such as `ctrl+p` run a command."""
-        name = command.name if isinstance(command, Command) else command
+        name = command.name if isinstance(command, RegisteredCommand) else command
         self.registry.shortcuts[key] = {"key": key, "command": name, "description": description}
 
     def flag(self, name: str, *, default: Any = False) -> None:
@@ -229,7 +229,7 @@ class Extension:
         if hook not in HOOKS:
             if hook in KNOWN_EVENTS:
                 raise ValueError(f"{hook!r} is an event, not a hook: use @ext.on({hook!r})")
-            raise ValueError(f"there is no hook {hook!r}{meant(hook, HOOKS)}; known are: {', '.join(HOOKS)}")
+            raise ValueError(f"there is no hook {hook!r}{suggest_name(hook, HOOKS)}; known are: {', '.join(HOOKS)}")
 
         def register(function: Handler) -> Handler:
             check_called_with(function, f"a function for the hook {hook}", "ctx")
@@ -250,7 +250,7 @@ class Extension:
             if event in HOOKS:
                 raise ValueError(f"{event!r} is a hook, not an event: use @ext.hook({event!r})")
             raise ValueError(
-                f"there is no event {event!r}{meant(event, KNOWN_EVENTS)}; known are: {', '.join(KNOWN_EVENTS)}"
+                f"there is no event {event!r}{suggest_name(event, KNOWN_EVENTS)}; known are: {', '.join(KNOWN_EVENTS)}"
             )
         return self._observer(event, {})
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal, NewType, Union, get_args, get
 
 import attrs
 
-from session_core.wire.error_text import child, mismatch, quoted
+from session_core.wire.error_text import child_path, mismatch, quote_text
 
 _WITHIN: ContextVar[frozenset[type]] = ContextVar("_WITHIN", default=frozenset())
 """Classes that are being described; one of them within itself has no end."""
@@ -91,8 +91,8 @@ def object_shape(members: Sequence[Member], make: Callable[..., Any]) -> Shape:
     """Return the shape of an object of which `make` makes something, given its members by name."""
     properties = {}
     for each in members:
-        told = {} if each.default is None else {"default": each.default}
-        properties[each.name] = {**each.shape.schema, **told}
+        default_entry = {} if each.default is None else {"default": each.default}
+        properties[each.name] = {**each.shape.schema, **default_entry}
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required := [each.name for each in members if each.required]:
         schema["required"] = required
@@ -106,13 +106,13 @@ def _read_object(members: tuple[Member, ...], make: Callable[..., Any], path: st
     for key in value:
         if key not in known:
             names = ", ".join(sorted(known)) or "none"
-            raise WrongArgument(_at(path, key), f"there is no such argument; known are: {names}")
+            raise WrongArgument(_child_path(path, key), f"there is no such argument; known are: {names}")
     found: dict[str, Any] = {}
     for each in members:
         if each.name in value:
-            found[each.name] = each.shape.read(_at(path, each.name), value[each.name])
+            found[each.name] = each.shape.read(_child_path(path, each.name), value[each.name])
         elif each.required:
-            raise WrongArgument(_at(path, each.name), "is missing")
+            raise WrongArgument(_child_path(path, each.name), "is missing")
     try:
         return make(**found)
     except (ValueError, TypeError) as error:  # a validator of the class has refused it
@@ -131,8 +131,8 @@ def _class_shape(cls: type) -> Shape:
     return attrs.evolve(shape, hashable=cls.__hash__ is not None)
 
 
-def _at(path: str, key: str | int) -> str:
-    return child(path, key).removeprefix(".")
+def _child_path(path: str, key: str | int) -> str:
+    return child_path(path, key).removeprefix(".")
 
 
 def _members_of_class(cls: Any) -> list[Member]:
@@ -163,8 +163,8 @@ def _members_of_class(cls: Any) -> list[Member]:
 def member(name: str, hint: Any, default: Any, *, required: bool) -> Member:
     """Describe one part of an object; only a plain default is told in the schema."""
     plain = default.value if isinstance(default, enum.Enum) else default
-    told = type(plain) in {str, int, bool} or (type(plain) is float and math.isfinite(plain))
-    return Member(name, shape_of(hint), required, plain if told and not required else None)
+    is_plain = type(plain) in {str, int, bool} or (type(plain) is float and math.isfinite(plain))
+    return Member(name, shape_of(hint), required, plain if is_plain and not required else None)
 
 
 def _annotated(inner: tuple[Any, ...]) -> Shape:
@@ -207,8 +207,8 @@ def _read_choice(members: Sequence[tuple[Any, Any]], path: str, value: Any) -> A
         # 1 and 1.0 are the same number in JSON; true is none.
         if known == value and isinstance(known, bool) == isinstance(value, bool):
             return meant
-    shown = ", ".join(quoted(known) if isinstance(known, str) else str(known) for known, _ in members)
-    raise WrongArgument(path, f"must be one of {shown}")
+    choices = ", ".join(quote_text(known) if isinstance(known, str) else str(known) for known, _ in members)
+    raise WrongArgument(path, f"must be one of {choices}")
 
 
 def _collection(kind: Any, inner: tuple[Any, ...]) -> Shape | None:
@@ -233,7 +233,7 @@ def _collection(kind: Any, inner: tuple[Any, ...]) -> Shape | None:
 def _read_items(item: Shape, make: Callable[[list[Any]], Any], path: str, value: Any) -> Any:
     if not isinstance(value, list):
         raise WrongArgument(path, mismatch("a list", value))
-    found = [item.read(child(path, number), each) for number, each in enumerate(value)]
+    found = [item.read(child_path(path, number), each) for number, each in enumerate(value)]
     try:
         return make(found)
     except TypeError as error:  # a set of anything, which has got a list
@@ -245,7 +245,7 @@ def _fixed_tuple(items: Sequence[Shape]) -> Shape:
         if not isinstance(value, list) or len(value) != len(items):
             raise WrongArgument(path, f"expected a list of {len(items)}")
         pairs = enumerate(zip(items, value, strict=True))
-        return tuple(item.read(child(path, number), each) for number, (item, each) in pairs)
+        return tuple(item.read(child_path(path, number), each) for number, (item, each) in pairs)
 
     forms = [dict(each.schema) for each in items]
     schema = {"type": "array", "prefixItems": forms, "items": False, "minItems": len(items)}
@@ -256,7 +256,7 @@ def _mapping(item: Shape) -> Shape:
     def read(path: str, value: Any) -> Any:
         if not isinstance(value, dict):
             raise WrongArgument(path, mismatch("an object", value))
-        return {key: item.read(_at(path, key), each) for key, each in value.items()}
+        return {key: item.read(_child_path(path, key), each) for key, each in value.items()}
 
     return Shape({"type": "object", "additionalProperties": dict(item.schema)}, read, hashable=False)
 

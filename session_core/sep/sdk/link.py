@@ -22,7 +22,40 @@ from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import encode_notification
 from session_core.sep.protocol.names import INTERNAL_ERROR, Capability
 from session_core.sep.sdk.failures import ContextExpired, HostError, HostGone, InvalidRequest, host_error
-from session_core.sep.sdk.handler_errors import put_in_order
+
+# --- what handlers raise, put so that it ends nothing but the handler -------------------------------------------------
+_OURS = (KeyboardInterrupt, GeneratorExit)  # meant for the whole program, wherever they come up
+
+
+def normalize_error(error: BaseException) -> BaseException:
+    """Return what is to be raised in place of what a handler has raised.
+
+    Nurseries wrap what is raised in them: one exception alone is taken out. Where a handler was cancelled, that is all
+    that counts. What is no `Exception` would end the whole extension, such as the exit of a parser of command lines,
+    or a cancellation of asyncio: it becomes one.
+    """
+    leaves = _leaves(error)
+    if any(isinstance(each, _OURS) for each in leaves):
+        return error
+    for each in leaves:
+        if isinstance(each, trio.Cancelled):
+            return each
+    found = leaves[0] if len(leaves) == 1 else error
+    if isinstance(found, Exception):
+        return found
+    how = f"called sys.exit({found.code!r})" if isinstance(found, SystemExit) else f"has raised {found!r}"
+    made = RuntimeError(f"a handler {how}")
+    made.__cause__ = error
+    return made
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for each in error.exceptions for leaf in _leaves(each)]
+
+
+# --- link -------------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger("session_core.sep.sdk")
 
@@ -51,7 +84,7 @@ class HostInfo:
     """What the host will refuse, whatever the manifest says."""
 
 
-class Link:
+class HostLink:
     """A connection to a host, as contexts use it."""
 
     def __init__(self, connection: RpcConnection) -> None:
@@ -101,11 +134,11 @@ class Link:
             return
         if threading.get_ident() == self._thread:
             self._connection.send_now(frame)
-        elif self._has_room_for(frame):
+        elif self._hand_over(frame):
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._send_handed_over)
 
-    def _has_room_for(self, frame: bytes) -> bool:
+    def _hand_over(self, frame: bytes) -> bool:
         """Hand a frame over; says whether somebody has to be told, as nobody has been since the last time."""
         with self._lock:
             first = not self._handed_over
@@ -158,18 +191,18 @@ async def call_in(threads: trio.CapacityLimiter, handler: "partial[Any]") -> Any
     """Call a handler; a plain one takes one of these threads."""
     try:
         if inspect.iscoroutinefunction(handler.func):
-            return _awaited(handler, await handler())
+            return _check_awaited(handler, await handler())
         # In a tuple, as trio refuses what returns a coroutine, and undecorated wrappers of async functions do.
         (returned,) = await trio.to_thread.run_sync(lambda: (handler(),), abandon_on_cancel=True, limiter=threads)
-        return _awaited(handler, await returned) if inspect.isawaitable(returned) else returned
+        return _check_awaited(handler, await returned) if inspect.isawaitable(returned) else returned
     except BaseException as error:
-        instead = put_in_order(error)
+        instead = normalize_error(error)
         if instead is error:
             raise
         raise instead from instead.__cause__  # noqa: ASYNC104 - where it was cancelled, that is what is raised
 
 
-def _awaited(handler: "partial[Any]", returned: Any) -> Any:
+def _check_awaited(handler: "partial[Any]", returned: Any) -> Any:
     if not inspect.isawaitable(returned):
         return returned
     if inspect.iscoroutine(returned):

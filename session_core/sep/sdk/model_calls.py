@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from session_core.sep.sdk.answers import Answer, ToolCall, Usage
+from session_core.sep.sdk.answers import Answer, TokenUsage, ToolCall
 from session_core.sep.sdk.contexts import CompletionRequest, ProviderContext
 from session_core.sep.sdk.link import call
 
@@ -20,7 +20,7 @@ class Reasoning:
     text: str
 
 
-Piece = str | Reasoning | ToolCall | Usage
+Piece = str | Reasoning | ToolCall | TokenUsage
 
 
 async def complete(ctx: ProviderContext, function: Callable[..., Any], request: CompletionRequest) -> Answer:
@@ -43,7 +43,7 @@ async def _stream(ctx: ProviderContext, pieces: AsyncGenerator[Piece]) -> Answer
     text: list[str] = []
     thoughts: list[str] = []
     calls: list[ToolCall] = []
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     async with aclosing(pieces):
         async for piece in pieces:
             match piece:
@@ -56,7 +56,7 @@ async def _stream(ctx: ProviderContext, pieces: AsyncGenerator[Piece]) -> Answer
                 case ToolCall():
                     calls.append(piece)
                     await ctx.tool_call(piece, json.dumps(dict(piece.arguments)))
-                case Usage():
+                case TokenUsage():
                     usage = piece
                     await ctx.usage(piece)
                 case _:

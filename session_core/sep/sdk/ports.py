@@ -7,7 +7,7 @@ import attrs
 
 from session_core.sep.protocol.names import UiKind
 from session_core.sep.protocol.service_api import DeliverAs, Role
-from session_core.sep.sdk.link import Link
+from session_core.sep.sdk.link import HostLink
 from session_core.sep.sdk.render import RenderBlock
 
 Level = Literal["trace", "debug", "info", "warn", "error"]
@@ -16,13 +16,13 @@ Wire = Mapping[str, Any]
 
 
 @attrs.frozen
-class Session:
+class ExtensionSession:
     """The session that a handler was called for.
 
     Every method raises `ContextExpired` from the handler of an event, and once the handler has answered.
     """
 
-    _link: Link
+    _link: HostLink
     _context: Wire
 
     async def send_message(self, text: str, *, role: Role = "assistant") -> None:
@@ -56,7 +56,7 @@ class Session:
 class Ui:
     """People, as far as somebody is watching; every method raises `NoUi` where nobody can see or answer it."""
 
-    _link: Link
+    _link: HostLink
     _context: Wire
 
     async def confirm(self, prompt: str) -> bool:
@@ -69,8 +69,8 @@ class Ui:
 
     async def input(self, prompt: str, *, default: str | None = None) -> str | None:
         """Ask for a line of text; None when the question was dismissed."""
-        told = {} if default is None else {"default": default}
-        return _text(await self._ask("input", prompt=prompt, **told), "text")
+        default_param = {} if default is None else {"default": default}
+        return _text(await self._ask("input", prompt=prompt, **default_param), "text")
 
     async def notify(self, message: str, *, level: Literal["info", "warn", "error"] = "info") -> None:
         """Tell people something."""
@@ -105,7 +105,7 @@ def _text(answer: Mapping[str, Any], key: str) -> str | None:
 class Kv:
     """Values that the host keeps for this extension, whatever the session; on the disk before `set` returns."""
 
-    _link: Link
+    _link: HostLink
 
     async def get(self, key: str, default: Any = None) -> Any:
         """Return what is kept under a key."""
@@ -132,7 +132,7 @@ class Kv:
 class Bus:
     """Other extensions, which hear what is published if they listen to its topic (`Extension.on_topic`)."""
 
-    _link: Link
+    _link: HostLink
 
     async def publish(self, topic: str, payload: Mapping[str, Any] | None = None) -> None:
         """Tell all others something; nobody answers."""
@@ -143,7 +143,7 @@ class Bus:
 class Log:
     """The log of this extension at the host (`session-core ext logs NAME`); from any thread, and never waits."""
 
-    _link: Link
+    _link: HostLink
 
     def debug(self, message: str, /, **fields: Any) -> None:
         """Write what helps in looking for a fault."""
@@ -166,5 +166,5 @@ class Log:
 
     def write(self, level: Level, message: str, fields: Mapping[str, Any] | None = None) -> None:
         """Write a line of any level, with any JSON beside it."""
-        told = {"fields": dict(fields)} if fields else {}
-        self._link.tell_now("log", {"level": level, "message": message, **told})
+        fields_param = {"fields": dict(fields)} if fields else {}
+        self._link.tell_now("log", {"level": level, "message": message, **fields_param})

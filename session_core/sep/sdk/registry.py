@@ -12,7 +12,7 @@ from session_core.sep.sdk.render import RenderBlock
 from session_core.sep.sdk.signatures import check_called_with
 
 if TYPE_CHECKING:
-    from session_core.sep.sdk.answers import Completion
+    from session_core.sep.sdk.answers import CommandCompletion
 
 Handler = Callable[..., Any]
 NO_HOOKS: Final = "none"
@@ -20,7 +20,7 @@ NO_HOOKS: Final = "none"
 
 
 @attrs.frozen(kw_only=True)
-class Tool:
+class RegisteredTool:
     """A tool for models; call it like the function it was made of.
 
     Attributes:
@@ -42,18 +42,23 @@ class Tool:
 
     def wire(self) -> dict[str, Any]:
         """Return its form in the protocol."""
-        told = {"deferred": True} if self.deferred else {}
-        return {"name": self.name, "description": self.description, "parameters": dict(self.shape.schema), **told}
+        deferred_entry = {"deferred": True} if self.deferred else {}
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.shape.schema),
+            **deferred_entry,
+        }
 
 
 @attrs.define(kw_only=True, eq=False)
-class Command:
+class RegisteredCommand:
     """A command for people; call it like the function it was made of."""
 
     name: str
     description: str
     function: Handler
-    completer: "Callable[..., Iterable[str | Completion] | Any] | None" = None
+    completer: "Callable[..., Iterable[str | CommandCompletion] | Any] | None" = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         return self.function(*args, **named)
@@ -78,7 +83,7 @@ class Model:
 
 
 @attrs.define(kw_only=True, eq=False)
-class Provider:
+class RegisteredProvider:
     """A provider of models; call it like the function it was made of."""
 
     name: str
@@ -138,15 +143,15 @@ class Registry:
         told: What the host knows of it, in the form of the protocol.
     """
 
-    tools: dict[str, Tool] = attrs.field(factory=dict)
-    commands: dict[str, Command] = attrs.field(factory=dict)
+    tools: dict[str, RegisteredTool] = attrs.field(factory=dict)
+    commands: dict[str, RegisteredCommand] = attrs.field(factory=dict)
     hooks: dict[str, list[Handler]] = attrs.field(factory=dict)
     observers: list[Observer] = attrs.field(factory=list)
-    providers: dict[str, Provider] = attrs.field(factory=dict)
+    providers: dict[str, RegisteredProvider] = attrs.field(factory=dict)
     flags: dict[str, Any] = attrs.field(factory=dict)
     shortcuts: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     renderers: dict[str, RenderBlock] = attrs.field(factory=dict)
-    told: dict[str, Any] = attrs.field(factory=dict)
+    reported: dict[str, Any] = attrs.field(factory=dict)
 
     def wire(self) -> dict[str, Any]:
         """Return all of it in the form of the protocol."""
@@ -161,11 +166,11 @@ class Registry:
             "message_renderers": [{"tag": tag, "template": block} for tag, block in self.renderers.items()],
         }
 
-    def news_in(self, everything: Mapping[str, Any]) -> dict[str, Any]:
+    def find_unreported(self, everything: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the host does not know yet of what `wire` has returned."""
         found = {}
         for kind, entries in everything.items():
-            known = self.told.get(kind, ())
+            known = self.reported.get(kind, ())
             if new := [each for each in entries if each not in known]:
                 found[kind] = new
         return found
@@ -174,7 +179,7 @@ class Registry:
 # --- what functions say about themselves ------------------------------------------------------------------------------
 
 
-def described(function: Handler, description: str | None) -> str:
+def read_description(function: Handler, description: str | None) -> str:
     """Return what was said about a function, or else its docstring."""
     return description if description is not None else inspect.cleandoc(function.__doc__ or "")
 

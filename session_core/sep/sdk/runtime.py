@@ -36,14 +36,14 @@ from session_core.sep.sdk.contexts import (
     EventContext,
     HookContext,
     ProviderContext,
-    ToolContext,
+    ToolCallContext,
     completion_request,
 )
 from session_core.sep.sdk.failures import ToolError
 from session_core.sep.sdk.json_types import WrongArgument
-from session_core.sep.sdk.link import HostInfo, Link, call, call_in, log
+from session_core.sep.sdk.link import HostInfo, HostLink, call, call_in, log
 from session_core.sep.sdk.model_calls import complete
-from session_core.sep.sdk.registry import Observer, Provider
+from session_core.sep.sdk.registry import Observer, RegisteredProvider
 
 if TYPE_CHECKING:
     from session_core.sep.sdk.extension import Extension
@@ -78,11 +78,11 @@ class Runtime:
         self._hear_fault = hear_fault
         self._cleanup_seconds = cleanup_seconds
         self._registry = extension.registry
-        self._link: Link | None = None
+        self._link: HostLink | None = None
         self._initialized = False
         self._cleaned_up = 0  # how many functions for the end of the extension itself were called
         self._goodbye = trio.Event()
-        self._lanes: dict[Observer, _Lane] = {}
+        self._lanes: dict[Observer, _ObserverQueue] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(
@@ -99,7 +99,7 @@ class Runtime:
                 async with open_connection(
                     source, sink, handle_request=self._answer, handle_notification=self._note, name="host"
                 ) as connection:
-                    self._link = Link(connection)
+                    self._link = HostLink(connection)
                     task_status.started()
                     async with trio.open_nursery() as ends:
                         ends.start_soon(self._wait_for, connection.wait_closed, ends.cancel_scope)
@@ -114,7 +114,7 @@ class Runtime:
         scope.cancel()
 
     @property
-    def link(self) -> Link:
+    def link(self) -> HostLink:
         """The way to the host."""
         assert self._link is not None
         return self._link
@@ -149,16 +149,16 @@ class Runtime:
             raise RpcFailed(INVALID_PARAMS, "protocol_version must be a whole number, 1 or more")
         self.link.host = host_info(params)
         self._initialized = True
-        self._registry.told = self._registry.wire()
+        self._registry.reported = self._registry.wire()
         return {
             "protocol_version": min(version, PROTOCOL_VERSION),
             "extension": {"name": self._extension.name, "version": self._extension.version},
-            "registrations": self._registry.told,
+            "registrations": self._registry.reported,
         }
 
     async def _shutdown(self, _: Params) -> dict[str, Any]:
         with trio.move_on_after(OBSERVERS_SECONDS, shield=True):
-            await self.settled()
+            await self.wait_settled()
         await self._clean_up()
         self._goodbye.set()  # seen in a later step, so after the reply has been queued
         return {}
@@ -183,14 +183,14 @@ class Runtime:
         tool = self._registry.tools.get(_name(params, "tool"))
         if tool is None:
             return answers.ToolResult(content=f"unknown tool: {params.get('tool')}", is_error=True).wire()
-        context = ToolContext(self._extension, self.link, params)
+        context = ToolCallContext(self._extension, self.link, params)
         first = (context,) if tool.takes_context else ()
         try:
             arguments = tool.shape.read("", context.args)
             if tool.by_name:
-                returned = await _within(context, tool.function, *first, **arguments)
+                returned = await _call_in_context(context, tool.function, *first, **arguments)
             else:
-                returned = await _within(context, tool.function, *first, arguments)
+                returned = await _call_in_context(context, tool.function, *first, arguments)
         except WrongArgument as wrong:
             return answers.ToolResult(content=f"wrong arguments: {wrong}", is_error=True).wire()
         except ToolError as error:
@@ -202,7 +202,7 @@ class Runtime:
         if command is None:
             raise RpcFailed(INVALID_PARAMS, f"unknown command: {params.get('command')}")
         context = CommandContext(self._extension, self.link, params)
-        said = await _within(context, command.function, context)
+        said = await _call_in_context(context, command.function, context)
         return {} if said is None else {"content": str(said)}
 
     async def _complete_command(self, params: Params) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class Runtime:
             return answers.completions(())
         partial = params.get("partial")
         context = CommandContext(self._extension, self.link, params)
-        found = await _within(context, command.completer, context, partial if isinstance(partial, str) else "")
+        found = await _call_in_context(context, command.completer, context, partial if isinstance(partial, str) else "")
         return answers.completions(found)
 
     async def _run_hook(self, params: Params) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class Runtime:
         given = context.input
         returned: list[answers.HookReturn] = []
         for handler in self._registry.hooks.get(hook, ()):
-            returned.append(await _within(context, handler, context))
+            returned.append(await _call_in_context(context, handler, context))
             outcome = answers.hook_outcome(hook, given, returned)
             if outcome["action"] == "block":
                 return outcome
@@ -230,7 +230,7 @@ class Runtime:
     async def _ask_model(self, params: Params) -> dict[str, Any]:
         provider = self._provider(params)
         context = ProviderContext(self._extension, self.link, params)
-        answer: answers.Answer = await _within(
+        answer: answers.Answer = await _call_in_context(
             context, complete, context, provider.function, completion_request(params)
         )
         return answer.wire()
@@ -240,16 +240,16 @@ class Runtime:
         if provider.on_login is None:
             raise RpcFailed(INVALID_PARAMS, f"nobody logs in to {provider.name}")
         context = ProviderContext(self._extension, self.link, params)
-        return _credentials(await _within(context, provider.on_login, context))
+        return _credentials(await _call_in_context(context, provider.on_login, context))
 
     async def _renew_login(self, params: Params) -> dict[str, Any]:
         provider = self._provider(params)
         if provider.on_refresh is None:
             raise RpcFailed(INVALID_PARAMS, f"a login to {provider.name} cannot be renewed")
         context = ProviderContext(self._extension, self.link, params)
-        return _credentials(await _within(context, provider.on_refresh, context, params.get("refresh_token")))
+        return _credentials(await _call_in_context(context, provider.on_refresh, context, params.get("refresh_token")))
 
-    def _provider(self, params: Params) -> Provider:
+    def _provider(self, params: Params) -> RegisteredProvider:
         provider = self._registry.providers.get(_name(params, "provider"))
         if provider is None:
             raise RpcFailed(INVALID_PARAMS, f"unknown provider: {params.get('provider')}")
@@ -264,23 +264,23 @@ class Runtime:
         event, payload = params.get("event"), params.get("payload")
         for observer in self._registry.observers:
             if isinstance(event, str) and observer.wants(event, payload if isinstance(payload, dict) else {}):
-                self._lane_of(observer).put(EventContext(self._extension, self.link, params))
+                self._queue_of(observer).put(EventContext(self._extension, self.link, params))
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until observers are done with all events that have come so far."""
         for lane in tuple(self._lanes.values()):
-            await lane.settled()
+            await lane.wait_settled()
 
-    def _lane_of(self, observer: Observer) -> "_Lane":
+    def _queue_of(self, observer: Observer) -> "_ObserverQueue":
         lane = self._lanes.get(observer)
         if lane is None:
             assert self._nursery is not None
-            lane = self._lanes[observer] = _Lane(observer, self._hear_fault)
+            lane = self._lanes[observer] = _ObserverQueue(observer, self._hear_fault)
             self._nursery.start_soon(lane.run)
         return lane
 
 
-class _Lane:
+class _ObserverQueue:
     """The events of one observer."""
 
     def __init__(self, observer: Observer, hear_fault: Callable[[str, Exception], None] | None) -> None:
@@ -298,7 +298,7 @@ class _Lane:
         except trio.WouldBlock:
             self._lost += 1
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         await trio.lowlevel.checkpoint()
         while self._undone:
             await self._waiting.park()
@@ -317,7 +317,7 @@ class _Lane:
             log.warning("%s is too slow: %d events were lost", context.event, self._lost)
             self._lost = 0
         try:
-            await _within(context, self._observer.function, context)
+            await _call_in_context(context, self._observer.function, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next event comes
             log.exception("the observer of %s failed", context.event)
             if self._hear_fault is not None:
@@ -327,12 +327,12 @@ class _Lane:
             self._waiting.unpark_all()
 
 
-async def _within(context: Context, handler: Callable[..., Any], *args: Any, **named: Any) -> Any:
+async def _call_in_context(context: Context, handler: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call a handler, and let the context know when nobody waits for it any more."""
     try:
         return await call(handler, *args, **named)
     except trio.Cancelled:
-        context.give_up()
+        context.mark_cancelled()
         raise
 
 

@@ -92,7 +92,7 @@ def name_of(function: Callable[..., Any], name: str | None, decorator: str) -> s
     return found
 
 
-def meant(name: object, known: Sequence[str]) -> str:
+def suggest_name(name: object, known: Sequence[str]) -> str:
     """Return a guess at what was meant, to be put behind a name that nobody knows."""
     near = get_close_matches(str(name), known, 1)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -28,7 +28,7 @@ def serve(extension: "Extension") -> None:
         raise SystemExit(2)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     try:
-        with _protected() as (source, sink):
+        with _protect_stdio() as (source, sink):
             trio.run(extension.run, source, sink)
     except (KeyboardInterrupt, BaseExceptionGroup) as error:
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt) is None:
@@ -37,7 +37,7 @@ def serve(extension: "Extension") -> None:
 
 
 @contextmanager
-def _protected() -> Generator[tuple[int, int]]:
+def _protect_stdio() -> Generator[tuple[int, int]]:
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:

@@ -18,26 +18,26 @@ from session_core.sep.host.calls.events import bus_event, widget_key
 from session_core.sep.host.info import as_arguments
 from session_core.sep.host.registrations import handled_hooks
 from session_core.sep.protocol.names import HOOKS, HookName
-from session_core.sep.sdk.answers import Completion, Credentials, ToolResult
+from session_core.sep.sdk.answers import CommandCompletion, Credentials, ToolResult
 from session_core.sep.sdk.extension import KNOWN_EVENTS, Extension
 from session_core.sep.sdk.failures import HostError as HostError
-from session_core.sep.sdk.signatures import meant
-from session_core.sep.sdk.testing_answers import Completed as Completed
+from session_core.sep.sdk.signatures import suggest_name
 from session_core.sep.sdk.testing_answers import HookResult as HookResult
+from session_core.sep.sdk.testing_answers import ModelCompletion as ModelCompletion
 from session_core.sep.sdk.testing_answers import UnusableAnswer as UnusableAnswer
 from session_core.sep.sdk.testing_answers import (
-    completions_in,
-    credentials_in,
-    model_answer_in,
-    object_in,
-    tool_result_in,
+    parse_completions,
+    parse_credentials,
+    parse_model_answer,
+    parse_tool_result,
+    require_object,
 )
 from session_core.sep.sdk.testing_life import HostLife
-from session_core.sep.sdk.testing_link import Running as Running
+from session_core.sep.sdk.testing_link import StartedCall as StartedCall
+from session_core.sep.sdk.testing_world import BusMessage as BusMessage
 from session_core.sep.sdk.testing_world import LogLine as LogLine
 from session_core.sep.sdk.testing_world import Program as Program
-from session_core.sep.sdk.testing_world import Progress as Progress
-from session_core.sep.sdk.testing_world import Published as Published
+from session_core.sep.sdk.testing_world import ProgressReport as ProgressReport
 from session_core.sep.sdk.testing_world import SessionCall as SessionCall
 from session_core.sep.sdk.testing_world import UiRequest as UiRequest
 from session_core.tools.arguments import check_arguments
@@ -45,12 +45,12 @@ from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
 
 
-class _Named(Protocol):
+class _NamedItem(Protocol):
     @property
     def name(self) -> str: ...
 
 
-N = TypeVar("N", bound=_Named)
+N = TypeVar("N", bound=_NamedItem)
 
 
 class TestHost(HostLife):
@@ -102,7 +102,7 @@ class TestHost(HostLife):
             answer = await self._dispatch("tool/execute", call_id=call_id, tool=tool, arguments=given)
         finally:
             del self._world.tool_calls[call_id]
-        return tool_result_in(tool, answer)
+        return parse_tool_result(tool, answer)
 
     async def call_hook(self, hook: HookName, input: Mapping[str, Any] | None = None, /, **named: Any) -> HookResult:
         """Ask at a place of a turn, and take of the answer what a host takes.
@@ -114,22 +114,22 @@ class TestHost(HostLife):
             UnusableAnswer: Its answer is none.
         """
         if hook not in HOOKS:
-            raise ValueError(f"there is no hook {hook!r}{meant(hook, HOOKS)}; known are: {', '.join(HOOKS)}")
+            raise ValueError(f"there is no hook {hook!r}{suggest_name(hook, HOOKS)}; known are: {', '.join(HOOKS)}")
         handled = handled_hooks(self.registrations)
         if handled is not None and hook not in handled:
             raise NotFound(f"the extension does not handle the hook {hook}; it handles: {', '.join(handled) or 'none'}")
         name, value = self._subject.name, {**(input or {}), **named}
         answer = await self._dispatch("hook", hook=hook, input={**value, "session_id": self.session_id})
         wanted = hooks.read_outcome(answer)
-        allowed = hooks.guarded(name, hook, value, wanted)
-        if isinstance(wanted, hooks.Modify) and allowed is hooks.GO_ON:
+        allowed = hooks.restrict_outcome(name, hook, value, wanted)
+        if isinstance(wanted, hooks.ModifyOutcome) and allowed is hooks.GO_ON:
             self._world.log(name, "warn", f"its change of a call of {value.get('tool')!r} was passed over", None)
         match allowed:
-            case hooks.Failure():
+            case hooks.FailureOutcome():
                 raise UnusableAnswer(f"the extension {allowed.why}")
-            case hooks.Block():
+            case hooks.BlockOutcome():
                 return HookResult(action="block", value=None, reason=allowed.reason)
-            case hooks.Modify():
+            case hooks.ModifyOutcome():
                 return HookResult(action="modify", value={**value, **allowed.patch})
             case _:
                 return HookResult(action="continue", value=value)
@@ -143,13 +143,13 @@ class TestHost(HostLife):
         """
         _known("command", command, self.registrations.commands)
         arguments = as_arguments(typed) if isinstance(typed, str) else dict(typed)
-        answer = object_in(command, await self._dispatch("command/execute", command=command, arguments=arguments))
+        answer = require_object(command, await self._dispatch("command/execute", command=command, arguments=arguments))
         content = answer.get("content")
         if not isinstance(content, str | None):
             raise UnusableAnswer(f"{command} was answered with {content!r} as its content, which must be text")
         return content
 
-    async def complete_command(self, command: str, partial: str = "", /) -> list[Completion]:
+    async def complete_command(self, command: str, partial: str = "", /) -> list[CommandCompletion]:
         """Ask how what was typed behind a command could go on.
 
         Raises:
@@ -157,11 +157,11 @@ class TestHost(HostLife):
             HostError: It has answered with an error, which a host takes for nothing.
         """
         _known("command", command, self.registrations.commands)
-        return completions_in(await self._dispatch("command/complete", command=command, partial=partial))
+        return parse_completions(await self._dispatch("command/complete", command=command, partial=partial))
 
     async def complete(
         self, provider: str, model: str, messages: str | Sequence[Mapping[str, Any]], /, **more: Any
-    ) -> Completed:
+    ) -> ModelCompletion:
         """Ask a model; a text is one message of a user. `more` are `tools`, `thinking`, `max_tokens` and so on.
 
         Raises:
@@ -177,16 +177,16 @@ class TestHost(HostLife):
             answer = await self._dispatch("provider/complete", **{**about, **more})
         finally:
             del self._world.answers[request_id]
-        return Completed(answer=model_answer_in(answer), deltas=tuple(deltas))
+        return ModelCompletion(answer=parse_model_answer(answer), deltas=tuple(deltas))
 
     async def login(self, provider: str) -> Credentials:
         """Have somebody log in to a provider; `ui` answers for them."""
-        return credentials_in(await self._dispatch("provider/oauth_login", provider=provider))
+        return parse_credentials(await self._dispatch("provider/oauth_login", provider=provider))
 
     async def refresh(self, provider: str, refresh_token: str) -> Credentials:
         """Renew a login."""
         params = {"provider": provider, "refresh_token": refresh_token}
-        return credentials_in(await self._dispatch("provider/oauth_refresh", **params))
+        return parse_credentials(await self._dispatch("provider/oauth_refresh", **params))
 
     # --- what is told -------------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class TestHost(HostLife):
         """
         if event not in KNOWN_EVENTS:
             known = ", ".join(KNOWN_EVENTS)
-            raise ValueError(f"there is no event {event!r}{meant(event, KNOWN_EVENTS)}; known are: {known}")
+            raise ValueError(f"there is no event {event!r}{suggest_name(event, KNOWN_EVENTS)}; known are: {known}")
         return await self._tell(event, {"session_id": self.session_id, **(payload or {})})
 
     async def publish(self, topic: str, payload: Mapping[str, Any] | None = None, *, sender: str = "other") -> bool:

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import attrs
 
-from session_core.sep.sdk.answers import Answer, Completion, Credentials, ToolCall, ToolResult, Usage
-from session_core.wire.error_text import kind_of
-from session_core.wire.strict_json import is_whole
+from session_core.sep.sdk.answers import Answer, CommandCompletion, Credentials, TokenUsage, ToolCall, ToolResult
+from session_core.wire.error_text import describe_json
+from session_core.wire.strict_json import is_encodable
 
 
 class UnusableAnswer(Exception):
@@ -36,7 +36,7 @@ class HookResult:
 
 
 @attrs.frozen(kw_only=True)
-class Completed:
+class ModelCompletion:
     """What a model has answered: the whole, and the pieces that came before, as objects of the protocol."""
 
     answer: Answer
@@ -48,58 +48,58 @@ class Completed:
         return "".join(each["content"] for each in self.deltas if each.get("type") == "Delta")
 
 
-def object_in(what: str, answer: Any) -> dict[str, Any]:
+def require_object(what: str, answer: Any) -> dict[str, Any]:
     """Return an answer that must be an object.
 
     Raises:
         UnusableAnswer: It is something else.
     """
     if not isinstance(answer, dict):
-        raise UnusableAnswer(f"{what} was answered with {kind_of(answer)}, where an object is needed")
+        raise UnusableAnswer(f"{what} was answered with {describe_json(answer)}, where an object is needed")
     return answer
 
 
-def tool_result_in(tool: str, answer: Any) -> ToolResult:
+def parse_tool_result(tool: str, answer: Any) -> ToolResult:
     """Read the answer of a tool.
 
     Raises:
         UnusableAnswer: It is none.
     """
-    found = object_in(tool, answer)
+    found = require_object(tool, answer)
     content, failed = found.get("content"), found.get("is_error")
-    if not isinstance(content, str) or not is_whole(content):
-        raise UnusableAnswer(f"{tool} was answered with {kind_of(content)} as its content, which must be text")
+    if not isinstance(content, str) or not is_encodable(content):
+        raise UnusableAnswer(f"{tool} was answered with {describe_json(content)} as its content, which must be text")
     if failed is not None and not isinstance(failed, bool):
-        raise UnusableAnswer(f"{tool} did not say whether it failed, but {kind_of(failed)}")
+        raise UnusableAnswer(f"{tool} did not say whether it failed, but {describe_json(failed)}")
     return ToolResult(content=content, is_error=failed or False, details=found.get("details"))
 
 
-def completions_in(answer: Any) -> list[Completion]:
+def parse_completions(answer: Any) -> list[CommandCompletion]:
     """Read how a command could go on.
 
     Raises:
         UnusableAnswer: It is no list of objects with texts in them.
     """
-    entries = object_in("command/complete", answer).get("completions") or []
+    entries = require_object("command/complete", answer).get("completions") or []
     found = []
     for entry in entries if isinstance(entries, list) else [entries]:
         value, about = (entry.get("value"), entry.get("description")) if isinstance(entry, dict) else (None, None)
         if not isinstance(value, str) or not isinstance(about, str | None):
             raise UnusableAnswer(f"a completion must be an object with a text as its value, not {entry!r}")
-        found.append(Completion(value, about))
+        found.append(CommandCompletion(value, about))
     return found
 
 
-def model_answer_in(answer: Any) -> Answer:
+def parse_model_answer(answer: Any) -> Answer:
     """Read the whole answer of a model.
 
     Raises:
         UnusableAnswer: It has another shape.
     """
-    found = object_in("provider/complete", answer)
+    found = require_object("provider/complete", answer)
     for key in ("content", "finish_reason", "reasoning_content", "resolved_model"):
         if not isinstance(found.get(key), str | None):
-            raise UnusableAnswer(f"{key} of a model's answer must be text, not {kind_of(found[key])}")
+            raise UnusableAnswer(f"{key} of a model's answer must be text, not {describe_json(found[key])}")
     usage = found.get("usage")
     return Answer(
         content=found.get("content") or "",
@@ -111,23 +111,25 @@ def model_answer_in(answer: Any) -> Answer:
     )
 
 
-def _tool_call(told: Any) -> ToolCall:
-    found = object_in("a tool call of a model", told)
+def _tool_call(call_json: Any) -> ToolCall:
+    found = require_object("a tool call of a model", call_json)
     arguments = found.get("arguments") or {}
     try:
         arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
-        return ToolCall(id=str(found["id"]), name=str(found["name"]), arguments=object_in("its arguments", arguments))
+        return ToolCall(
+            id=str(found["id"]), name=str(found["name"]), arguments=require_object("its arguments", arguments)
+        )
     except (KeyError, ValueError) as error:
-        raise UnusableAnswer(f"a tool call needs an id, a name and arguments, not {told!r}") from error
+        raise UnusableAnswer(f"a tool call needs an id, a name and arguments, not {call_json!r}") from error
 
 
-def _usage(told: Any) -> Usage:
-    found = object_in("the usage of a model", told)
+def _usage(usage_json: Any) -> TokenUsage:
+    found = require_object("the usage of a model", usage_json)
     names = ("prompt_tokens", "completion_tokens", "cached_tokens")
-    return Usage(**{name: found.get(name) or 0 for name in names})
+    return TokenUsage(**{name: found.get(name) or 0 for name in names})
 
 
-def credentials_in(answer: Any) -> Credentials:
+def parse_credentials(answer: Any) -> Credentials:
     """Read what a login has given, as strictly as the host that would keep it.
 
     Raises:

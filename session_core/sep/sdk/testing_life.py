@@ -13,15 +13,22 @@ from session_core._version import __version__
 from session_core.ids import SessionId
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.calls.requests import Inbound
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.registrations import Registrations, clamped_subscriptions, read_registrations
+from session_core.sep.host.calls.requests import InboundRequests
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.registrations import Registrations, clamp_subscriptions, read_registrations
 from session_core.sep.protocol.manifest import Capabilities, Manifest, RunSpec, read_manifest
 from session_core.sep.protocol.names import CAPABILITIES, PROTOCOL_VERSION, Capability, Mode, UiKind
 from session_core.sep.sdk.extension import Extension
-from session_core.sep.sdk.testing_answers import UnusableAnswer, object_in
-from session_core.sep.sdk.testing_link import FarEnd, Line, Running, as_process, in_memory, open_line
-from session_core.sep.sdk.testing_world import Responder, Subject, World, check_kind
+from session_core.sep.sdk.testing_answers import UnusableAnswer, require_object
+from session_core.sep.sdk.testing_link import (
+    ExtensionEndpoint,
+    ExtensionLink,
+    StartedCall,
+    open_line,
+    run_as_process,
+    run_in_memory,
+)
+from session_core.sep.sdk.testing_world import ExtensionUnderTest, RecordingBackend, Responder, check_kind
 
 _GENERATION: Final = 1
 
@@ -56,8 +63,8 @@ class HostLife:
         self._initialize = initialize
         self._observers_may_fail = observers_may_fail
         self._about = {"workspace": {"root": workspace, "trusted": trusted}, "mode": mode}
-        self._subject = Subject(_found(extension, capabilities, tuple(events)))
-        self._world = World(
+        self._subject = ExtensionUnderTest(_describe_extension(extension, capabilities, tuple(events)))
+        self._world = RecordingBackend(
             subject=self._subject,
             ui=_answers(ui),
             exec=exec,
@@ -75,18 +82,18 @@ class HostLife:
         self.progress = self._world.progress
         self.registry = self._world.registry
         self._contexts = Contexts()
-        self._inbound = Inbound(self._contexts, self._world, self._world)
+        self._inbound = InboundRequests(self._contexts, self._world, self._world)
         self._stack: AsyncExitStack | None = None
         self._nursery: trio.Nursery | None = None
-        self._line: Line | None = None
-        self._far: FarEnd | None = None
+        self._line: ExtensionLink | None = None
+        self._far: ExtensionEndpoint | None = None
         self._ended = False
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._opened())
+            await stack.enter_async_context(self._open_host())
             if self._initialize:
                 await self.initialize()
             self._stack = stack.pop_all()
@@ -99,11 +106,11 @@ class HostLife:
         await self._stack.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - what is in it takes care of itself
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncGenerator[None]:
+    async def _open_host(self) -> AsyncGenerator[None]:
         body_error: BaseException | None = None
         try:
-            async with self._far_end() as far, open_line(far, self._answer, self._note) as connection:
-                self._far, self._line = far, Line(connection)
+            async with self._open_endpoint() as far, open_line(far, self._answer, self._note) as connection:
+                self._far, self._line = far, ExtensionLink(connection)
                 async with trio.open_nursery() as self._nursery:
                     try:
                         yield
@@ -120,13 +127,13 @@ class HostLife:
             raise body_error  # as it was raised, not wrapped by our nurseries
         self._raise_faults()
 
-    def _far_end(self) -> AbstractAsyncContextManager[FarEnd]:
+    def _open_endpoint(self) -> AbstractAsyncContextManager[ExtensionEndpoint]:
         if isinstance(self._extension, Extension):
-            return in_memory(self._extension, self._hear_fault)
+            return run_in_memory(self._extension, self._record_fault)
         if isinstance(self._extension, Path):
             run = self._subject.found.manifest.run
-            return as_process([run.command, *run.args], str(self._extension))
-        return as_process(self._extension, None)
+            return run_as_process([run.command, *run.args], str(self._extension))
+        return run_as_process(self._extension, None)
 
     async def initialize(self, **changes: Any) -> Registrations:
         """Greet the extension and read what it registers; `changes` are laid over what it is told.
@@ -139,7 +146,7 @@ class HostLife:
         for kind in self.ui:  # the test may have changed them
             check_kind(kind)
         enabled = self._subject.found.manifest.capabilities.enabled
-        told = {
+        params = {
             "protocol_version": PROTOCOL_VERSION,
             "host": {"name": "test", "version": __version__},
             **self._about,
@@ -148,7 +155,7 @@ class HostLife:
             "flags": self.flags,
             "capabilities_enabled": {each: each in enabled for each in CAPABILITIES},
         }
-        answer = object_in("initialize", await self._ask("initialize", {**told, **changes}))
+        answer = require_object("initialize", await self._ask("initialize", {**params, **changes}))
         version = answer.get("protocol_version")
         if type(version) is not int or version < 1:
             raise UnusableAnswer(f"protocol_version must be 1 or more, not {version!r}")
@@ -179,10 +186,10 @@ class HostLife:
         """
         return await self._ask(method, params or {})
 
-    def start(self, method: Callable[..., Awaitable[T]], /, *args: Any, **named: Any) -> Running[T]:
+    def start(self, method: Callable[..., Awaitable[T]], /, *args: Any, **named: Any) -> StartedCall[T]:
         """Begin a call that can be cancelled: `running = host.start(host.call_tool, "slow", seconds=9)`."""
         assert self._nursery is not None
-        running: Running[T] = Running()
+        running: StartedCall[T] = StartedCall()
         self._nursery.start_soon(running.run, method, args, named)
         return running
 
@@ -202,7 +209,7 @@ class HostLife:
         await self.ping()
         self._raise_faults()
 
-    def _hear_fault(self, event: str, error: Exception) -> None:
+    def _record_fault(self, event: str, error: Exception) -> None:
         if not self._observers_may_fail:
             error.add_note(f"This was raised by a handler of the event {event}; a host logs it, and goes on.")
             self._world.faults.append(error)
@@ -226,22 +233,22 @@ class HostLife:
         """Tell of an event, if the extension wants to hear of it."""
         await trio.lowlevel.checkpoint()
         assert self._line is not None
-        if name not in clamped_subscriptions(self.registrations, self._subject.found.manifest):
+        if name not in clamp_subscriptions(self.registrations, self._subject.found.manifest):
             return False
         context = self._contexts.for_event(self._subject.name, _GENERATION, self.session_id)
         self._line.connection.push_event(name, payload, context=context.wire)
         return True
 
     async def _answer(self, request: Request) -> Any:
-        return await self._inbound.answer(self._subject, _GENERATION, request)
+        return await self._inbound.handle_request(self._subject, _GENERATION, request)
 
     def _note(self, notification: Notification) -> None:
-        self._inbound.note(self._subject, _GENERATION, notification)
+        self._inbound.handle_notification(self._subject, _GENERATION, notification)
 
 
-def _found(
+def _describe_extension(
     extension: Extension | Path | Sequence[str], capabilities: Collection[Capability] | None, events: tuple[str, ...]
-) -> Found:
+) -> DiscoveredExtension:
     """Describe the extension as if it had been found in a folder; a test may narrow what its manifest says."""
     if isinstance(extension, Path):
         manifest = read_manifest(extension)
@@ -253,7 +260,7 @@ def _found(
     allowed = Capabilities(events=events or declared.events, enabled=enabled)
     manifest = attrs.evolve(manifest, capabilities=allowed)
     folder = extension if isinstance(extension, Path) else Path("/extension")
-    return Found(name=manifest.name, folder=folder, scope="user", manifest=manifest, digest="")
+    return DiscoveredExtension(name=manifest.name, folder=folder, scope="user", manifest=manifest, digest="")
 
 
 def _answers(ui: Mapping[UiKind, Responder] | Iterable[UiKind]) -> dict[UiKind, Responder]:

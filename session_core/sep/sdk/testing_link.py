@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @attrs.frozen
-class FarEnd:
+class ExtensionEndpoint:
     """The extension's end: where its words come from and ours go, when its observers are done, how it has ended."""
 
     source: trio.abc.ReceiveStream
@@ -37,7 +37,9 @@ class FarEnd:
 
 
 @asynccontextmanager
-async def in_memory(extension: Extension, hear_fault: Callable[[str, Exception], None]) -> AsyncGenerator[FarEnd]:
+async def run_in_memory(
+    extension: Extension, hear_fault: Callable[[str, Exception], None]
+) -> AsyncGenerator[ExtensionEndpoint]:
     """Run an extension beside the test for the length of the block; `hear_fault` is told how observers fail."""
     # A jumping clock does not wait for threads, and plain functions for the end run in one.
     jumping = isinstance(trio.lowlevel.current_clock(), MockClock)
@@ -58,20 +60,20 @@ async def in_memory(extension: Extension, hear_fault: Callable[[str, Exception],
     async with ours, trio.open_nursery() as nursery:
         await nursery.start(run)
         try:
-            yield FarEnd(ours, ours, runtime.settled, wait_exit)
+            yield ExtensionEndpoint(ours, ours, runtime.wait_settled, wait_exit)
         finally:
             nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def as_process(argv: Sequence[str], folder: str | None) -> AsyncGenerator[FarEnd]:
+async def run_as_process(argv: Sequence[str], folder: str | None) -> AsyncGenerator[ExtensionEndpoint]:
     """Run a program for the length of the block; what it says on stderr is seen with the test's own."""
     process = await trio.lowlevel.open_process(list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         async with process.stdin, process.stdout:
-            yield FarEnd(process.stdout, process.stdin, trio.lowlevel.checkpoint, process.wait)
+            yield ExtensionEndpoint(process.stdout, process.stdin, trio.lowlevel.checkpoint, process.wait)
             await process.stdin.aclose()
             with trio.move_on_after(_EXIT_SECONDS):
                 await process.wait()
@@ -82,15 +84,15 @@ async def as_process(argv: Sequence[str], folder: str | None) -> AsyncGenerator[
             await process.wait()
 
 
-_RUNNING: ContextVar["Running[Any] | None"] = ContextVar("_RUNNING", default=None)
+_RUNNING: ContextVar["StartedCall[Any] | None"] = ContextVar("_RUNNING", default=None)
 
 
-class Running(Generic[T]):
+class StartedCall(Generic[T]):
     """A call that was started by `TestHost.start`: it can be cancelled as hosts cancel, and its end waited for."""
 
     def __init__(self) -> None:
         self.scope = trio.CancelScope()
-        self._line: Line | None = None
+        self._line: ExtensionLink | None = None
         self._number = 0
         self._cancelled = False
         self._ended = trio.Event()
@@ -108,11 +110,11 @@ class Running(Generic[T]):
         assert self._outcome is not None
         return self._outcome.unwrap()
 
-    def asked(self, line: "Line", number: int) -> None:
+    def bind_request(self, line: "ExtensionLink", number: int) -> None:
         """Hear under which number the extension knows it."""
         self._line, self._number = line, number
 
-    def sent(self) -> None:
+    def confirm_sent(self) -> None:
         """Hear that the extension has been asked."""
         if self._cancelled and self._line is not None:
             self._line.cancel(self._number)
@@ -127,7 +129,7 @@ class Running(Generic[T]):
         self._ended.set()
 
 
-class Line:
+class ExtensionLink:
     """Asks the extension and tells it things; each request has a number, by which it can be cancelled."""
 
     def __init__(self, connection: RpcConnection) -> None:
@@ -146,8 +148,8 @@ class Line:
         self._number += 1
         running = _RUNNING.get()
         if running is not None:
-            running.asked(self, self._number)
-            trio.lowlevel.current_trio_token().run_sync_soon(running.sent)
+            running.bind_request(self, self._number)
+            trio.lowlevel.current_trio_token().run_sync_soon(running.confirm_sent)
         try:
             return await self.connection.request(method, params)
         except InvalidInput:
@@ -162,7 +164,7 @@ class Line:
 
 
 def open_line(
-    far: FarEnd, answer: RequestHandler, note: NotificationHandler
+    far: ExtensionEndpoint, answer: RequestHandler, note: NotificationHandler
 ) -> AbstractAsyncContextManager[RpcConnection]:
     """Connect to an extension."""
     return open_connection(far.source, far.sink, handle_request=answer, handle_notification=note, name="extension")

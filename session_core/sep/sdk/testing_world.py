@@ -13,14 +13,14 @@ import attrs
 from session_core.errors import SessionCoreError
 from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
 from session_core.sep.host.calls.notifications import LogLevel
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.registrations import Registrations, permitted
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.registrations import Registrations, filter_permitted
 from session_core.sep.protocol import service_api
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import NOT_TRUSTED, QUESTIONS, UI_KINDS, UiKind
-from session_core.sep.protocol.service_api import Asker, DeliverAs, Role
-from session_core.sep.sdk.answers import Ran
-from session_core.sep.sdk.signatures import meant
+from session_core.sep.protocol.service_api import DeliverAs, ExtensionCaller, Role
+from session_core.sep.sdk.answers import ExecResult
+from session_core.sep.sdk.signatures import suggest_name
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class UiRequest:
 
 
 @attrs.frozen
-class Published:
+class BusMessage:
     """The extension has told others something."""
 
     topic: str
@@ -62,7 +62,7 @@ class Program:
 
 
 @attrs.frozen(kw_only=True)
-class Progress:
+class ProgressReport:
     """A tool has said how far it is."""
 
     tool: str
@@ -81,10 +81,10 @@ class LogLine:
     fields: Mapping[str, Any] | None = None
 
 
-class Subject:
+class ExtensionUnderTest:
     """The extension, as the parts of a host see it."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: DiscoveredExtension) -> None:
         self.found = found
         self.name = found.name
         self.generation = 1
@@ -96,11 +96,11 @@ class Subject:
 
     def register(self, registrations: Registrations) -> None:
         """Take over what it has registered, as far as its manifest permits."""
-        self.registrations = permitted(registrations, self.found.manifest)
+        self.registrations = filter_permitted(registrations, self.found.manifest)
 
 
 @attrs.define(kw_only=True, eq=False)
-class World:
+class RecordingBackend:
     """A service and a host that write down what reaches them.
 
     Attributes:
@@ -109,7 +109,7 @@ class World:
         faults: What functions of the test and observers have raised, which fails the test.
     """
 
-    subject: Subject
+    subject: ExtensionUnderTest
     ui: dict[UiKind, Responder]
     exec: Responder
     kv: dict[str, Any]
@@ -118,9 +118,9 @@ class World:
     session_calls: list[SessionCall] = attrs.field(factory=list)
     ui_requests: list[UiRequest] = attrs.field(factory=list)
     programs: list[Program] = attrs.field(factory=list)
-    bus: list[Published] = attrs.field(factory=list)
+    bus: list[BusMessage] = attrs.field(factory=list)
     logs: list[LogLine] = attrs.field(factory=list)
-    progress: list[Progress] = attrs.field(factory=list)
+    progress: list[ProgressReport] = attrs.field(factory=list)
     registry: list[Registrations] = attrs.field(factory=list)
     faults: list[Exception] = attrs.field(factory=list)
     tool_calls: dict[str, str] = attrs.field(factory=dict)
@@ -132,45 +132,47 @@ class World:
         """Which kinds somebody can deal with."""
         return frozenset(self.ui)
 
-    async def send_message(self, asker: Asker, text: str, role: Role) -> None:
+    async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
         """Write it down."""
         self.session_calls.append(SessionCall("send_message", {"text": text, "role": role}))
 
-    async def send_user_message(self, asker: Asker, text: str, deliver_as: DeliverAs) -> None:
+    async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
         """Write it down."""
         self.session_calls.append(SessionCall("send_user_message", {"text": text, "deliver_as": deliver_as}))
 
-    async def append_entry(self, asker: Asker, entry: Mapping[str, Any]) -> None:
+    async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
         """Write it down."""
         self.session_calls.append(SessionCall("append_entry", {"entry": dict(entry)}))
 
-    async def set_model(self, asker: Asker, model: str, provider: str | None, thinking: str | None) -> None:
+    async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
         """Write it down."""
         self.session_calls.append(
             SessionCall("set_model", {"model": model, "provider": provider, "thinking": thinking})
         )
 
-    async def state(self, asker: Asker) -> Mapping[str, Any]:
+    async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
         """Return how the session is said to be."""
         self.session_calls.append(SessionCall("state"))
         return dict(self.session_state)
 
-    async def ask(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer as the test says."""
         self.ui_requests.append(UiRequest(kind, dict(params)))
         options = params.get("options")
-        return await self._answered(
+        return await self._run_responder(
             f"the ui request {kind}", self.ui[kind], lambda said: _ui_answer(kind, said, options), dict(params)
         )
 
-    async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> service_api.Ran:
+    async def run_program(
+        self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+    ) -> service_api.ProgramResult:
         """End at once, as the test says."""
         self.programs.append(Program(command=command, args=args, cwd=cwd))
         if self.exec is None:
             raise RpcFailed(NOT_TRUSTED, "the test host runs no programs: say exec= to answer for them")
-        return await self._answered("exec", self.exec, _ran, command, args, cwd)
+        return await self._run_responder("exec", self.exec, _to_program_result, command, args, cwd)
 
-    def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Write it down; never more than there are."""
         self.session_calls.append(SessionCall("set_active", {"tools": list(wanted)}))
         known = self.shown_tools
@@ -192,7 +194,7 @@ class World:
         """Return the keys that begin so."""
         return tuple(sorted(key for key in self.kv if key.startswith(prefix)))
 
-    async def _answered(self, what: str, responder: Responder, read: Callable[[Any], T], *args: Any) -> T:
+    async def _run_responder(self, what: str, responder: Responder, read: Callable[[Any], T], *args: Any) -> T:
         try:
             said = responder
             if callable(responder) and not isinstance(responder, type):
@@ -212,7 +214,7 @@ class World:
 
     def publish(self, extension: str, topic: str, payload: Mapping[str, Any]) -> None:
         """Write it down."""
-        self.bus.append(Published(topic, dict(payload)))
+        self.bus.append(BusMessage(topic, dict(payload)))
 
     def registry_updated(self, extension: str, registrations: Registrations) -> None:
         """Take it over."""
@@ -224,7 +226,7 @@ class World:
     ) -> None:
         """Write it down, unless the call is unknown or over."""
         if (tool := self.tool_calls.get(call_id)) is not None:
-            news = Progress(tool=tool, value=progress, message=message, details=details, call_id=call_id)
+            news = ProgressReport(tool=tool, value=progress, message=message, details=details, call_id=call_id)
             self.progress.append(news)
 
     def provider_delta(self, extension: str, request_id: str, event: Mapping[str, Any]) -> None:
@@ -244,7 +246,9 @@ def check_kind(kind: str) -> None:
         ValueError: It is none.
     """
     if kind not in UI_KINDS:
-        raise ValueError(f"ui: there is no kind {kind!r}{meant(kind, UI_KINDS)}; known are: {', '.join(UI_KINDS)}")
+        raise ValueError(
+            f"ui: there is no kind {kind!r}{suggest_name(kind, UI_KINDS)}; known are: {', '.join(UI_KINDS)}"
+        )
 
 
 def _ui_answer(kind: UiKind, said: Any, options: Any) -> dict[str, Any]:
@@ -262,9 +266,9 @@ def _ui_answer(kind: UiKind, said: Any, options: Any) -> dict[str, Any]:
     return {key: said}
 
 
-def _ran(said: Any) -> service_api.Ran:
+def _to_program_result(said: Any) -> service_api.ProgramResult:
     if isinstance(said, str):
-        return service_api.Ran(stdout=said, stderr="", exit_code=0)
-    if isinstance(said, Ran | service_api.Ran):
-        return service_api.Ran(stdout=said.stdout, stderr=said.stderr, exit_code=said.exit_code)
+        return service_api.ProgramResult(stdout=said, stderr="", exit_code=0)
+    if isinstance(said, ExecResult | service_api.ProgramResult):
+        return service_api.ProgramResult(stdout=said.stdout, stderr=said.stderr, exit_code=said.exit_code)
     raise TypeError(f"a program must end with a Ran or a text, not {said!r}")

@@ -17,17 +17,17 @@ from session_core.errors import Forbidden, InvalidInput, Lagged
 from session_core.ids import SessionId, TurnId
 from session_core.sep.host.calls.hooks import HookBlocked
 from session_core.sep.host.host import ExtensionHost
-from session_core.sep.host.settings import TakesPart, everywhere
+from session_core.sep.host.settings import ParticipationRule, participates_everywhere
 from session_core.sep.protocol.names import ALL_TOOLS, HookName, UiKind
-from session_core.sep.protocol.service_api import Asker, DeliverAs, Ran, Role
+from session_core.sep.protocol.service_api import DeliverAs, ExtensionCaller, ProgramResult, Role
 from session_core.service.extension_api import extension_client
 from session_core.service.extension_bridge.programs import ProgramGate
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
+from session_core.vocabulary.commands import Command
 from session_core.vocabulary.extensions import ExtensionInfo
 from session_core.vocabulary.frozen import JsonObject, freeze_json
-from session_core.vocabulary.session_commands import Command
 from session_core.vocabulary.sessions import DialogKind, Thinking
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ R = TypeVar("R")
 _TITLE_CHARS = 200
 _MOST_HEARD = 4_096
 """Sessions of a folder of which it is remembered that its extensions have heard of them."""
-_speaking: ContextVar[str | None] = ContextVar("_speaking", default=None)
+_sending_extension: ContextVar[str | None] = ContextVar("_speaking", default=None)
 """The extension whose message is being sent by this task; hooks are asked in the task of whoever sends a command."""
 
 
@@ -56,39 +56,43 @@ class ExtensionHooks:
         """Ask everybody in order."""
         await self._host.settled.wait()
         # Who answers its own message with another one would never come to an end.
-        but = _speaking.get() if hook == "input" else None
-        left = await self._host.run_hook(hook, session_id, value, but=but)
-        return Blocked(reason=f"{left.extension}: {left.reason}") if isinstance(left, HookBlocked) else _frozen(left)
+        but = _sending_extension.get() if hook == "input" else None
+        result = await self._host.run_hook(hook, session_id, value, but=but)
+        return (
+            Blocked(reason=f"{result.extension}: {result.reason}")
+            if isinstance(result, HookBlocked)
+            else _frozen(result)
+        )
 
 
 async def accompany(host: ExtensionHost, service: "SessionService") -> None:
     """Run the extensions of a service for as long as it is open, and tell them what happens in its sessions."""
     delegate = ServiceDelegate(service, host.takes_part)
     async with trio.open_nursery() as nursery:
-        await nursery.start(host.run, delegate, _Telling(service, host))
+        await nursery.start(host.run, delegate, _ExtensionAnnouncer(service, host))
         while True:
-            await host.until_wanted(anything=True)
+            await host.wait_for_subscriptions(anything=True)
             async with trio.open_nursery() as listening:
-                listening.start_soon(_pass_on, service, host)
-                await host.until_wanted(anything=False)
+                listening.start_soon(_forward_events, service, host)
+                await host.wait_for_subscriptions(anything=False)
                 listening.cancel_scope.cancel()
 
 
-async def _pass_on(service: "SessionService", host: ExtensionHost) -> None:
+async def _forward_events(service: "SessionService", host: ExtensionHost) -> None:
     """Tell extensions of events; nobody listens to the stream while no extension wants anything."""
-    host.events_missed()
+    host.note_missed_events()
     heard: dict[SessionId, None] = {}
     async with service.subscribe() as events:
         while True:
             try:
                 for event in await events.receive_batch():
-                    if host.setting.serves is None or _concerns(service, host, event, heard):
-                        host.tell(event)
+                    if host.setting.serves is None or _is_in_own_folder(service, host, event, heard):
+                        host.forward_event(event)
             except Lagged as lag:
-                host.events_missed(lag.missed)
+                host.note_missed_events(lag.missed)
 
 
-def _concerns(
+def _is_in_own_folder(
     service: "SessionService", host: ExtensionHost, event: ev.SessionEvent, heard: dict[SessionId, None]
 ) -> bool:
     """Tell whether an event happened in a folder's own sessions; `heard` are those that were heard of before.
@@ -98,8 +102,8 @@ def _concerns(
     session_id = event.session_id
     if session_id is None:
         return False
-    cwd, folders = service.core.ledger.whereabouts.at(session_id, event.seq), service.core.config.folders
-    folder = folders.at(cwd) if folders is not None and cwd is not None else None
+    cwd, folders = service.core.ledger.cwd_history.find_cwd(session_id, event.seq), service.core.config.folders
+    folder = folders.get_known(cwd) if folders is not None and cwd is not None else None
     if folder is not None and folder.path == host.setting.serves:
         heard[session_id] = None
         if len(heard) > _MOST_HEARD:
@@ -108,7 +112,7 @@ def _concerns(
     if session_id not in heard:
         return False
     del heard[session_id]
-    host.session_left(session_id)
+    host.forget_session(session_id)
     return False
 
 
@@ -120,7 +124,7 @@ def clear_displays(service: "SessionService", host: ExtensionHost, name: str) ->
             session.record(ev.ExtensionDisplayed(extension=name))
 
 
-class _Telling:
+class _ExtensionAnnouncer:
     """Tells everybody who follows the service how extensions come, change and go; what is gone shows nothing more."""
 
     def __init__(self, service: "SessionService", host: ExtensionHost) -> None:
@@ -147,7 +151,7 @@ class ServiceDelegate:
     A session may have gone to another folder since an extension was asked about it.
     """
 
-    def __init__(self, service: "SessionService", takes_part: TakesPart = everywhere) -> None:
+    def __init__(self, service: "SessionService", takes_part: ParticipationRule = participates_everywhere) -> None:
         self._takes_part = takes_part
         self._service = service
         self._core = service.core
@@ -158,23 +162,23 @@ class ServiceDelegate:
         clients = self._core.ledger.fleet.clients.values()
         return frozenset(kind for client in clients if client.role != "observer" for kind in client.ui)
 
-    async def send_message(self, asker: Asker, text: str, role: Role) -> None:
+    async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
         """Put a message into the conversation."""
         await self._do(asker, c.PostMessage(session_id=asker.session_id, text=text, role=role))
 
-    async def send_user_message(self, asker: Asker, text: str, deliver_as: DeliverAs) -> None:
+    async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
         """Say something as if the user had typed it."""
-        speaks = _speaking.set(asker.extension)
+        speaks = _sending_extension.set(asker.extension)
         try:
             await self._do(asker, c.SendUserMessage(session_id=asker.session_id, text=text, deliver_as=deliver_as))
         finally:
-            _speaking.reset(speaks)
+            _sending_extension.reset(speaks)
 
-    async def append_entry(self, asker: Asker, entry: Mapping[str, Any]) -> None:
+    async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
         """Keep something with the session that no model is ever shown."""
         await self._do(asker, c.AppendEntry(session_id=asker.session_id, entry=_frozen(entry)))
 
-    async def set_model(self, asker: Asker, model: str, provider: str | None, thinking: str | None) -> None:
+    async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
         """Choose the session's model, and how much it thinks."""
         effort = next((word for word in get_args(Thinking) if word == thinking), None)
         if thinking is not None and effort is None:
@@ -183,7 +187,7 @@ class ServiceDelegate:
         name = f"{provider}/{model}" if provider is not None else model
         await self._do(asker, c.SwitchModel(session_id=asker.session_id, model=name, thinking=effort))
 
-    async def state(self, asker: Asker) -> Mapping[str, Any]:
+    async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
         """Tell how the session is."""
         snapshot = await self._do(asker, c.LoadSession(session_id=asker.session_id))
         return {
@@ -191,7 +195,7 @@ class ServiceDelegate:
             "name": snapshot.name,
             "cwd": snapshot.settings.cwd,
             "model": snapshot.settings.model,
-            "permission_tier": snapshot.settings.permission_tier,
+            "permission_mode": snapshot.settings.permission_mode,
             "activity": snapshot.activity.name,
             "messages": snapshot.earlier + len(snapshot.messages),
             "queued": len(snapshot.queue),
@@ -203,7 +207,7 @@ class ServiceDelegate:
             "context_tokens": snapshot.context_tokens,
         }
 
-    async def ask(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Open a dialog and wait for its answer, or show something."""
         session_id = asker.session_id
         match kind:
@@ -221,9 +225,9 @@ class ServiceDelegate:
                 await self._do(asker, c.ShowDisplay(session_id=session_id, title=params["title"]))
         return {}
 
-    async def _question(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _question(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         first, _, rest = params["prompt"].partition("\n")
-        watched = self._core.family.foremost(self._core.session(asker.session_id))  # nobody looks at a helper
+        watched = self._core.tree.foremost(self._core.session(asker.session_id))  # nobody looks at a helper
         reply = await self._do(
             asker,
             c.OpenDialog(
@@ -234,7 +238,7 @@ class ServiceDelegate:
                 choices=tuple(params.get("options", ())),
                 default=params.get("default", ""),
                 extension=asker.extension,
-                turn_id=_waiting(watched, asker),
+                turn_id=_find_waiting_turn(watched, asker),
             ),
         )
         if not reply.answered or reply.value is None:
@@ -243,12 +247,14 @@ class ServiceDelegate:
             return {"confirmed": reply.value is True}
         return {"value" if kind == "select" else "text": str(reply.value)}
 
-    async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> Ran:
+    async def run_program(
+        self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+    ) -> ProgramResult:
         """Run a program through the same gate and confinement as the shell tool."""
         self._refuse_elsewhere(asker)
         return await self._gate(asker, shlex.join((command, *args)), cwd)
 
-    async def _agree(self, session_id: SessionId, asker: Asker, title: str, shown: str) -> bool:
+    async def _agree(self, session_id: SessionId, asker: ExtensionCaller, title: str, details: str) -> bool:
         """Ask people whether a program may run; when nobody can be asked, that is a no."""
         if "confirm" not in self.ui_kinds():
             return False
@@ -256,14 +262,14 @@ class ServiceDelegate:
             session_id=session_id,
             kind="confirm",
             title=title,
-            message=shown,
+            message=details,
             extension=asker.extension,
-            turn_id=_waiting(self._core.session(session_id), asker),
+            turn_id=_find_waiting_turn(self._core.session(session_id), asker),
         )
         reply = await self._service.execute(asked, client_id=extension_client(asker.extension))
         return reply.answered and reply.value is True
 
-    def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """Narrow which tools the session's model is shown; `*` shows all of them again."""
         self._refuse_elsewhere(asker)
         core = self._core
@@ -271,9 +277,9 @@ class ServiceDelegate:
         if ALL_TOOLS in wanted:
             core.agent.active.forget(asker.session_id)
             return tuple(allowed)
-        shown = tuple(name for name in dict.fromkeys(wanted) if name in allowed)
-        core.agent.active.choose(asker.session_id, shown)
-        return shown
+        active = tuple(name for name in dict.fromkeys(wanted) if name in allowed)
+        core.agent.active.choose(asker.session_id, active)
+        return active
 
     # --- what extensions keep -----------------------------------------------------------------------------------------
 
@@ -293,17 +299,17 @@ class ServiceDelegate:
         """Return the keys that begin so."""
         return await self._core.store.kv_list(extension, prefix)
 
-    def _refuse_elsewhere(self, asker: Asker) -> None:
+    def _refuse_elsewhere(self, asker: ExtensionCaller) -> None:
         if not self._takes_part(asker.extension, asker.session_id):
             msg = f"the extension {asker.extension} has no part in this session, which works in another folder"
             raise Forbidden(msg, field="session_id")
 
-    async def _do(self, asker: Asker, command: Command[R]) -> R:
+    async def _do(self, asker: ExtensionCaller, command: Command[R]) -> R:
         self._refuse_elsewhere(asker)
         return await self._service.execute(command, client_id=extension_client(asker.extension))
 
 
-def _waiting(watched: Session, asker: Asker) -> TurnId | None:
+def _find_waiting_turn(watched: Session, asker: ExtensionCaller) -> TurnId | None:
     """Return the turn that goes on with the answer to a question; for one of a helper, that is the one it works for."""
     if asker.turn_id is None or watched.work is None:
         return None

@@ -1,7 +1,7 @@
 """Programs that extensions run: through the same gate and in the same sandbox as the commands of a model.
 
 Rules:
-1. Hooks may refuse it, then the session's rules, tier and grants decide, as about a call of the shell tool that a model
+1. Hooks may refuse it, then the session's rules, mode and grants decide, as about a call of the shell tool that a model
    has made. A person who is asked sees exactly what would run; if that has changed meanwhile, it does not run.
 2. That it ran is recorded in the session, durably, before it begins.
 3. It runs beside turns, as many at once as `MAX_PROGRAMS_AT_ONCE`. A stop of the session, the end of the service, and
@@ -20,10 +20,10 @@ import trio
 from session_core import limits
 from session_core.agent.hooks import may_run_user_command
 from session_core.agent.streamed_answer import clean_text
-from session_core.agent.tool_calls import Judged, judge, preview_of
+from session_core.agent.tool_calls import CallJudgement, build_preview, judge_call
 from session_core.errors import Conflict, Forbidden, InvalidInput, SessionCoreError, Unavailable
 from session_core.ids import CallId, SessionId, TurnId, new_id
-from session_core.sep.protocol.service_api import Asker, Ran
+from session_core.sep.protocol.service_api import ExtensionCaller, ProgramResult
 from session_core.service.core import ServiceCore
 from session_core.service.extension_api import extension_client
 from session_core.service.validation import check_encodable, checked_text
@@ -33,12 +33,12 @@ from session_core.tools.arguments import check_arguments
 from session_core.tools.background import NOTING_S
 from session_core.tools.base import NO_HOST, NO_TURN, CallPreview, ToolContext, ToolFailed, ToolHost
 from session_core.tools.process import ProcessOutcome
-from session_core.tools.shell import DEFAULT_TIMEOUT_MS, MAX_COMMAND_CHARS, Shell
+from session_core.tools.shell import DEFAULT_TIMEOUT_MS, MAX_COMMAND_CHARS, ShellTool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolCallPart
 
-Ask = Callable[[SessionId, Asker, str, str], Awaitable[bool]]
+Ask = Callable[[SessionId, ExtensionCaller, str, str], Awaitable[bool]]
 """Asks people in a session for an extension, with a title and exactly what would happen; no answer is a no."""
 
 TIMED_OUT: Final = 124
@@ -55,12 +55,12 @@ class ProgramGate:
         self._ask = ask
         self._running: Counter[SessionId] = Counter()
 
-    async def __call__(self, asker: Asker, line: str, cwd: str | None) -> Ran:
+    async def __call__(self, asker: ExtensionCaller, line: str, cwd: str | None) -> ProgramResult:
         """Run a command line to its end, in the session's folder or in one beneath it.
 
         Raises:
             InvalidInput: No command can look so, or there is no such folder within what the session may use.
-            Forbidden: A hook, a rule, the tier or a person does not allow it.
+            Forbidden: A hook, a rule, the mode or a person does not allow it.
             Conflict: Too many run already, what a person has agreed to has changed, or the session was stopped.
             FolderUnusable: What the session's folder says about it is wrong.
             Unavailable: There is no shell tool here, or no sandbox can be made.
@@ -68,11 +68,11 @@ class ProgramGate:
         Cancellation: it and everything it started have ended when `Cancelled` goes on.
         """
         core, session_id = self._core, asker.session_id
-        await core.residents.bring(session_id)
+        await core.loaded_sessions.load_session(session_id)
         session = core.session(session_id)
         core.refuse_if_unsaved()
         tool = _shell_of(core)
-        program = _Program(
+        program = _ExtensionProgram(
             core=core, ask=self._ask, session=session, asker=asker, tool=tool, call=_call_of(tool, line, cwd)
         )
         if self._running[session_id] >= limits.MAX_PROGRAMS_AT_ONCE:
@@ -80,22 +80,22 @@ class ProgramGate:
             raise Conflict(msg, field="session_id")
         self._running[session_id] += 1
         try:
-            return await _beside(core, session_id, f"a program of extension {asker.extension}", program.run)
+            return await _run_as_side_task(core, session_id, f"a program of extension {asker.extension}", program.run)
         finally:
             self._running[session_id] -= 1
             if not self._running[session_id]:
                 del self._running[session_id]
 
 
-def _shell_of(core: ServiceCore) -> Shell:
+def _shell_of(core: ServiceCore) -> ShellTool:
     tool = core.agent.tools.get(SHELL)
-    if not isinstance(tool, Shell):
+    if not isinstance(tool, ShellTool):
         msg = f"there is no tool called {SHELL!r} here, so no program can be run"
         raise Unavailable(msg)
     return tool
 
 
-def _call_of(tool: Shell, line: str, cwd: str | None) -> ToolCallPart:
+def _call_of(tool: ShellTool, line: str, cwd: str | None) -> ToolCallPart:
     checked_text(line, "command", longest=MAX_COMMAND_CHARS)
     if "\0" in line:
         raise InvalidInput("command holds a null character, which no command may", field="command")
@@ -109,16 +109,18 @@ def _call_of(tool: Shell, line: str, cwd: str | None) -> ToolCallPart:
     return call
 
 
-async def _beside(core: ServiceCore, session_id: SessionId, what: str, run: Callable[[], Awaitable[Ran]]) -> Ran:
+async def _run_as_side_task(
+    core: ServiceCore, session_id: SessionId, what: str, run: Callable[[], Awaitable[ProgramResult]]
+) -> ProgramResult:
     """Run something as work of the session, which a stop finds; it ends with whoever waits for it, too."""
     scope = trio.CancelScope()
 
-    async def work() -> Ran:
+    async def work() -> ProgramResult:
         with scope:
             return await run()
         raise Conflict(f"{what} was given up")
 
-    ended = core.side.start(session_id, what, work)
+    ended = core.side_tasks.start(session_id, what, work)
     try:
         return await ended()
     except trio.Cancelled:
@@ -129,23 +131,23 @@ async def _beside(core: ServiceCore, session_id: SessionId, what: str, run: Call
 
 
 @attrs.frozen(kw_only=True)
-class _Program:
+class _ExtensionProgram:
     """One program that an extension wants to run."""
 
     core: ServiceCore
     ask: Ask
     session: Session
-    asker: Asker
-    tool: Shell
+    asker: ExtensionCaller
+    tool: ShellTool
     call: ToolCallPart
 
-    async def run(self) -> Ran:
+    async def run(self) -> ProgramResult:
         """See whether it may run, and run it."""
         await self._ask_hooks()
-        approved = await self._permitted()
+        approved = await self._check_permission()
         context = attrs.evolve(self._context(), approved=approved)  # as the session is now
         try:
-            return _told(await self._run_kept(context))
+            return _to_result(await self._run_undoable(context))
         except ToolFailed as failure:
             raise Unavailable(str(failure) or "the program could not be run") from failure
 
@@ -157,34 +159,36 @@ class _Program:
         if blocked is not None:
             raise Forbidden(f"blocked by an extension: {clean_text(blocked.reason)}")
 
-    async def _permitted(self) -> bool:
+    async def _check_permission(self) -> bool:
         """Refuse what may not run; returns whether a person has agreed to what must always be asked for."""
-        preview, judged = await self._look()
+        preview, judged = await self._judge_call()
         if judged.verdict.decision == "ask":
             await trio.lowlevel.checkpoint_if_cancelled()  # and nobody is asked
             extension = self.asker.extension
-            shown = f"{preview.shown}\n\nasked because: {judged.verdict.reason}"
-            foremost = self.core.family.foremost(self.session).state.session_id
-            if not await self.ask(foremost, self.asker, f"May the extension {extension} run this command?", shown):
+            question_text = f"{preview.displayed_text}\n\nasked because: {judged.verdict.reason}"
+            foremost = self.core.tree.foremost(self.session).state.session_id
+            if not await self.ask(
+                foremost, self.asker, f"May the extension {extension} run this command?", question_text
+            ):
                 raise Forbidden("nobody has agreed to run this program; do not try it again unless asked to")
-            _, now = await self._look()
+            _, now = await self._judge_call()
             if now.facts.fingerprint != judged.facts.fingerprint:
                 raise Conflict("something has changed since this program was allowed, so it was not run; ask again")
         return preview.always_ask is not None
 
-    async def _look(self) -> tuple[CallPreview, Judged]:
+    async def _judge_call(self) -> tuple[CallPreview, CallJudgement]:
         """Find out what would run now, and what is to be thought of it."""
         setting, cwd = self.core.agent.setting, self.session.state.settings.cwd
-        rules = await setting.rules_in(cwd)
+        rules = await setting.load_rules(cwd)
         try:
-            preview = await preview_of(self.tool, self.call, self._context())
+            preview = await build_preview(self.tool, self.call, self._context())
         except ToolFailed as failure:
             field = "cwd" if "workdir" in self.call.arguments else "command"
             raise InvalidInput(str(failure) or "this program cannot be run", field=field) from failure
         if self.session.state.settings.cwd != cwd:
             raise Conflict("the session has gone to another folder meanwhile, so this program was not run; ask again")
-        lineage = self.core.family.lineage(self.session)
-        judged = judge(
+        lineage = self.core.tree.lineage(self.session)
+        judged = judge_call(
             self.tool,
             self.call,
             preview,
@@ -199,7 +203,7 @@ class _Program:
 
     # --- running it ---------------------------------------------------------------------------------------------------
 
-    async def _run_kept(self, context: ToolContext) -> ProcessOutcome:
+    async def _run_undoable(self, context: ToolContext) -> ProcessOutcome:
         """Run it so that what it changes can be undone with the turn that runs now, however long either takes."""
         work = self.session.work
         if work is not None and work.kind == "restore":
@@ -207,10 +211,10 @@ class _Program:
         turn_id, host = self._turn(work)
         context = attrs.evolve(context, turn_id=turn_id, host=host)
         await host.before_command()
-        ended = host.command_runs_on()  # its turn may end before it does
+        ended = host.watch_background_command()  # its turn may end before it does
         try:
             await self._record()
-            return await self.tool.run_apart(self.call.arguments, context)
+            return await self.tool.run_with_separate_streams(self.call.arguments, context)
         finally:
             with trio.move_on_after(NOTING_S, shield=True):
                 await ended()
@@ -229,7 +233,7 @@ class _Program:
         message = _shortened(f"ran{place}: {self.call.arguments['command']}")
         notice = ev.NoticeShown(extension=self.asker.extension, message=message, level="info")
         self.session.record(notice, extension_client(self.asker.extension))
-        await self.session.until_durable()
+        await self.session.wait_until_durable()
 
     def _context(self) -> ToolContext:
         setting, settings = self.core.agent.setting, self.session.state.settings
@@ -244,19 +248,19 @@ class _Program:
         )
 
 
-def _told(outcome: ProcessOutcome) -> Ran:
+def _to_result(outcome: ProcessOutcome) -> ProgramResult:
     code = outcome.exit_code
     errors = outcome.error_output
     if outcome.timed_out:
         errors += ("" if not errors or errors.endswith("\n") else "\n") + _TOO_LONG
-    return Ran(
-        stdout=_end_of(outcome.output, cut=outcome.truncated),
-        stderr=_end_of(errors, cut=outcome.error_truncated),
+    return ProgramResult(
+        stdout=_format_tail(outcome.output, cut=outcome.truncated),
+        stderr=_format_tail(errors, cut=outcome.error_truncated),
         exit_code=TIMED_OUT if outcome.timed_out else 128 - code if code < 0 else code,
     )
 
 
-def _end_of(text: str, *, cut: bool) -> str:
+def _format_tail(text: str, *, cut: bool) -> str:
     """Say that the beginning is missing, if it is, and keep within the bound with that."""
     most = limits.MAX_TOOL_OUTPUT_CHARS
     return _CUT + text[len(text) - most + len(_CUT) :] if cut or len(text) > most else text

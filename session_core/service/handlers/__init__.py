@@ -1,19 +1,20 @@
 """One synchronous function per command, collected in the table `HANDLERS`.
 
-- `sessions`: create, list, load, rename, archive, restore, delete, fork (`protocol_check`: what code has left behind)
+- `sessions`: create, list, load, rename, archive, restore, delete, fork
 - `history`: read and search older messages
 - `choices`: models, and files by some letters of their paths
 - `messages`: send, start, edit, switch branch, resume, dismiss, wait, clear, compact
 - `shell_line`: run a command that a person has typed
-- `restore`: go back to an earlier message, with the files, and take that back (`undo_records` finds what is meant)
+- `restore`: go back to an earlier message, with the files, and take that back
 - `queue`: list, edit, reorder, remove, take
-- `settings`: model, permission tier, sandbox policy, working directory
+- `settings`: model, permission mode, sandbox policy, working directory
 - `requests`: dialogs, answers, wake-ups
 - `protocols`: list, put messages into a conversation, give a protocol something
 - `extensions`: list, commands, reload, on and off, keys of widgets; what they themselves do in sessions
 
 A handler gets the core, its command and the caller. It checks everything first, then records; it returns the reply,
-or a `Later` when the reply takes time. Refusals are typed errors; anything else it raises fails this command only.
+or a `PendingReply` when the reply takes time. Refusals are typed errors; anything else it raises fails this command
+only.
 """
 
 from session_core.service.core import Handlers

@@ -7,25 +7,25 @@ from session_core import limits
 from session_core.agent.folder_settings import FolderUnusable
 from session_core.errors import InvalidInput
 from session_core.providers.catalogue import ModelInfo
-from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
 from session_core.service.validation import check_encodable, check_limit, checked_path
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.models import ListedModel, ModelPrices
 
 
-def list_models(core: ServiceCore, command: c.ListModels, _: Caller) -> Later:
+def list_models(core: ServiceCore, command: c.ListModels, _: Caller) -> PendingReply:
     cwd = _folder(core, command)
 
     async def listed() -> r.ListModelsReply:
         if core.config.folders is not None:
             with suppress(FolderUnusable):  # what is known of it counts all the same
-                await core.config.folders.ready(cwd)
-        kept_away = await _why_not_usable(core, cwd)
-        models = tuple(_listed(core, cwd, kept_away))
+                await core.config.folders.load(cwd)
+        unusable_providers = await _why_not_usable(core, cwd)
+        models = tuple(_list_all_models(core, cwd, unusable_providers))
         return r.ListModelsReply(models=models, default=core.config.model, cursor=core.stream.cursor)
 
-    return Later(listed)
+    return PendingReply(listed)
 
 
 def _folder(core: ServiceCore, command: c.ListModels | c.FindFiles) -> str:
@@ -46,24 +46,26 @@ async def _why_not_usable(core: ServiceCore, cwd: str) -> dict[str, str]:
     return {name: why for name in providers if (why := await extensions.why_not_usable(name, cwd))}
 
 
-def _listed(core: ServiceCore, cwd: str, kept_away: dict[str, str]) -> Iterator[ListedModel]:
-    models = core.agent.models.at(cwd)
+def _list_all_models(core: ServiceCore, cwd: str, unusable_providers: dict[str, str]) -> Iterator[ListedModel]:
+    models = core.agent.models.with_folder_models(cwd)
     known = {choice.info.name: choice for choice in core.config.catalogue}
     for name, choice in known.items():
         if name in models.providers:
-            yield _model(core, cwd, name, choice.info, kept_away)
+            yield _build_listed_model(core, cwd, name, choice.info, unusable_providers)
         else:
             reason = choice.why_not or "it was not there when the service started"
             yield _described(choice.info, why_not=f"{reason}; this counts from the next start of the service on")
     for name in models.providers:
         if name not in known:
-            yield _model(core, cwd, name, models.infos.get(name), kept_away)
+            yield _build_listed_model(core, cwd, name, models.infos.get(name), unusable_providers)
 
 
-def _model(core: ServiceCore, cwd: str, name: str, info: ModelInfo | None, kept_away: dict[str, str]) -> ListedModel:
+def _build_listed_model(
+    core: ServiceCore, cwd: str, name: str, info: ModelInfo | None, unusable_providers: dict[str, str]
+) -> ListedModel:
     extensions = core.config.extensions
     provider = name.partition("/")[0] if info is None else info.provider
-    why_not = kept_away.get(provider, "")
+    why_not = unusable_providers.get(provider, "")
     title = extensions.title_of(name, cwd) if extensions is not None else ""
     if info is None:
         return ListedModel(name=name, provider=provider, usable=not why_not, why_not=why_not, title=title)
@@ -92,7 +94,7 @@ def _described(info: ModelInfo, *, why_not: str, title: str = "") -> ListedModel
     )
 
 
-def find_files(core: ServiceCore, command: c.FindFiles, _: Caller) -> Later:
+def find_files(core: ServiceCore, command: c.FindFiles, _: Caller) -> PendingReply:
     check_limit(command.limit)
     query = command.query.strip()
     if len(query) > limits.MAX_NAME_CHARS:
@@ -104,7 +106,7 @@ def find_files(core: ServiceCore, command: c.FindFiles, _: Caller) -> Later:
         paths, truncated = await core.files.find(cwd, query, command.limit)
         return r.FindFilesReply(paths=paths, truncated=truncated, cursor=core.stream.cursor)
 
-    return Later(found)
+    return PendingReply(found)
 
 
 HANDLERS: Handlers = {

@@ -7,9 +7,9 @@ from session_core.agent.streamed_answer import clean_text
 from session_core.errors import Conflict, InvalidInput, NotFound, SessionCoreError, Unavailable
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
-from session_core.service.core import Caller, Handlers, Later, ServiceCore
-from session_core.service.extension_api import ExtensionKeeper, Extensions, extension_of, shown_by
-from session_core.service.handlers.messages import overtaken
+from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.extension_api import ExtensionKeeper, Extensions, display_owner, extension_of
+from session_core.service.handlers.messages import is_overtaken
 from session_core.service.validation import (
     check_encodable,
     checked_json,
@@ -70,17 +70,17 @@ def _find(extensions: Extensions, session_id: SessionId, name: str, extension: s
 # --- having them do something -----------------------------------------------------------------------------------------
 
 
-def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> Later:
+def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> PendingReply:
     arguments = _optional_text(command.arguments, "arguments", longest=limits.MAX_TEXT_CHARS)
     session = core.session(command.session_id)
     extensions = _extensions(core)
     found = _find(extensions, command.session_id, command.name, command.extension)
     if found is None:
-        of = f" of extension {command.extension!r}" if command.extension is not None else ""
-        msg = f"there is no command {command.name!r}{of}, or its extension is not running"
+        of_extension = f" of extension {command.extension!r}" if command.extension is not None else ""
+        msg = f"there is no command {command.name!r}{of_extension}, or its extension is not running"
         raise NotFound(msg, field="name")
     _refuse_side_work(core, session, caller)
-    wait = core.side.start(
+    wait = core.side_tasks.start(
         command.session_id,
         f"the command /{found.extension}.{found.name}",
         lambda: extensions.run_command(command.session_id, found.name, arguments, found.extension),
@@ -90,10 +90,10 @@ def run_command(core: ServiceCore, command: c.RunCommand, caller: Caller) -> Lat
         said = clean_text((await wait())[: limits.MAX_TEXT_CHARS])
         return r.RunCommandReply(content=said, cursor=core.stream.cursor)
 
-    return Later(done)
+    return PendingReply(done)
 
 
-def complete_command(core: ServiceCore, command: c.CompleteCommand, _: Caller) -> Later:
+def complete_command(core: ServiceCore, command: c.CompleteCommand, _: Caller) -> PendingReply:
     partial = _optional_text(command.partial, "partial", longest=limits.MAX_TEXT_CHARS)
     core.session(command.session_id)
     extensions = _extensions(core)
@@ -110,7 +110,7 @@ def complete_command(core: ServiceCore, command: c.CompleteCommand, _: Caller) -
                 completions = ()  # nobody wants to read about it while typing
         return r.CompleteCommandReply(completions=completions[: limits.MAX_PAGE], cursor=core.stream.cursor)
 
-    return Later(completed)
+    return PendingReply(completed)
 
 
 def press_key(core: ServiceCore, command: c.PressWidgetKey, _: Caller) -> r.Acknowledged:
@@ -124,14 +124,14 @@ def press_key(core: ServiceCore, command: c.PressWidgetKey, _: Caller) -> r.Ackn
     return r.Acknowledged(cursor=session.cursor)
 
 
-def login(core: ServiceCore, command: c.LoginToProvider, caller: Caller) -> Later:
+def login(core: ServiceCore, command: c.LoginToProvider, caller: Caller) -> PendingReply:
     session = core.session(command.session_id)
     extensions = _extensions(core)
     if not any(command.provider in info.providers for info in extensions.list(command.session_id)):
         msg = f"no extension brings a provider called {command.provider!r}"
         raise NotFound(msg, field="provider")
     _refuse_side_work(core, session, caller)
-    return _acknowledged_after(
+    return _acknowledge_after(
         core,
         command.session_id,
         f"the login to {command.provider}",
@@ -140,10 +140,10 @@ def login(core: ServiceCore, command: c.LoginToProvider, caller: Caller) -> Late
 
 
 def _refuse_side_work(core: ServiceCore, session: Session, caller: Caller) -> None:
-    if overtaken(session, caller):
+    if is_overtaken(session, caller):
         msg = "a stop was requested after this command was sent, so nothing was started"
         raise Conflict(msg, field="session_id")
-    if len(core.side.of(session.state.session_id)) >= limits.MAX_COMMANDS_AT_ONCE:
+    if len(core.side_tasks.running_for(session.state.session_id)) >= limits.MAX_COMMANDS_AT_ONCE:
         msg = f"{limits.MAX_COMMANDS_AT_ONCE} commands of extensions run in this session already"
         raise Conflict(msg, field="session_id")
 
@@ -151,42 +151,42 @@ def _refuse_side_work(core: ServiceCore, session: Session, caller: Caller) -> No
 # --- extensions themselves --------------------------------------------------------------------------------------------
 
 
-def reload(core: ServiceCore, command: c.ReloadExtension, _: Caller) -> Later:
+def reload(core: ServiceCore, command: c.ReloadExtension, _: Caller) -> PendingReply:
     keeper = _keeper(core, command.name, command.folder)
-    return _acknowledged_after(
+    return _acknowledge_after(
         core, None, f"the reload of extension {command.name}", lambda: keeper.reload(command.name)
     )
 
 
-def enable(core: ServiceCore, command: c.EnableExtension, _: Caller) -> Later:
+def enable(core: ServiceCore, command: c.EnableExtension, _: Caller) -> PendingReply:
     keeper = _keeper(core, command.name, command.folder)
-    return _acknowledged_after(core, None, f"enabling extension {command.name}", lambda: keeper.enable(command.name))
+    return _acknowledge_after(core, None, f"enabling extension {command.name}", lambda: keeper.enable(command.name))
 
 
-def disable(core: ServiceCore, command: c.DisableExtension, _: Caller) -> Later:
+def disable(core: ServiceCore, command: c.DisableExtension, _: Caller) -> PendingReply:
     keeper = _keeper(core, command.name, command.folder)
-    return _acknowledged_after(core, None, f"disabling extension {command.name}", lambda: keeper.disable(command.name))
+    return _acknowledge_after(core, None, f"disabling extension {command.name}", lambda: keeper.disable(command.name))
 
 
 def _keeper(core: ServiceCore, name: str, folder: str | None) -> ExtensionKeeper:
     extensions = _extensions(core)
     checked_name(name, "name")
-    if len(core.side.of(None)) >= limits.MAX_COMMANDS_AT_ONCE:
+    if len(core.side_tasks.running_for(None)) >= limits.MAX_COMMANDS_AT_ONCE:
         msg = "too many extensions are being changed already; try again in a moment"
         raise Conflict(msg, field="name")
-    return extensions.whose(name, folder)
+    return extensions.find_keeper(name, folder)
 
 
-def _acknowledged_after(
+def _acknowledge_after(
     core: ServiceCore, session_id: SessionId | None, what: str, run: Callable[[], Awaitable[None]]
-) -> Later:
-    wait = core.side.start(session_id, what, run)
+) -> PendingReply:
+    wait = core.side_tasks.start(session_id, what, run)
 
     async def done() -> r.Acknowledged:
         await wait()
         return r.Acknowledged(cursor=core.stream.cursor)
 
-    return Later(done)
+    return PendingReply(done)
 
 
 # --- what extensions do -----------------------------------------------------------------------------------------------
@@ -212,8 +212,8 @@ def post_message(core: ServiceCore, command: c.PostMessage, caller: Caller) -> r
 def append_entry(core: ServiceCore, command: c.AppendEntry, caller: Caller) -> r.Acknowledged:
     entry = checked_json(command.entry, "entry", longest=limits.MAX_ENTRY_BYTES)
     session = core.session(command.session_id)
-    kept = ExtensionEntry(extension=shown_by(caller.client_id), entry=entry, at=session.now())
-    session.record(ev.EntryAppended(entry=kept), caller.client_id)
+    stored_entry = ExtensionEntry(extension=display_owner(caller.client_id), entry=entry, at=session.now())
+    session.record(ev.EntryAppended(entry=stored_entry), caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
 
@@ -224,20 +224,20 @@ def show_display(core: ServiceCore, command: c.ShowDisplay, caller: Caller) -> r
     if widget is not None:
         widget = checked_json(widget, "widget", longest=limits.MAX_WIDGET_BYTES)
     session = core.session(command.session_id)
-    who = shown_by(caller.client_id)
+    who = display_owner(caller.client_id)
     displays = session.state.displays
     if len(displays) >= limits.MAX_DISPLAYS and not any(each.extension == who for each in displays):
         msg = f"{limits.MAX_DISPLAYS} extensions show something in this session already"
         raise Conflict(msg, field="session_id")
-    shown = ev.ExtensionDisplayed(extension=who, status=status, widget=widget, title=title)
-    session.record(shown, caller.client_id)
+    display_event = ev.ExtensionDisplayed(extension=who, status=status, widget=widget, title=title)
+    session.record(display_event, caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 
 
 def show_notice(core: ServiceCore, command: c.ShowNotice, caller: Caller) -> r.Acknowledged:
     message = checked_text(command.message, "message", longest=limits.MAX_ERROR_CHARS)
     session = core.session(command.session_id)
-    notice = ev.NoticeShown(extension=shown_by(caller.client_id), message=message, level=command.level)
+    notice = ev.NoticeShown(extension=display_owner(caller.client_id), message=message, level=command.level)
     session.record(notice, caller.client_id)
     return r.Acknowledged(cursor=session.cursor)
 

@@ -3,16 +3,16 @@
 from session_core import limits
 from session_core.errors import InvalidInput, NotFound
 from session_core.ids import MessageId
-from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
 from session_core.service.validation import check_limit, checked_text
 from session_core.session.session import Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
-from session_core.vocabulary.messages import Message, size_of
+from session_core.vocabulary.messages import Message, count_message_chars
 
 
-def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> Later:
+def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> PendingReply:
     check_limit(command.limit)
     state = core.session(command.session_id).state
     total = state.earlier + len(state.messages)
@@ -25,10 +25,10 @@ def load_messages(core: ServiceCore, command: c.LoadMessages, _: Caller) -> Late
         found = await core.store.load_messages(command.session_id, before=before, limit=command.limit)
         return r.MessagesReply(first=found.first, messages=found.messages, cursor=core.stream.cursor)
 
-    return Later(page)
+    return PendingReply(page)
 
 
-def search(core: ServiceCore, command: c.SearchMessages, _: Caller) -> Later:
+def search(core: ServiceCore, command: c.SearchMessages, _: Caller) -> PendingReply:
     check_limit(command.limit)
     text = checked_text(command.text, longest=limits.MAX_NAME_CHARS)
 
@@ -36,15 +36,15 @@ def search(core: ServiceCore, command: c.SearchMessages, _: Caller) -> Later:
         found = await core.store.search(text, limit=command.limit)
         return r.SearchReply(hits=found, cursor=core.stream.cursor)
 
-    return Later(hits)
+    return PendingReply(hits)
 
 
-def left_memory(session: Session, message_id: MessageId) -> bool:
+def is_only_in_store(session: Session, message_id: MessageId) -> bool:
     """Tell whether a message may be one of those that are only in the store."""
-    return session.state.earlier > 0 and session.state.message(message_id) is None
+    return session.state.earlier > 0 and session.state.find_message(message_id) is None
 
 
-async def old_path(session: Session, message_id: MessageId, field: str = "message_id") -> tuple[Message, ...]:
+async def load_old_path(session: Session, message_id: MessageId, field: str = "message_id") -> tuple[Message, ...]:
     """Read the way to a message that has left memory, itself included.
 
     Raises:
@@ -57,13 +57,13 @@ async def old_path(session: Session, message_id: MessageId, field: str = "messag
     return path
 
 
-def bring_back(session: Session, path: tuple[Message, ...], caller: Caller) -> None:
+def restore_branch(session: Session, path: tuple[Message, ...], caller: Caller) -> None:
     """Show an old branch again: its messages join the newest ones, and its last one is the head."""
     chunk: list[Message] = []
     room = limits.MAX_TEXT_CHARS  # an event must fit into a frame
     for place, message in enumerate(path, start=1):
         chunk.append(message)
-        room -= size_of(message)
+        room -= count_message_chars(message)
         if room < 0 or place == len(path):
             session.record(ev.MessagesImported(messages=tuple(chunk), head=message.message_id), caller.client_id)
             chunk, room = [], limits.MAX_TEXT_CHARS

@@ -4,8 +4,8 @@ from session_core import limits
 from session_core.errors import Conflict, NotFound
 from session_core.ids import MessageId
 from session_core.service.compact_and_restore import start_compaction
-from session_core.service.core import Caller, Handlers, Later, ServiceCore
-from session_core.service.handlers.history import bring_back, left_memory, old_path
+from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
 from session_core.service.validation import checked_schema, user_parts
 from session_core.session.message_tree import newest_leaf
 from session_core.session.session import Session
@@ -20,7 +20,7 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
     parts = user_parts(command.text, command.images, command.files)
     schema = checked_schema(command.output_schema)
     session = core.session(command.session_id)
-    if session.work is not None or command.deliver_as == "next_turn" or overtaken(session, caller):
+    if session.work is not None or command.deliver_as == "next_turn" or is_overtaken(session, caller):
         for field in ("output_schema", "extension"):
             if getattr(command, field) is not None:
                 msg = f"a message with {field} starts a turn of its own, so the session must be at rest"
@@ -32,7 +32,7 @@ def send(core: ServiceCore, command: c.SendUserMessage, caller: Caller) -> r.Sen
     return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
 
 
-def overtaken(session: Session, caller: Caller) -> bool:
+def is_overtaken(session: Session, caller: Caller) -> bool:
     """Whether a stop came after this command was sent: then it must not start anything."""
     return caller.number <= session.stop_mark
 
@@ -43,35 +43,35 @@ def _queue(
     if len(session.state.queue) >= limits.MAX_QUEUE_ITEMS:
         msg = f"{limits.MAX_QUEUE_ITEMS} messages are waiting in this session already"
         raise Conflict(msg, field="session_id")
-    item = core.enqueue(session, parts, deliver_as, caller.client_id, restart=not overtaken(session, caller))
+    item = core.enqueue(session, parts, deliver_as, caller.client_id, restart=not is_overtaken(session, caller))
     return r.SendUserMessageReply(disposition="queued", queue_item_id=item.item_id, cursor=session.cursor)
 
 
 def start_if_idle(core: ServiceCore, command: c.StartTurnIfIdle, caller: Caller) -> r.StartTurnReply:
     parts = user_parts(command.text, command.images, command.files)
     session = core.session(command.session_id)
-    if session.work is not None or overtaken(session, caller):
+    if session.work is not None or is_overtaken(session, caller):
         return r.StartTurnReply(started=False, cursor=session.cursor)
     turn_id, message_id = core.start_turn(session, caller.client_id, parts)
     return r.StartTurnReply(started=True, turn_id=turn_id, message_id=message_id, cursor=session.cursor)
 
 
-def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUserMessageReply | Later:
+def edit(core: ServiceCore, command: c.EditMessage, caller: Caller) -> r.SendUserMessageReply | PendingReply:
     parts = user_parts(command.text, command.images, command.files)
     session = core.session_at_rest(command.session_id, "edit a message")
-    if not left_memory(session, command.message_id):
-        return _edited(core, command, parts, caller, (_message(session, command.message_id),))
+    if not is_only_in_store(session, command.message_id):
+        return _start_edited_turn(core, command, parts, caller, (_message(session, command.message_id),))
 
     async def old() -> r.SendUserMessageReply:
-        path = await old_path(session, command.message_id)
-        await core.residents.bring(command.session_id)
+        path = await load_old_path(session, command.message_id)
+        await core.loaded_sessions.load_session(command.session_id)
         core.refuse_if_unsaved()
-        return _edited(core, command, parts, caller, path)
+        return _start_edited_turn(core, command, parts, caller, path)
 
-    return Later(old)
+    return PendingReply(old)
 
 
-def _edited(
+def _start_edited_turn(
     core: ServiceCore, command: c.EditMessage, parts: tuple[UserPart, ...], caller: Caller, path: tuple[Message, ...]
 ) -> r.SendUserMessageReply:
     """Start the turn; of an old message the way to it comes back into view first."""
@@ -81,29 +81,29 @@ def _edited(
         msg = f"only user messages can be edited; this one is from: {edited.role}"
         raise Conflict(msg, field="message_id")
     _refuse_if_overtaken(session, caller)
-    bring_back(session, tuple(before), caller)
+    restore_branch(session, tuple(before), caller)
     turn_id, message_id = core.start_turn(session, caller.client_id, parts, after=edited.parent_id, branch=True)
     return r.SendUserMessageReply(disposition="started", turn_id=turn_id, message_id=message_id, cursor=session.cursor)
 
 
 def _refuse_if_overtaken(session: Session, caller: Caller) -> None:
-    if overtaken(session, caller):
+    if is_overtaken(session, caller):
         msg = "a stop was requested after this command was sent, so nothing was started"
         raise Conflict(msg, field="session_id")
 
 
 def _message(session: Session, message_id: MessageId) -> Message:
-    message = session.state.message(message_id)
+    message = session.state.find_message(message_id)
     if message is None:
         msg = f"there is no message {message_id!r} in this session"
         raise NotFound(msg, field="message_id")
     return message
 
 
-def switch_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) -> r.Acknowledged | Later:
+def switch_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) -> r.Acknowledged | PendingReply:
     session = core.session_at_rest(command.session_id, "switch the branch")
-    if left_memory(session, command.message_id):
-        return Later(lambda: _switch_to_old_branch(core, command, caller))
+    if is_only_in_store(session, command.message_id):
+        return PendingReply(lambda: _switch_to_old_branch(core, command, caller))
     message = _message(session, command.message_id)
     leaf = newest_leaf(session.state.messages, message.message_id)
     session.record(ev.BranchSwitched(head=leaf), caller.client_id)
@@ -113,14 +113,14 @@ def switch_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) ->
 async def _switch_to_old_branch(core: ServiceCore, command: c.SwitchBranch, caller: Caller) -> r.Acknowledged:
     session = core.session(command.session_id)
     leaf = await core.store.newest_leaf(command.session_id, command.message_id)
-    path = await old_path(session, leaf or command.message_id)
-    await core.residents.bring(command.session_id)
+    path = await load_old_path(session, leaf or command.message_id)
+    await core.loaded_sessions.load_session(command.session_id)
     core.refuse_if_unsaved()
     session = core.session_at_rest(command.session_id, "switch the branch")
-    if leaf is not None and not left_memory(session, leaf):
+    if leaf is not None and not is_only_in_store(session, leaf):
         session.record(ev.BranchSwitched(head=leaf), caller.client_id)
     else:
-        bring_back(session, path, caller)
+        restore_branch(session, path, caller)
     return r.Acknowledged(cursor=session.cursor)
 
 
@@ -129,8 +129,8 @@ def resume(core: ServiceCore, command: c.ResumeSession, caller: Caller) -> r.Sta
     if session.state.activity.name == "idle":
         msg = "there is nothing to resume: the last turn completed"
         raise Conflict(msg, field="session_id")
-    head = session.state.message(session.state.head)
-    if head is None or (head.role == "assistant" and not head.interrupted and head.source is None):
+    head = session.state.find_message(session.state.head)
+    if head is None or (head.role == "assistant" and not head.is_interrupted and head.source is None):
         msg = "there is nothing to resume: the conversation is empty, or the model has answered to its end"
         raise Conflict(msg, field="session_id")
     _refuse_if_overtaken(session, caller)
@@ -144,7 +144,7 @@ def dismiss(core: ServiceCore, command: c.DismissOutcome, caller: Caller) -> r.A
     return r.Acknowledged(cursor=session.cursor)
 
 
-def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.WaitForTurnReply | Later:
+def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.WaitForTurnReply | PendingReply:
     session = core.session(command.session_id)
     work = session.work if session.work is not None and session.work.kind == "turn" else None
     newest = work or session.state.last_outcome
@@ -158,7 +158,7 @@ def wait_for_turn(core: ServiceCore, command: c.WaitForTurn, _: Caller) -> r.Wai
             await work.ended.wait()
             return r.WaitForTurnReply(outcome=session.outcomes[turn_id], cursor=session.cursor)
 
-        return Later(ended)
+        return PendingReply(ended)
     if turn_id not in session.outcomes:
         msg = f"there is no turn {turn_id!r} in this session, or it ended long ago"
         raise NotFound(msg, field="turn_id")
@@ -170,9 +170,9 @@ def clear(core: ServiceCore, command: c.ClearContext, caller: Caller) -> r.Ackno
     session.record(ev.ContextCleared(), caller.client_id)
     if session.state.executor_points:
         session.record(ev.ExecutorStateSaved(state=None), caller.client_id)
-    protocol = core.protocols.known(command.session_id)
+    protocol = core.protocols.find_live(command.session_id)
     if protocol is not None:
-        protocol.begin_anew()
+        protocol.invalidate_all()
     return r.Acknowledged(cursor=session.cursor)
 
 

@@ -10,7 +10,7 @@ from session_core.errors import Conflict, InvalidInput
 from session_core.ids import MessageId, SessionId
 from session_core.protocols.faults import ExtensionRejected, ProtocolFault
 from session_core.protocols.lifecycle import SessionProtocol
-from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
 from session_core.service.protocols import ProtocolUnusable
 from session_core.service.validation import checked_text, text_parts
 from session_core.session.session import Session
@@ -29,23 +29,23 @@ def list_protocols(core: ServiceCore, _command: c.ListProtocols, _: Caller) -> r
 # --- messages between two turns ---------------------------------------------------------------------------------------
 
 
-def append(core: ServiceCore, command: c.AppendMessages, caller: Caller) -> r.AppendReply | Later:
+def append(core: ServiceCore, command: c.AppendMessages, caller: Caller) -> r.AppendReply | PendingReply:
     messages = _new_messages(command)
     session = core.session_at_rest(command.session_id, "append messages")
-    if not session.state.earlier or session.state.message(messages[0].message_id) is not None:
-        return _appended(core, command, messages, caller)
+    if not session.state.earlier or session.state.find_message(messages[0].message_id) is not None:
+        return _append_now(core, command, messages, caller)
 
     async def after_a_look() -> r.AppendReply:
         """The messages may be there already, and have left memory."""
         if await core.store.load_path(command.session_id, messages[0].message_id, max_chars=1):
             await _refuse_unless_all_same(core, command, messages)
             return _replayed(session, messages)
-        older = await _leads_here_from_afar(core, session, command.after)
-        await core.residents.bring(command.session_id)
+        older = await _find_in_stored_path(core, session, command.after)
+        await core.loaded_sessions.load_session(command.session_id)
         core.refuse_if_unsaved()
-        return await _settled(_appended(core, command, messages, caller, older=older))
+        return await _await_reply(_append_now(core, command, messages, caller, older=older))
 
-    return Later(after_a_look)
+    return PendingReply(after_a_look)
 
 
 async def _refuse_unless_all_same(core: ServiceCore, command: c.AppendMessages, messages: tuple[Message, ...]) -> None:
@@ -53,16 +53,16 @@ async def _refuse_unless_all_same(core: ServiceCore, command: c.AppendMessages, 
     session_id = command.session_id
     beyond = _derived_id(session_id, command.operation_id, len(messages))
     if await core.store.load_path(session_id, beyond, max_chars=1):
-        raise _used_for_others()
+        raise _operation_id_conflict()
     for each in messages:
         path = await core.store.load_path(session_id, each.message_id, max_chars=1)
         _refuse_unless_same(path[-1] if path else None, each)
 
 
-async def _leads_here_from_afar(core: ServiceCore, session: Session, after: MessageId | None) -> MessageId | None:
+async def _find_in_stored_path(core: ServiceCore, session: Session, after: MessageId | None) -> MessageId | None:
     """Return `after` if it has left memory, and is on the way to what has not."""
     way = session.state.transcript
-    if after is None or session.state.message(after) is not None:
+    if after is None or session.state.find_message(after) is not None:
         return None
     before = way[0].parent_id if way else session.state.head
     while before is not None:
@@ -73,7 +73,7 @@ async def _leads_here_from_afar(core: ServiceCore, session: Session, after: Mess
     return None
 
 
-async def _settled(reply: r.AppendReply | Later) -> r.AppendReply:
+async def _await_reply(reply: r.AppendReply | PendingReply) -> r.AppendReply:
     if isinstance(reply, r.AppendReply):
         return reply
     waited = await reply.wait()
@@ -106,20 +106,20 @@ def _derived_id(session_id: SessionId, operation_id: str, number: int) -> Messag
     return MessageId("msg_" + hashlib.sha256(f"{session_id}\n{number}\n{operation_id}".encode()).hexdigest()[:26])
 
 
-def _appended(
+def _append_now(
     core: ServiceCore,
     command: c.AppendMessages,
     messages: tuple[Message, ...],
     caller: Caller,
     *,
     older: MessageId | None = None,
-) -> r.AppendReply | Later:
+) -> r.AppendReply | PendingReply:
     session = core.session_at_rest(command.session_id, "append messages")
     state = session.state
-    known = [(state.message(each.message_id), each) for each in messages]
+    known = [(state.find_message(each.message_id), each) for each in messages]
     if any(before is not None for before, _ in known):
-        if state.message(_derived_id(command.session_id, command.operation_id, len(messages))) is not None:
-            raise _used_for_others()  # it had more of them
+        if state.find_message(_derived_id(command.session_id, command.operation_id, len(messages))) is not None:
+            raise _operation_id_conflict()  # it had more of them
         for before, each in known:
             _refuse_unless_same(before, each)
         return _replayed(session, messages)
@@ -131,26 +131,26 @@ def _appended(
         message = attrs.evolve(each, parent_id=state.head, created_at=session.now())
         session.record(ev.MessageAdded(message=message), caller.client_id)
         added.append(message)
-    protocol = core.protocols.known(command.session_id)
+    protocol = core.protocols.find_live(command.session_id)
     reply = r.AppendReply(
         outcome="appended", message_ids=tuple(each.message_id for each in added), cursor=session.cursor
     )
     if protocol is None:
         return reply  # it is restored from the whole conversation before its first use
 
-    async def told() -> r.AppendReply:
-        await _tell(core, session, protocol, command.operation_id, tuple(added))
+    async def tell_and_reply() -> r.AppendReply:
+        await _tell_protocol(core, session, protocol, command.operation_id, tuple(added))
         return reply
 
-    return Later(told)
+    return PendingReply(tell_and_reply)
 
 
 def _refuse_unless_same(before: Message | None, each: Message) -> None:
     if before is None or (before.role, before.parts) != (each.role, each.parts):
-        raise _used_for_others()
+        raise _operation_id_conflict()
 
 
-def _used_for_others() -> Conflict:
+def _operation_id_conflict() -> Conflict:
     return Conflict("this operation_id was used for other messages", field="operation_id")
 
 
@@ -160,36 +160,36 @@ def _replayed(session: Session, messages: tuple[Message, ...]) -> r.AppendReply:
     )
 
 
-async def _tell(
+async def _tell_protocol(
     core: ServiceCore, session: Session, protocol: SessionProtocol, operation_id: str, messages: tuple[Message, ...]
 ) -> None:
     """Tell a protocol of messages once they are durable; if it fails they stand, and it is restored before it is used.
 
     Cancellation: it was perhaps not told, and is restored as well.
     """
-    told = False
+    is_delivered = False
     try:
-        await session.until_durable()
-        await protocol.appended(current_frame(session.state), operation_id, messages)
-        told = True
+        await session.wait_until_durable()
+        await protocol.note_appended(current_frame(session.state), operation_id, messages)
+        is_delivered = True
     except ProtocolFault as fault:
         if core.sessions.get(session.state.session_id) is session:  # it may have been deleted meanwhile
             session.record(ev.ProtocolFailed(protocol=fault.plugin, callback=fault.callback, reason=fault.reason))
     finally:
-        if not told:
+        if not is_delivered:
             protocol.invalidate()
 
 
 # --- things beside the conversation -----------------------------------------------------------------------------------
 
 
-def apply_extension(core: ServiceCore, command: c.ApplyExtension, _: Caller) -> Later:
+def apply_extension(core: ServiceCore, command: c.ApplyExtension, _: Caller) -> PendingReply:
     session = core.session_at_rest(command.session_id, "give the protocol something")
-    protocol = core.protocols.of(session)
+    protocol = core.protocols.get_protocol(session)
 
     async def applied() -> r.Acknowledged:
         try:
-            await protocol.ready(current_frame(session.state), session.conversation)
+            await protocol.prepare(current_frame(session.state), session.conversation)
             await protocol.apply_extension(current_frame(session.state), command.extension)
         except ExtensionRejected as rejected:
             raise InvalidInput(str(rejected) or "the protocol does not take this", field="extension") from rejected
@@ -197,7 +197,7 @@ def apply_extension(core: ServiceCore, command: c.ApplyExtension, _: Caller) -> 
             raise ProtocolUnusable(str(fault), field="session_id") from fault
         return r.Acknowledged(cursor=session.cursor)
 
-    return Later(applied)
+    return PendingReply(applied)
 
 
 HANDLERS: Handlers = {

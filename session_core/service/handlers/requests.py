@@ -3,11 +3,11 @@
 from session_core import limits
 from session_core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from session_core.ids import ClientId, RequestId, WakeupId, new_id
-from session_core.service.core import Caller, Handlers, Later, ServiceCore
+from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
 from session_core.service.extension_api import extension_of
 from session_core.service.stop import stop
 from session_core.service.validation import checked_name, checked_text
-from session_core.session.session import Resolved, Session
+from session_core.session.session import ResolvedRequest, Session
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
@@ -17,7 +17,7 @@ from session_core.wire.codec import encode
 from session_core.wire.strict_json import find_fault
 
 
-def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Later:
+def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> PendingReply:
     session = core.session(command.session_id)
     timeout_ms = core.config.approval_timeout_ms if command.timeout_ms is None else command.timeout_ms
     if not 1 <= timeout_ms <= limits.MAX_DELAY_MS:
@@ -39,7 +39,7 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Lat
         opened_at=now,
         expires_at=now + timeout_ms,
         default=checked_text(command.default, "default") if command.default else "",
-        extension=_asker(command, caller),
+        extension=_asking_extension(command, caller),
         to=_addressee(core, command.to),
         turn_id=command.turn_id if session.work is not None and session.work.turn_id == command.turn_id else None,
     )
@@ -62,10 +62,10 @@ def open_dialog(core: ServiceCore, command: c.OpenDialog, caller: Caller) -> Lat
             cursor=session.cursor,
         )
 
-    return Later(answered)
+    return PendingReply(answered)
 
 
-def _asker(command: c.OpenDialog, caller: Caller) -> str | None:
+def _asking_extension(command: c.OpenDialog, caller: Caller) -> str | None:
     """Say which extension asks; one that asks itself cannot pass for another."""
     acting = extension_of(caller.client_id)
     if acting is not None or command.extension is None:
@@ -100,7 +100,7 @@ def answer_dialog(core: ServiceCore, command: c.AnswerDialog, caller: Caller) ->
         msg = f"value has more than {limits.MAX_TEXT_CHARS:,} bytes"
         raise InvalidInput(msg, field="value")
     accepted = session.resolve_dialog(command.request_id, answer, "answered", caller.client_id)
-    resolved = _resolved(session, command.request_id)
+    resolved = _find_resolved(session, command.request_id)
     value = resolved.resolution.value if isinstance(resolved.resolution, DialogAnswer) else None
     return r.AnswerReply(
         request_id=command.request_id, accepted=accepted, value=value, by=resolved.by, cursor=session.cursor
@@ -117,15 +117,15 @@ def answer_approval(core: ServiceCore, command: c.AnswerApproval, caller: Caller
     accepted = session.resolve_approval(
         command.request_id, command.decision, "answered", caller.client_id, message=message
     )
-    resolved = _resolved(session, command.request_id)
+    resolved = _find_resolved(session, command.request_id)
     decision = resolved.resolution.decision if isinstance(resolved.resolution, ev.ApprovalResolved) else None
     return r.AnswerReply(
         request_id=command.request_id, accepted=accepted, decision=decision, by=resolved.by, cursor=session.cursor
     )
 
 
-def _resolved(session: Session, request_id: RequestId) -> Resolved:
-    resolved = session.resolved(request_id)
+def _find_resolved(session: Session, request_id: RequestId) -> ResolvedRequest:
+    resolved = session.find_resolved(request_id)
     if resolved is None:
         msg = f"there is no open request {request_id!r} in this session"
         raise NotFound(msg, field="request_id")

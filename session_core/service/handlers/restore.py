@@ -1,7 +1,8 @@
 """Going back to an earlier message: the conversation and the files together."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import attrs
 import trio
@@ -10,12 +11,14 @@ from session_core.checkpoints.store import CheckpointStore
 from session_core.checkpoints.values import (
     CheckpointFailed,
     RestorePlan,
-    RestoreReport,
     SkippedFile,
-    Undoing,
+    TurnCheckpoint,
+    UndoDescription,
+    UndoReport,
 )
 from session_core.errors import (
     Conflict,
+    FilesChanged,
     InternalError,
     InvalidInput,
     NotFound,
@@ -25,26 +28,115 @@ from session_core.errors import (
 )
 from session_core.ids import MessageId, SessionId, TurnId
 from session_core.sandbox.workspace import WorkspaceRefused
-from session_core.service.child_sessions import kept_as, workspace_of
+from session_core.service.child_sessions import checkpoint_turn_id, workspace_of
 from session_core.service.compact_and_restore import start_restore
-from session_core.service.core import Caller, Handlers, Later, ServiceCore
-from session_core.service.handlers.history import bring_back, left_memory, old_path
-from session_core.service.handlers.undo_records import elsewhere, failed, named, refusal, taking_back, undo_meant
+from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
 from session_core.session.deferred import Deferred
 from session_core.session.session import Session
-from session_core.session.shell_lines import as_typed
+from session_core.session.shell_lines import as_typed_text
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.messages import Message
+
+# --- which undo is meant when one is taken back, and why files may refuse an undo -------------------------------------
+_NAMED_FILES: Final = 20
+"""In one sentence; more are counted."""
+
+
+def build_files_changed(files: Sequence[SkippedFile]) -> FilesChanged:
+    """Name each file that stands in the way of an undo, and why."""
+    msg = (
+        f"nothing was done, because files are not as they were left ({describe_files(files)}); "
+        "with force they are overwritten where that is possible, and what is there now is saved first"
+    )
+    return FilesChanged(msg, files=tuple((each.path, each.why) for each in files))
+
+
+def describe_files(files: Sequence[SkippedFile]) -> str:
+    """Name files, each with its reason, but not too many."""
+    sentences = [f"{each.path!r}: {each.why}" for each in files[:_NAMED_FILES]]
+    if len(files) > _NAMED_FILES:
+        sentences.append(f"and {len(files) - _NAMED_FILES:,} more")
+    return "; ".join(sentences)
+
+
+def build_undo_failure(failure: Exception) -> Conflict:
+    """Say why an undo failed, and what it has left behind."""
+    reason = failure.message if isinstance(failure, CheckpointFailed) else str(failure)
+    if isinstance(failure, CheckpointFailed) and failure.unrestored:
+        msg = (
+            f"the undo failed in the middle ({reason}), and files that it had changed could not be put back "
+            f"({describe_files(failure.unrestored)}); the conversation is as it was, "
+            "and the same undo again goes on where it stopped"
+        )
+        return Conflict(msg)
+    return Conflict(f"the files could not be brought back, so nothing was done: {reason}")
+
+
+def build_other_folder_conflict() -> Conflict:
+    """Say that the files are in another folder than the one where the session works now."""
+    msg = "files were changed in another working folder: change back to it first, or leave the files as they are"
+    return Conflict(msg, field="files")
+
+
+def find_undo(turns: Sequence[TurnCheckpoint], wanted: TurnId | None) -> TurnCheckpoint:
+    """Find the undo to take back: the one that is named, or the newest that still holds."""
+    taken: set[TurnId] = set()
+    for turn in reversed(turns):
+        if turn.undoes is None or (wanted is None and turn.turn_id in taken):
+            continue
+        if turn.turn_id == wanted and turn.turn_id in taken:
+            msg = "this undo was taken back already"
+            raise Conflict(msg, field="undo_turn_id")
+        if turn.turn_id == wanted or (wanted is None and turn.undoes.takes_back is None):
+            if turn.dropped:
+                msg = "this undo is too long ago: what it had saved had to make room, so it cannot be taken back"
+                raise Conflict(msg, field="undo_turn_id")
+            return turn
+        if turn.finished and turn.undoes.takes_back is not None and turn.turn_id not in taken:
+            taken.add(turn.undoes.takes_back)
+    if wanted is None:
+        msg = "there is no undo to take back in this session"
+        raise Conflict(msg, field="session_id")
+    msg = f"there is no undo {wanted!r} in this session"
+    raise NotFound(msg, field="undo_turn_id")
+
+
+def plan_take_back(session: Session, undo: TurnCheckpoint, *, force: bool) -> UndoDescription:
+    """Say what taking back an undo does.
+
+    Raises:
+        Conflict: The session works elsewhere now, or has gone on since.
+    """
+    was, state = undo.undoes, session.state
+    assert was is not None
+    if undo.files and was.root != state.settings.cwd:
+        raise build_other_folder_conflict()
+    if was.conversation and state.head not in {was.head_after, was.head_before} and not force:
+        msg = "the conversation has gone on since this undo; with force it is taken back all the same"
+        raise Conflict(msg, field="force")
+    return UndoDescription(
+        turn_ids=(undo.turn_id,),
+        root=state.settings.cwd,
+        takes_back=undo.turn_id,
+        conversation=was.conversation,
+        # One that was cut short when the conversation had moved already is gone on with as what it was.
+        head_before=was.head_after if state.head == was.head_before else state.head,
+        head_after=was.head_before,
+    )
+
+
+# --- restore ----------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 
 _FINISHING_S = 5.0
 
 
-def restore_to_message(core: ServiceCore, command: c.RestoreToMessage, caller: Caller) -> Later:
-    session = _at_rest(core, command.session_id, caller)
+def restore_to_message(core: ServiceCore, command: c.RestoreToMessage, caller: Caller) -> PendingReply:
+    session = _get_resting_session(core, command.session_id, caller)
     if not (command.files or command.conversation):
         msg = "files or conversation: one of them must be wanted, or there is nothing to do"
         raise InvalidInput(msg, field="files")
@@ -54,9 +146,9 @@ def restore_to_message(core: ServiceCore, command: c.RestoreToMessage, caller: C
     target, after = _target(session, command.message_id)
     cwd = session.state.settings.cwd
     turns = tuple(_turns(after)) if command.files else ()
-    wish = _Wish(
-        undoing=Undoing(
-            turn_ids=tuple(kept_as(turn_id, cwd) for turn_id in turns),
+    wish = _RestoreRequest(
+        undoing=UndoDescription(
+            turn_ids=tuple(checkpoint_turn_id(turn_id, cwd) for turn_id in turns),
             root=cwd,
             conversation=command.conversation,
             head_before=session.state.head,
@@ -64,25 +156,25 @@ def restore_to_message(core: ServiceCore, command: c.RestoreToMessage, caller: C
         ),
         turns=turns,
         files=command.files,
-        text=as_typed(target),
+        text=as_typed_text(target),
     )
     return _start(core, session, caller, wish, force=command.force)
 
 
-def take_back_undo(core: ServiceCore, command: c.TakeBackUndo, caller: Caller) -> Later:
-    session = _at_rest(core, command.session_id, caller)
+def take_back_undo(core: ServiceCore, command: c.TakeBackUndo, caller: Caller) -> PendingReply:
+    session = _get_resting_session(core, command.session_id, caller)
     if core.config.checkpoints is None:
         msg = "this service was set up without checkpoints, so no undo can be taken back"
         raise Unavailable(msg)
 
-    def find(store: CheckpointStore) -> _Wish:
-        undo = undo_meant(store.turns(session.state.session_id), command.undo_turn_id)
-        return _Wish(undoing=taking_back(session, undo, force=command.force), turns=(), files=True)
+    def find(store: CheckpointStore) -> _RestoreRequest:
+        undo = find_undo(store.turns(session.state.session_id), command.undo_turn_id)
+        return _RestoreRequest(undoing=plan_take_back(session, undo, force=command.force), turns=(), files=True)
 
     return _start(core, session, caller, find, force=command.force)
 
 
-def _at_rest(core: ServiceCore, session_id: SessionId, caller: Caller) -> Session:
+def _get_resting_session(core: ServiceCore, session_id: SessionId, caller: Caller) -> Session:
     session = core.session_at_rest(session_id, "go back")
     if caller.number <= session.stop_mark:
         msg = "a stop was requested after this command was sent, so nothing was done"
@@ -91,23 +183,23 @@ def _at_rest(core: ServiceCore, session_id: SessionId, caller: Caller) -> Sessio
 
 
 @attrs.frozen(kw_only=True)
-class _Wish:
+class _RestoreRequest:
     """What is to be done; `turns` are those whose files come back, by the names that the session gives them."""
 
-    undoing: Undoing
+    undoing: UndoDescription
     turns: tuple[TurnId, ...]
     files: bool
     text: str = ""
 
 
 @attrs.frozen(kw_only=True)
-class _Files:
+class _FilesOutcome:
     """What became of the files."""
 
     plan: RestorePlan
-    report: RestoreReport
+    report: UndoReport
 
-    def told(self) -> tuple[r.RestoredFile, ...]:
+    def list_results(self) -> tuple[r.RestoredFile, ...]:
         report = self.report
         done = [
             *(r.RestoredFile(path=path, done="restored") for path in report.restored),
@@ -122,24 +214,24 @@ def _start(
     core: ServiceCore,
     session: Session,
     caller: Caller,
-    wish: "_Wish | Callable[[CheckpointStore], _Wish]",
+    request: "_RestoreRequest | Callable[[CheckpointStore], _RestoreRequest]",
     *,
     force: bool,
-) -> Later:
-    restore = _Restore(core, session, caller, wish, force)
+) -> PendingReply:
+    restore = _RestoreRun(core, session, caller, request, force)
     # It counts as work, so that no turn starts before the files are as they were.
     start_restore(core, session, restore.run)
-    return Later(restore.outcome)
+    return PendingReply(restore.outcome)
 
 
 @attrs.define
-class _Restore:
+class _RestoreRun:
     """Going back once; whoever asked for it may leave, it is done all the same."""
 
     core: ServiceCore
     session: Session
     caller: Caller
-    wish: _Wish | Callable[[CheckpointStore], _Wish]
+    request: _RestoreRequest | Callable[[CheckpointStore], _RestoreRequest]
     """What to do, or how to find that out in the checkpoints."""
     force: bool
     _done: Deferred[r.RestoreReply | SessionCoreError] = attrs.field(factory=Deferred)
@@ -148,16 +240,16 @@ class _Restore:
         """Wait for the end of it."""
         done = await self._done.wait()
         if isinstance(done, SessionCoreError):
-            raise done.anew()
+            raise done.fresh_copy()
         return done
 
     async def run(self) -> None:
         """Bring the files back, then the conversation; if the files cannot be, nothing is done."""
         store = self.core.config.checkpoints
-        files: _Files | None = None
+        files: _FilesOutcome | None = None
         try:
-            wish = await self._found(store)
-            path = await self._way_to(wish.undoing)
+            wish = await self._resolve_request(store)
+            path = await self._load_branch(wish.undoing)
             undo: TurnId | None = None
             if store is not None and wish.files:
                 files = await trio.to_thread.run_sync(self._restore_files, store, wish)
@@ -170,7 +262,7 @@ class _Restore:
                 await self._finish(store, undo)
             self._done.set(reply)
         except (CheckpointFailed, WorkspaceRefused, OSError) as failure:
-            self._done.set(failed(failure))
+            self._done.set(build_undo_failure(failure))
         except (Conflict, NotFound) as refused:
             self._done.set(refused)
         except ReadOnly as failure:
@@ -180,20 +272,20 @@ class _Restore:
             log.exception("going back failed by a bug")
             self._done.set(InternalError(f"going back failed by a bug in the service: {type(bug).__name__}: {bug}"))
 
-    async def _found(self, store: CheckpointStore | None) -> _Wish:
-        if isinstance(self.wish, _Wish):
-            return self.wish
+    async def _resolve_request(self, store: CheckpointStore | None) -> _RestoreRequest:
+        if isinstance(self.request, _RestoreRequest):
+            return self.request
         assert store is not None, "only there it can be found"
-        return await trio.to_thread.run_sync(self.wish, store)
+        return await trio.to_thread.run_sync(self.request, store)
 
-    async def _way_to(self, undoing: Undoing) -> tuple[Message, ...]:
+    async def _load_branch(self, undoing: UndoDescription) -> tuple[Message, ...]:
         """Read the branch to show again, if it has left memory."""
         head = None if undoing.head_after is None else MessageId(undoing.head_after)
-        if undoing.conversation and head is not None and left_memory(self.session, head):
-            return await old_path(self.session, head)
+        if undoing.conversation and head is not None and is_only_in_store(self.session, head):
+            return await load_old_path(self.session, head)
         return ()
 
-    def _note(self, store: CheckpointStore, undoing: Undoing) -> TurnId | None:
+    def _note(self, store: CheckpointStore, undoing: UndoDescription) -> TurnId | None:
         try:
             return store.note_undo(self.session.state.session_id, undoing)
         except CheckpointFailed as failure:
@@ -204,19 +296,19 @@ class _Restore:
         """Close the undo when the conversation is safe too; until then the same undo would be gone on with."""
         try:
             with trio.move_on_after(_FINISHING_S):
-                await self.session.until_durable()
+                await self.session.wait_until_durable()
                 await trio.to_thread.run_sync(store.finish_undo, self.session.state.session_id, undo)
         except SessionCoreError as failure:
             log.warning("%s", failure.message)
 
     def _record(
-        self, wish: _Wish, files: _Files | None, undo: TurnId | None, path: tuple[Message, ...]
+        self, wish: _RestoreRequest, files: _FilesOutcome | None, undo: TurnId | None, path: tuple[Message, ...]
     ) -> r.RestoreReply:
         session, by, undoing = self.session, self.caller.client_id, wish.undoing
         if files is not None and files.plan.turn_ids:
             report = files.report
             restored = ev.FilesRestored(
-                turn_ids=tuple(_turn_of(each) for each in files.plan.turn_ids),
+                turn_ids=tuple(_original_turn_id(each) for each in files.plan.turn_ids),
                 restored=(*report.restored, *report.recreated),
                 removed=report.deleted,
                 kept=tuple(each.path for each in report.skipped),
@@ -224,36 +316,38 @@ class _Restore:
             )
             session.record(restored, by)
         if undoing.conversation and path:
-            bring_back(session, path, self.caller)
+            restore_branch(session, path, self.caller)
         elif undoing.conversation:
             head = None if undoing.head_after is None else MessageId(undoing.head_after)
             session.record(ev.BranchSwitched(head=head), by)
         return r.RestoreReply(
-            files=files.told() if files is not None else (),
+            files=files.list_results() if files is not None else (),
             remarks=files.plan.remarks if files is not None else (),
             undo_turn_id=undo,
             text=wish.text,
             cursor=session.cursor,
         )
 
-    def _restore_files(self, store: CheckpointStore, wish: _Wish) -> _Files:
+    def _restore_files(self, store: CheckpointStore, wish: _RestoreRequest) -> _FilesOutcome:
         settings, session_id = self.session.state.settings, self.session.state.session_id
         undoing = wish.undoing
         others = [each for each in store.turns(session_id) if each.files and each.turn_id not in undoing.turn_ids]
-        if any(not each.undo and _turn_of(each.turn_id) in wish.turns for each in others):
-            raise elsewhere()
+        if any(not each.undo and _original_turn_id(each.turn_id) in wish.turns for each in others):
+            raise build_other_folder_conflict()
         workspace = workspace_of(settings, self.core.config.hidden)
         plan = store.plan_restore(session_id, undoing.turn_ids, workspace)
         if plan.conflicts and not self.force:
-            raise refusal([SkippedFile(path=each.path, why=each.why) for each in plan.conflicts])
+            raise build_files_changed([SkippedFile(path=each.path, why=each.why) for each in plan.conflicts])
         report = store.restore(plan, workspace, force=self.force, undoing=undoing)
         lost = {each.path for each in plan.files if each.action in {"not_saved", "too_large"}}
         surprises = [each for each in report.skipped if each.path not in lost]
         if surprises and not self.force:
-            if report.undo_turn_id is not None and (left := store.abandon_undo(plan, workspace, report.undo_turn_id)):
-                raise CheckpointFailed(named(surprises), left=left)
-            raise refusal(surprises)
-        return _Files(plan=plan, report=report)
+            if report.undo_turn_id is not None and (
+                unrestored := store.abandon_undo(plan, workspace, report.undo_turn_id)
+            ):
+                raise CheckpointFailed(describe_files(surprises), unrestored=unrestored)
+            raise build_files_changed(surprises)
+        return _FilesOutcome(plan=plan, report=report)
 
 
 def _target(session: Session, message_id: MessageId | None) -> tuple[Message, tuple[Message, ...]]:
@@ -270,15 +364,15 @@ def _target(session: Session, message_id: MessageId | None) -> tuple[Message, tu
     if message_id is None:
         msg = "there is nothing to go back to: the conversation is empty"
         raise Conflict(msg, field="session_id")
-    if left_memory(session, message_id):
+    if is_only_in_store(session, message_id):
         msg = "this message is too far back, or not there at all; go back to a newer one first"
         raise Conflict(msg, field="message_id")
     msg = f"there is no message {message_id!r} in the conversation being shown"
     raise NotFound(msg, field="message_id")
 
 
-def _turn_of(kept: TurnId) -> TurnId:
-    return TurnId(kept.rpartition("-")[0] or kept)
+def _original_turn_id(stored_id: TurnId) -> TurnId:
+    return TurnId(stored_id.rpartition("-")[0] or stored_id)
 
 
 def _turns(messages: tuple[Message, ...]) -> Iterator[TurnId]:

@@ -1,6 +1,6 @@
 """Sessions: create, list, load, rename, archive, restore, delete, fork."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import attrs
 
@@ -8,43 +8,78 @@ from session_core import limits
 from session_core.config.values import Config
 from session_core.errors import NotFound, Unavailable
 from session_core.ids import new_session_id
-from session_core.protocols.options import Materialization, plugin_options
-from session_core.service.core import Caller, Handlers, Later, ServiceCore
-from session_core.service.extension_api import why_not_there
-from session_core.service.handlers.history import bring_back, left_memory, old_path
-from session_core.service.handlers.protocol_check import CodeThere, code_at
+from session_core.protocols.options import Materialization, parse_plugin_options
+from session_core.service.core import Caller, Handlers, PendingReply, ServiceCore
+from session_core.service.extension_api import explain_missing_model
+from session_core.service.handlers.history import is_only_in_store, load_old_path, restore_branch
 from session_core.service.validation import check_limit, checked_limits, checked_name, checked_path, checked_sandbox
-from session_core.session.turn_handle import missing_before
+from session_core.session.executor_points import find_executor_state
+from session_core.session.session import Session
+from session_core.session.turn_handle import find_missing_parent
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
 from session_core.vocabulary import replies as r
 from session_core.vocabulary.messages import Message
-from session_core.vocabulary.sessions import ForkOrigin, PermissionTier, SandboxPolicy, Settings, Thinking, TurnLimits
+from session_core.vocabulary.protocols import ExecutorState
+from session_core.vocabulary.sessions import ForkOrigin, PermissionMode, SandboxPolicy, Settings, Thinking, TurnLimits
 from session_core.vocabulary.snapshots import ServiceSnapshot, SessionSnapshot, SessionSummary, path_to
 
 
-def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply | Later:
+# --- what code has left behind at a point of a conversation, on its way into a fork -----------------------------------
+@attrs.frozen
+class ForkedCodeState:
+    """A state with all of its leaves; `lost` says that code has done more until there, which is not kept."""
+
+    state: ExecutorState
+    leaves: Mapping[str, bytes]
+    lost: bool
+
+    def record_into(self, session: Session, caller: Caller) -> None:
+        """Let a session have it whose conversation leads there."""
+        session.keep_leaves(self.leaves)
+        session.record(ev.ExecutorStateSaved(state=self.state, lost=self.lost), caller.client_id)
+
+
+async def load_code_state(origin: Session, way: tuple[Message, ...]) -> ForkedCodeState | None:
+    """Return what code has at the end of this way through a conversation; None if nothing is kept of that.
+
+    A part that is gone meanwhile, as the session goes on, is one that is not kept.
+    """
+    state = origin.state
+    there = find_executor_state(state, way, running=state.turn.turn_id if state.turn is not None else None, whole=True)
+    if there.state is None:
+        return None
+    await origin.wait_until_durable()
+    wanted = {leaf.digest for leaf in there.state.leaves}
+    found = await origin.load_leaves(wanted)
+    return ForkedCodeState(there.state, found, there.lost) if wanted <= found.keys() else None
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def create(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply | PendingReply:
     parent_id = command.parent_id
     if parent_id is None or parent_id in core.sessions or parent_id not in core.ledger.fleet.sessions:
-        return _created(core, command, caller)
+        return _create_now(core, command, caller)
 
     async def beside_its_parent() -> r.CreateSessionReply:
         """What a child takes over is known when its parent is in memory."""
-        await core.residents.bring(parent_id)
+        await core.loaded_sessions.load_session(parent_id)
         core.refuse_if_unsaved()
-        return _created(core, command, caller)
+        return _create_now(core, command, caller)
 
-    return Later(beside_its_parent)
+    return PendingReply(beside_its_parent)
 
 
-def _created(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply:
+def _create_now(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.CreateSessionReply:
     config = core.config
     cwd = config.cwd if command.cwd is None else checked_path(command.cwd)
-    usual = _usual(core, cwd)
+    usual = _find_defaults(core, cwd)
     settings = Settings(
-        model=known_model(core, config.model if command.model is None else command.model, cwd),
+        model=check_model(core, config.model if command.model is None else command.model, cwd),
         cwd=cwd,
-        permission_tier=command.permission_tier or usual.permission_tier,
+        permission_mode=command.permission_mode or usual.permission_mode,
         sandbox=checked_sandbox(command.sandbox or usual.sandbox),
         thinking=command.thinking or usual.thinking,
         limits=checked_limits(command.limits or usual.limits),
@@ -60,7 +95,7 @@ def _created(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.C
         parent_id=command.parent_id,
     )
     like = parent.state.protocol if parent is not None else None
-    stated = plugin_options(command.options)
+    stated = parse_plugin_options(command.options)
     protocol = core.protocols.decide(opening, name=command.protocol, stated=stated, like=like)
     created = ev.SessionCreated(name=name, settings=settings, parent_id=command.parent_id)
     session = core.add_session(protocol, created, caller.client_id)
@@ -68,33 +103,33 @@ def _created(core: ServiceCore, command: c.CreateSession, caller: Caller) -> r.C
 
 
 @attrs.frozen(kw_only=True)
-class _Usual:
+class _SessionDefaults:
     """What a new session starts with where its command says nothing."""
 
-    permission_tier: PermissionTier
+    permission_mode: PermissionMode
     sandbox: SandboxPolicy
     thinking: Thinking
     limits: TurnLimits
 
 
-def _usual(core: ServiceCore, cwd: str) -> "_Usual | Config":
+def _find_defaults(core: ServiceCore, cwd: str) -> "_SessionDefaults | Config":
     config = core.config
     if config.folders is None:
-        return _Usual(
-            permission_tier=config.permission_tier,
+        return _SessionDefaults(
+            permission_mode=config.permission_mode,
             sandbox=config.sandbox,
             thinking=config.thinking,
             limits=config.turn_limits,
         )
-    folder = config.folders.at(cwd)
+    folder = config.folders.get_known(cwd)
     if folder is None:  # `execute` has it read before; nobody else may do without
         raise Unavailable(f"what the files of {cwd} say is not known yet; try again", field="cwd")
     return folder.config
 
 
-def known_model(core: ServiceCore, model: str, cwd: str) -> str:
-    if model not in core.agent.models.at(cwd).providers:
-        why = why_not_there(model, core.config.extensions)
+def check_model(core: ServiceCore, model: str, cwd: str) -> str:
+    if model not in core.agent.models.with_folder_models(cwd).providers:
+        why = explain_missing_model(model, core.config.extensions)
         known = ", ".join(core.config.models)
         msg = f"there is no model called {model!r}{f' ({why})' if why else ''}; known models: {known}"
         raise NotFound(msg, field="model")
@@ -121,7 +156,7 @@ def _matching(core: ServiceCore, command: c.ListSessions) -> Iterator[SessionSum
     for summary in reversed(core.ledger.fleet.sessions.values()):
         if command.archived is not None and summary.archived != command.archived:
             continue
-        if command.running is not None and summary.activity.at_rest == command.running:
+        if command.running is not None and summary.activity.is_at_rest == command.running:
             continue
         if wanted in summary.name.casefold() or wanted in summary.cwd.casefold():
             yield summary
@@ -153,12 +188,12 @@ def restore(core: ServiceCore, command: c.RestoreSession, caller: Caller) -> r.A
     return r.Acknowledged(cursor=session.cursor)
 
 
-def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Acknowledged | Later:
+def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Acknowledged | PendingReply:
     session = core.session(command.session_id, even_damaged=True)
     session.closing = True  # from here on no other command finds it
     session.close_requests("stopped", caller.client_id)
-    for child in core.family.subtree(command.session_id):
-        core.side.stop(child.state.session_id)
+    for child in core.tree.subtree(command.session_id):
+        core.side_tasks.stop(child.state.session_id)
         child.request_stop("session", caller.client_id)  # nothing could stop it through this session any more
     work = session.work
     if work is None:
@@ -171,53 +206,57 @@ def delete(core: ServiceCore, command: c.DeleteSession, caller: Caller) -> r.Ack
         await work.ended.wait()
         return r.Acknowledged(cursor=core.stream.cursor)
 
-    return Later(gone)
+    return PendingReply(gone)
 
 
-def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateSessionReply | Later:
+def fork(core: ServiceCore, command: c.ForkSession, caller: Caller) -> r.CreateSessionReply | PendingReply:
     origin = core.session(command.session_id)
-    at = command.at_message_id or origin.state.head
-    if at is None:
-        return _forked(core, command, caller, (), None)
-    recent = path_to(origin.state.messages, at)
-    if not recent and not left_memory(origin, at):
-        msg = f"there is no message {at!r} in this session"
+    fork_point = command.at_message_id or origin.state.head
+    if fork_point is None:
+        return _create_fork(core, command, caller, (), None)
+    recent = path_to(origin.state.messages, fork_point)
+    if not recent and not is_only_in_store(origin, fork_point):
+        msg = f"there is no message {fork_point!r} in this session"
         raise NotFound(msg, field="at_message_id")
-    missing = missing_before(origin.state, recent) if recent else at
+    missing = find_missing_parent(origin.state, recent) if recent else fork_point
     if missing is None and not origin.state.executor_points:
-        return _forked(core, command, caller, recent, None)
+        return _create_fork(core, command, caller, recent, None)
 
     async def whole() -> r.CreateSessionReply:
-        path = recent if missing is None else await old_path(origin, missing, "at_message_id") + recent
-        code = await code_at(origin, path)
-        await core.residents.bring(command.session_id)
+        path = recent if missing is None else await load_old_path(origin, missing, "at_message_id") + recent
+        code = await load_code_state(origin, path)
+        await core.loaded_sessions.load_session(command.session_id)
         core.refuse_if_unsaved()
-        return _forked(core, command, caller, path, code)
+        return _create_fork(core, command, caller, path, code)
 
-    return Later(whole)
+    return PendingReply(whole)
 
 
-def _forked(
-    core: ServiceCore, command: c.ForkSession, caller: Caller, history: tuple[Message, ...], code: CodeThere | None
+def _create_fork(
+    core: ServiceCore,
+    command: c.ForkSession,
+    caller: Caller,
+    history: tuple[Message, ...],
+    code: ForkedCodeState | None,
 ) -> r.CreateSessionReply:
     origin = core.session(command.session_id)
-    at = history[-1].message_id if history else None
+    fork_point = history[-1].message_id if history else None
     name = (
         f"{origin.state.name} (fork)"[: limits.MAX_NAME_CHARS] if command.name is None else checked_name(command.name)
     )
     opening = Materialization(opening="fork", session_id=new_session_id())
     protocol = core.protocols.decide(
-        opening, name=None, stated=plugin_options(command.options), like=origin.state.protocol
+        opening, name=None, stated=parse_plugin_options(command.options), like=origin.state.protocol
     )
     created = ev.SessionCreated(
         name=name,
         settings=origin.state.settings,
-        forked_from=ForkOrigin(session_id=command.session_id, message_id=at),
+        forked_from=ForkOrigin(session_id=command.session_id, message_id=fork_point),
     )
     session = core.add_session(protocol, created, caller.client_id)
-    bring_back(session, history, caller)
+    restore_branch(session, history, caller)
     if code is not None:
-        code.give(session, caller)
+        code.record_into(session, caller)
     session.close_work("completed")  # no turn runs here; this gives results to tool calls that had none yet
     return r.CreateSessionReply(session_id=session.state.session_id, cursor=session.cursor)
 

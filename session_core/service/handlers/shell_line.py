@@ -2,18 +2,18 @@
 
 import logging
 
-from session_core.agent.model_call import shown
+from session_core.agent.model_call import clean_error
 from session_core.agent.tool_runner import ToolRunner
 from session_core.errors import Conflict, InvalidInput, StorageFailed, Unavailable
-from session_core.foreign_faults import FOREIGN_FAULTS, passes_through
+from session_core.foreign_faults import FOREIGN_FAULTS, must_propagate
 from session_core.ids import CallId, TurnId, new_id
 from session_core.service.core import Caller, Handlers, ServiceCore
-from session_core.service.handlers.messages import overtaken
+from session_core.service.handlers.messages import is_overtaken
 from session_core.service.session_queues import begin_work
 from session_core.service.validation import wants_turn
 from session_core.session.session import Session, Work
-from session_core.session.shell_lines import SHELL, line_ended
-from session_core.tools.base import Tool, turn_at_work
+from session_core.session.shell_lines import SHELL, build_shell_line_message
+from session_core.tools.base import Tool, current_turn_id
 from session_core.tools.shell import MAX_COMMAND_CHARS
 from session_core.vocabulary import commands as c
 from session_core.vocabulary import events as ev
@@ -31,7 +31,7 @@ def run_line(core: ServiceCore, command: c.RunShellLine, caller: Caller) -> r.Sh
     if tool is None:
         msg = f"there is no tool called {SHELL!r} here, so no command can be run"
         raise Unavailable(msg)
-    if overtaken(session, caller):
+    if is_overtaken(session, caller):
         msg = "a stop was requested after this command was sent, so nothing was started"
         raise Conflict(msg, field="session_id")
     work = Work(kind="turn", turn_id=TurnId(new_id("turn")))
@@ -56,7 +56,7 @@ def _check(line: str) -> None:
 
 
 async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call: ToolCallPart) -> None:
-    turn_at_work.set(work.turn_id)
+    current_turn_id.set(work.turn_id)
     begin_work()
     error: str | None = None
     try:
@@ -67,10 +67,10 @@ async def _run(core: ServiceCore, session: Session, work: Work, tool: Tool, call
     except StorageFailed:
         log.warning("a command was interrupted: nothing can be saved any more")
     except FOREIGN_FAULTS as bug:
-        if passes_through(bug):
+        if must_propagate(bug):
             raise
         log.exception("a command that a person typed failed by a bug")
-        error = shown(f"internal error: {type(bug).__name__}: {bug}")
+        error = clean_error(f"internal error: {type(bug).__name__}: {bug}")
     finally:
         if session.work is work:
             session.close_work(core.status_after(work, error), error=error)
@@ -83,7 +83,7 @@ def _close(session: Session, work: Work, call: ToolCallPart) -> None:
     """Put the command into the conversation and end the work, in one step."""
     live = next(each for each in session.state.tools if each.call_id == call.call_id)
     line = str(call.arguments["command"])
-    session.record(line_ended(session.state, live, line, work.turn_id, session.now()))
+    session.record(build_shell_line_message(session.state, live, line, work.turn_id, session.now()))
     session.close_work("stopped" if work.stop_requested else "completed")
 
 

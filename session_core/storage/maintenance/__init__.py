@@ -4,7 +4,6 @@
 - `rebuild`: `rebuild_store`, which makes a new file from every record that can still be read, and swaps it in
 - `store_files`: `compact_store`, `backup_store`, `restore_store`, `store_statistics`
 - `export_import`: sessions as JSON lines, out and in
-- `executor_lines`, `new_ids`: what code has left behind, and new ids, for an export and an import
 - `partial_answers`: the text of an answer that is being written, for an export and an import
 - `findings`: what `verify` reports
 - `session_check`, `table_check`: the parts of `verify`, for one session and for what all share

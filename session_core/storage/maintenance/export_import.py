@@ -20,7 +20,9 @@ Rules:
    with the permissions that the file says: import only what you would run.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, Final, NoReturn
 
@@ -41,25 +43,137 @@ from session_core.errors import (
 from session_core.ids import (
     Cursor,
     SessionId,
+    WakeupId,
     is_session_id,
     new_epoch,
+    new_id,
     new_session_id,
     now_ms,
 )
 from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState
 from session_core.storage.base import OpenedStore, SessionStore, StoreReader
-from session_core.storage.executor_state import named_by_all
-from session_core.storage.maintenance.executor_lines import LEAF_LINE, LeavesIn, LeavesOut, WrongLeaf
-from session_core.storage.maintenance.new_ids import Renamed
+from session_core.storage.executor_state import all_leaf_digests, digest_of, retained_digests
 from session_core.storage.maintenance.partial_answers import UnfinishedAnswer, wait_for_text
-from session_core.storage.partial_text import about_of
+from session_core.storage.partial_text import unfinished_message_id
 from session_core.storage.records import FORMAT, DamagedRecord, from_record
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire import strict_json
 from session_core.wire.codec import encode_event
+
+# --- the large parts of what an executor keeps, on their way out with an export and in with an import -----------------
+# A journal names them and does not hold them, so they are lines of their own, with the data in base64:
+# `{"type":"leaf","digest":...,"data":...}`. They are those of the newest states. One that is not there any more is
+# left out: the session says so when it next runs code.
+LEAF_LINE: Final = b'{"type":"leaf",'
+"""How such a line begins."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class LeafExporter:
+    """The leaves that the newest states of an exported journal name."""
+
+    def __init__(self) -> None:
+        self._named: frozenset[str] = frozenset()
+        self._found: Mapping[str, bytes] = {}
+        self._read = 0
+
+    def note(self, event: SessionEvent) -> None:
+        """Follow the journal."""
+        if (staying := retained_digests(event.event)) is not None:
+            self._named = staying
+
+    async def needs_more(self, reader: StoreReader, session_id: SessionId, count: int) -> bool:
+        """Read the leaves once the journal is read; where some are gone, a later state is further on in it."""
+        news, self._read = count > self._read, count
+        self._found = await reader.load_leaves(session_id, self._named) if self._named else {}
+        return news and len(self._found) < len(self._named)
+
+    def lines(self, session_id: SessionId) -> Iterator[bytes]:
+        """Give them line by line.
+
+        Raises:
+            StoreDamaged: One of them is not what was kept.
+        """
+        for digest, data in sorted(self._found.items()):
+            if digest_of(data).hex() != digest:
+                raise StoreDamaged(
+                    f"session {session_id} is damaged: a part of what its code has left behind is not what was "
+                    "written; `session-core store rebuild` saves what can still be read",
+                    field="session_id",
+                )
+            yield _line(digest, data)
+
+
+def _line(digest: str, data: bytes) -> bytes:
+    return _encode({"type": "leaf", "digest": digest, "data": b64encode(data).decode()}) + b"\n"
+
+
+class InvalidLeaf(Exception):
+    """A line is no leaf of the session; the message says why."""
+
+
+class LeafImporter:
+    """The leaves of an export that is being read."""
+
+    def __init__(self) -> None:
+        self.leaves: dict[str, bytes] = {}
+
+    def take(self, content: bytes, named: Collection[str]) -> int:
+        """Check a line, without its line break; returns how many bytes the leaf has.
+
+        Raises:
+            InvalidLeaf: It is none, or not one that the session's states name.
+        """
+        digest, data = _parse_line(content)
+        if len(data) > limits.MAX_LEAF_BYTES:
+            raise InvalidLeaf(f"a part of what code has left behind is longer than {limits.MAX_LEAF_BYTES} bytes")
+        if digest not in named or digest in self.leaves:
+            raise InvalidLeaf("this is a part of what code has left behind, but it belongs nowhere, or came before")
+        self.leaves[digest] = data
+        return len(data)
+
+
+def _parse_line(content: bytes) -> tuple[str, bytes]:
+    try:
+        plain: Any = strict_json.parse(content, max_bytes=limits.MAX_RECORD_BYTES)
+        data = b64decode(plain["data"], validate=True)
+    except (ProtocolError, LookupError, TypeError, ValueError, binascii.Error) as error:
+        raise InvalidLeaf("this is no part of what code has left behind") from error
+    digest = digest_of(data).hex()
+    if _line(digest, data) != content + b"\n":
+        raise InvalidLeaf("this part of what code has left behind is not what its digest says")
+    return digest, data
+
+
+# --- export import ----------------------------------------------------------------------------------------------------
+
+
+# --- new ids for what comes with an imported session, when that is to stand beside its original -----------------------
+class WakeupIdRenamer:
+    """Gives new ids to what a service knows by its id alone, or a copy would take it from its original."""
+
+    def __init__(self) -> None:
+        self._wakeups: dict[WakeupId, WakeupId] = {}
+
+    def rename_ids(self, event: ev.Event) -> ev.Event:
+        """Return the event as it is to be in the copy."""
+        match event:
+            case ev.WakeupScheduled(wakeup=wakeup):
+                return attrs.evolve(event, wakeup=attrs.evolve(wakeup, wakeup_id=self._new(wakeup.wakeup_id)))
+            case ev.WakeupCancelled(wakeup_id=wakeup_id) | ev.WakeupFired(wakeup_id=wakeup_id):
+                return attrs.evolve(event, wakeup_id=self._new(wakeup_id))
+            case _:
+                return event
+
+    def _new(self, wakeup_id: WakeupId) -> WakeupId:
+        return self._wakeups.setdefault(wakeup_id, WakeupId(new_id("wake")))
+
+
+# --- export import ----------------------------------------------------------------------------------------------------
 
 EXPORT_VERSION: Final = 2
 LEAVES_SINCE: Final = 2
@@ -70,7 +184,6 @@ two to six times as much."""
 _KIND: Final = "session_core_export"
 _END: Final = b'{"type":"end",'
 _HEADER_FIELDS: Final = {"type": str, "version": int, "format": int, "session_id": str, "name": str, "exported_at": int}
-_encode = msgspec.json.Encoder().encode
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +220,7 @@ async def export_session(reader: StoreReader, session_id: SessionId) -> AsyncGen
     line = _encode(header) + b"\n"
     digest.update(line)
     yield line
-    count, unfinished, leaves = 0, UnfinishedAnswer(), LeavesOut()
+    count, unfinished, leaves = 0, UnfinishedAnswer(), LeafExporter()
     while await unfinished.needs_more(reader, session_id, count) or await leaves.needs_more(reader, session_id, count):
         place = 0
         async for events in reader.journal(session_id):
@@ -169,7 +282,7 @@ async def import_session(
         StoreInUse: Another process writes to the store.
         StorageFailed: It could not be saved; nothing was imported.
     """
-    intake = _Intake(as_new=as_new)
+    intake = _ImportReader(as_new=as_new)
     if isinstance(lines, AsyncIterable):
         async for line in lines:
             intake.take(line)
@@ -186,14 +299,14 @@ async def import_session(
     )
 
 
-async def _save(intake: "_Intake", store: SessionStore, opened: OpenedStore) -> None:
+async def _save(intake: "_ImportReader", store: SessionStore, opened: OpenedStore) -> None:
     session_id = intake.state.session_id
     if any(summary.session_id == session_id for summary in opened.summaries):
         raise Conflict(
             f"there is a session {session_id} already; delete it first, or import this one as a new session",
             field="session_id",
         )
-    live = _Live(intake, opened, seq=store.durable_seq + len(intake.events))
+    live = _ImportedState(intake, opened, seq=store.durable_seq + len(intake.events))
     failure: StorageFailed | None = None
     for event in (*intake.events, *intake.unfinished):  # no checkpoint in here: this makes it one transaction
         store.append(event)
@@ -214,10 +327,10 @@ async def _save(intake: "_Intake", store: SessionStore, opened: OpenedStore) -> 
         raise failure
 
 
-class _Live:
+class _ImportedState:
     """What the store asks of a service: here the state after the last event, as that is when it asks."""
 
-    def __init__(self, intake: "_Intake", opened: OpenedStore, *, seq: int) -> None:
+    def __init__(self, intake: "_ImportReader", opened: OpenedStore, *, seq: int) -> None:
         self.seq = seq
         self._state = intake.state
         self._summaries = {summary.session_id: summary for summary in opened.summaries} | intake.fleet.sessions
@@ -237,7 +350,7 @@ class _Live:
         """Whoever waits is told."""
 
 
-class _Intake:
+class _ImportReader:
     """Checks an export line by line and keeps its events, folded too, until they can be saved."""
 
     def __init__(self, *, as_new: bool) -> None:
@@ -246,8 +359,8 @@ class _Intake:
         """Text of an answer that was being written."""
         self.fleet = FleetState()
         self.state = SessionState(session_id=SessionId(""))
-        self._renamed = Renamed() if as_new else None
-        self._leaves = LeavesIn()
+        self._renamed = WakeupIdRenamer() if as_new else None
+        self._leaves = LeafImporter()
         self._exported_id = SessionId("")
         self._version, self._format = EXPORT_VERSION, FORMAT
         self._digest = blake2b(digest_size=32)
@@ -299,7 +412,7 @@ class _Intake:
                     "newer session-core; update this one"
                 )
         for field, kind in _HEADER_FIELDS.items():
-            if not _is(header.get(field), kind):
+            if not _has_type(header.get(field), kind):
                 self._refuse(f"the export should say its {field} here")
         if header["version"] < 1 or header["format"] < 1 or not is_session_id(header["session_id"]):
             self._refuse("the version, the format or the session id cannot be right")
@@ -309,8 +422,8 @@ class _Intake:
 
     def _take_leaf(self, content: bytes) -> None:
         try:
-            self._count(self._leaves.take(content, named_by_all(self.state.executor_points)))
-        except WrongLeaf as wrong:
+            self._count(self._leaves.take(content, all_leaf_digests(self.state.executor_points)))
+        except InvalidLeaf as wrong:
             self._refuse(str(wrong))
 
     def _take_event(self, content: bytes) -> None:
@@ -322,12 +435,12 @@ class _Intake:
             self._refuse(f"this is not an event: {damage}")
         self._check(event)
         if self._renamed is not None:
-            event = attrs.evolve(event, session_id=self.state.session_id, event=self._renamed.event(event.event))
+            event = attrs.evolve(event, session_id=self.state.session_id, event=self._renamed.rename_ids(event.event))
         size = len(encode_event(event))  # now, so that handing over is quick
         if size > limits.MAX_RECORD_BYTES:
             self._refuse(f"the event is longer than {limits.MAX_RECORD_BYTES} bytes")
         self._count(size)
-        (self.unfinished if isinstance(event.event, PASSING) else self.events).append(event)
+        (self.unfinished if isinstance(event.event, TRANSIENT_EVENTS) else self.events).append(event)
         self.state.apply(event)
         self.fleet.apply(event)
 
@@ -349,9 +462,9 @@ class _Intake:
             self._refuse("no export holds such an event")
         if self.leaves:
             self._refuse("what code has left behind comes last, but an event follows")
-        if isinstance(event.event, PASSING):
+        if isinstance(event.event, TRANSIENT_EVENTS):
             partial = self.state.partial
-            if partial is None or about_of(event.event) != partial.message_id:
+            if partial is None or unfinished_message_id(event.event) != partial.message_id:
                 self._refuse("this is text of an answer that is not being written")
         elif self.unfinished:
             self._refuse("the text of an unfinished answer comes last, but an event follows")
@@ -360,15 +473,15 @@ class _Intake:
         if not self.events:
             self._refuse("the export ends here and holds no events")
         if content + b"\n" != _end_line(self._events_so_far, self._digest.hexdigest()):
-            self._refuse(self._what_is_wrong_with_end(content))
+            self._refuse(self._describe_wrong_end(content))
         self._ended = True
 
-    def _what_is_wrong_with_end(self, content: bytes) -> str:
+    def _describe_wrong_end(self, content: bytes) -> str:
         try:
             said: Any = strict_json.parse(content)["events"]
         except (ProtocolError, LookupError):
             return "the last line of the export is damaged"
-        if _is(said, int) and said != self._events_so_far:
+        if _has_type(said, int) and said != self._events_so_far:
             return f"the export should hold {said} events, but {self._events_so_far} came before this line"
         return "the export is not what was written: something in it was changed (its digest differs)"
 
@@ -380,7 +493,7 @@ class _Intake:
         raise InvalidInput(f"line {self._line}: {what}; nothing was imported", field="lines")
 
 
-def _is(value: object, kind: type) -> bool:
+def _has_type(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from session_core.storage.files import MARK_FILE, store_file
 from session_core.storage.home import prepare_home, private_open
 from session_core.storage.maintenance.forensics.salvage import EventRow
-from session_core.storage.records import plain_payload
+from session_core.storage.records import decompress_payload
 from session_core.vocabulary.events import SessionEvent
 from session_core.wire.codec import encode_event
 
@@ -41,7 +41,7 @@ def clear_work(home: Path) -> Path:
     return prepare_home(home / WORK_FOLDER)
 
 
-def swap_in(home: Path, stamp: str, *, keep_old: bool, old_is: str = "damaged") -> Path | None:
+def swap_store_in(home: Path, stamp: str, *, keep_old: bool, old_is: str = "damaged") -> Path | None:
     """Let the finished file in the work folder take its place; returns where the old one was kept.
 
     The old log goes with the old file, under its name, so that the two can still be read together. The index of the
@@ -55,20 +55,20 @@ def swap_in(home: Path, stamp: str, *, keep_old: bool, old_is: str = "damaged") 
     sync_folder(home)
     path = store_file(home)
     aside = path.with_name(f"{path.name}.{old_is}-{stamp}")
-    log = _log_of(path)
-    kept: list[Path] = []
+    log = _wal_path(path)
+    moved_files: list[Path] = []
     if log.exists() and log.stat().st_size:
-        _keep(log, _log_of(aside))
-        kept.append(_log_of(aside))
+        _link_or_copy(log, _wal_path(aside))
+        moved_files.append(_wal_path(aside))
     if path.exists() and path.stat().st_size:
         path.rename(aside)
         aside.chmod(0o600)
-        kept.insert(0, aside)
+        moved_files.insert(0, aside)
     sync_folder(home)
     finish_swap(home)
     if keep_old:
-        return kept[0] if kept else None
-    for each in kept:
+        return moved_files[0] if moved_files else None
+    for each in moved_files:
         each.unlink()
     return None
 
@@ -92,7 +92,7 @@ def _give_mark(home: Path) -> None:
         (home / READY_FOLDER / MARK_FILE).rename(home / MARK_FILE)
 
 
-def _keep(path: Path, other: Path) -> None:
+def _link_or_copy(path: Path, other: Path) -> None:
     try:
         os.link(path, other)
     except OSError:  # a file system without links
@@ -100,7 +100,7 @@ def _keep(path: Path, other: Path) -> None:
     other.chmod(0o600)
 
 
-def _log_of(path: Path) -> Path:
+def _wal_path(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
@@ -124,7 +124,7 @@ def sync_folder(path: Path) -> None:
 
 
 @attrs.define(kw_only=True)
-class SetAside:
+class SetAsideFile:
     """Events that can be read but have no place any more, as lines of JSON; the file is made for the first one."""
 
     path: Path
@@ -140,7 +140,7 @@ class SetAside:
                 "session_id": row.session_id,
                 "n": row.n,
                 "complete": event is not None,
-                "event": msgspec.Raw(encode_event(event) if event is not None else plain_payload(row.payload)),
+                "event": msgspec.Raw(encode_event(event) if event is not None else decompress_payload(row.payload)),
             }
         )
         data = memoryview(line + b"\n")

@@ -23,19 +23,19 @@ MAX_FINDINGS = 1_000
 _ADVICE = re.compile(r"(?:try|run|move|update|put|choose) |.*`session-core ")
 
 
-def without_advice(message: str) -> str:
+def strip_advice(message: str) -> str:
     """Return what an error says is wrong, without what it says should be done: a finding has its own advice."""
     first, *clauses = re.split(r"(?<=[;.]) ", message)
-    kept = [first]
+    retained = [first]
     for clause in clauses:
         if _ADVICE.match(clause):
             break
-        kept.append(clause)
-    return " ".join(kept).rstrip(";.") if len(kept) <= len(clauses) else message
+        retained.append(clause)
+    return " ".join(retained).rstrip(";.") if len(retained) <= len(clauses) else message
 
 
 @attrs.frozen(kw_only=True)
-class Finding:
+class StoreFinding:
     """Something that is not as it should be; with a session id it concerns that session alone."""
 
     severity: Literal["error", "warning"]
@@ -52,7 +52,7 @@ class VerifyReport:
     events: int
     blobs: int
     bytes: int
-    findings: tuple[Finding, ...]
+    findings: tuple[StoreFinding, ...]
 
     @property
     def ok(self) -> bool:
@@ -61,28 +61,28 @@ class VerifyReport:
 
 
 @attrs.define(kw_only=True)
-class Findings:
+class StoreFindings:
     """A report in the making."""
 
-    found: list[Finding] = attrs.field(factory=list)
+    found: list[StoreFinding] = attrs.field(factory=list)
     sessions: int = 0
     events: int = 0
     blobs: int = 0
 
-    def error(self, what: str, advice: str = REBUILD, *, session_id: SessionId | None = None) -> None:
+    def add_error(self, what: str, advice: str = REBUILD, *, session_id: SessionId | None = None) -> None:
         """Note that something is wrong."""
-        self._note(Finding(severity="error", session_id=session_id, what=what, advice=advice))
+        self._note(StoreFinding(severity="error", session_id=session_id, what=what, advice=advice))
 
-    def warning(self, what: str, advice: str, *, session_id: SessionId | None = None) -> None:
+    def add_warning(self, what: str, advice: str, *, session_id: SessionId | None = None) -> None:
         """Note that something is odd, but harms nobody."""
-        self._note(Finding(severity="warning", session_id=session_id, what=what, advice=advice))
+        self._note(StoreFinding(severity="warning", session_id=session_id, what=what, advice=advice))
 
-    def _note(self, finding: Finding) -> None:
-        finding = attrs.evolve(finding, what=without_advice(finding.what))
+    def _note(self, finding: StoreFinding) -> None:
+        finding = attrs.evolve(finding, what=strip_advice(finding.what))
         if len(self.found) < MAX_FINDINGS and finding not in self.found:
             self.found.append(finding)
 
-    def report(self, size: int) -> VerifyReport:
+    def build_report(self, size: int) -> VerifyReport:
         """Close the report."""
         return VerifyReport(
             sessions=self.sessions, events=self.events, blobs=self.blobs, bytes=size, findings=tuple(self.found)

@@ -15,7 +15,7 @@ from session_core.ids import MessageId, SessionId
 from session_core.session.restore import restore
 from session_core.session.state import SessionState
 from session_core.storage.base import SessionStore, StoreReader
-from session_core.storage.partial_text import ended_by
+from session_core.storage.partial_text import ended_message_id
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import PartialMessage
@@ -39,7 +39,7 @@ class UnfinishedAnswer:
         self._last = event
         if isinstance(event.event, ev.MessageStarted):
             self._open = event.event.message_id
-        elif ended_by(event.event) == self._open:
+        elif ended_message_id(event.event) == self._open:
             self._open = None
 
     async def needs_more(self, reader: StoreReader, session_id: SessionId, count: int) -> bool:
@@ -52,7 +52,7 @@ class UnfinishedAnswer:
             self._partial = None  # what was found before is finished
             return False
         stored = await reader.load(session_id)
-        self._partial = restore(session_id, stored).partial_now() if stored is not None else None
+        self._partial = restore(session_id, stored).build_partial() if stored is not None else None
         if self._partial is not None and self._partial.message_id == self._open:
             return False
         self._partial = None
@@ -65,7 +65,7 @@ class UnfinishedAnswer:
         last, message_id, place = self._last, self._partial.message_id, 0
         for part in self._partial.parts:
             text = str(part.text)
-            pieces = [text[at : at + PIECE_CHARS] for at in range(0, len(text), PIECE_CHARS)]
+            pieces = [text[start : start + PIECE_CHARS] for start in range(0, len(text), PIECE_CHARS)]
             inside: list[ev.Event] = [
                 ev.PartStarted(message_id=message_id, kind=part.kind, tool_name=part.tool_name),
                 *(ev.PartDelta(message_id=message_id, text=piece) for piece in pieces),
@@ -83,10 +83,10 @@ async def wait_for_text(state: SessionState, store: SessionStore) -> None:
     Raises:
         StorageFailed: It does not.
     """
-    expected = state.partial_now()
+    expected = state.build_partial()
     with trio.move_on_after(SAVED_WITHIN_S):
         while (stored := await store.load(state.session_id)) is not None:
-            if restore(state.session_id, stored).partial_now() == expected:
+            if restore(state.session_id, stored).build_partial() == expected:
                 return
             await trio.sleep(limits.PARTIAL_TEXT_EVERY_MS / 1000)
     raise store.failure or StorageFailed("the session was imported, but not the text of its unfinished answer")

@@ -19,18 +19,18 @@ from session_core.errors import StoreDamaged, StoreUnusable
 from session_core.ids import Cursor, Epoch, SessionId
 from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState
-from session_core.storage.executor_state import KeptLeaves, named_by_all
-from session_core.storage.files import Connect, check_kept, connect, open_for_writing, store_file
+from session_core.storage.executor_state import LeafBatch, all_leaf_digests
+from session_core.storage.files import Connect, connect, open_for_writing, require_store, store_file
 from session_core.storage.home import prepare_home
 from session_core.storage.home_lock import HomeLock
-from session_core.storage.maintenance.file_swap import SetAside, clear_work, finish_swap, swap_in, time_stamp
+from session_core.storage.maintenance.file_swap import SetAsideFile, clear_work, finish_swap, swap_store_in, time_stamp
 from session_core.storage.maintenance.findings import LEAVES_MISSING, LOG_CUT_OFF, Progress, ignore_progress
 from session_core.storage.maintenance.forensics.harvest import Harvest, harvest_store
 from session_core.storage.maintenance.forensics.salvage import EventRow
 from session_core.storage.maintenance.verify import verify_store
-from session_core.storage.partial_text import about_of
-from session_core.storage.records import FORMAT, DamagedRecord, from_record, plain_payload
-from session_core.storage.writer import Batch, KeptText, Step, Writer
+from session_core.storage.partial_text import unfinished_message_id
+from session_core.storage.records import FORMAT, DamagedRecord, decompress_payload, from_record
+from session_core.storage.writer import Batch, UnfinishedText, Writer, WriteStep
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 
@@ -74,7 +74,7 @@ def rebuild_store(home: Path, *, connect: Connect = connect, progress: Progress 
         StoreUnusable: There is no store, it is another program's or a newer one's, or the home cannot be used.
         StoreDamaged: Not a single record can be read; nothing was changed.
     """
-    check_kept(home)
+    require_store(home)
     home = prepare_home(home)
     with ExitStack() as undo:
         lock = HomeLock.acquire(home)
@@ -99,13 +99,13 @@ class _Rebuild:
     sessions: int = 0
     events: int = 0
     lost: list[str] = attrs.field(factory=list)
-    hit: set[SessionId] = attrs.field(factory=set)
+    damaged_sessions: set[SessionId] = attrs.field(factory=set)
     names: dict[SessionId, str] = attrs.field(factory=dict)
 
     def run(self) -> RebuildReport:
         before = verify_store(self.home, connect=self.connect, progress=self.progress, lock_held=True)
         stamp = time_stamp(self.home)
-        aside = SetAside(path=self.home / f"set-aside-{stamp}.jsonl")
+        aside = SetAsideFile(path=self.home / f"set-aside-{stamp}.jsonl")
         harvest = harvest_store(self.home, self.work / "scratch", self.connect, before.findings, self.progress)
         try:
             if harvest.foreign is not None:
@@ -128,33 +128,35 @@ class _Rebuild:
         aside.close()
         if any(each.what == LOG_CUT_OFF for each in before.findings):
             self.lost.append(LOST_WITH_LOG)
-        damaged = swap_in(self.home, stamp, keep_old=bool(before.findings or self.lost))
+        damaged = swap_store_in(self.home, stamp, keep_old=bool(before.findings or self.lost))
         return RebuildReport(
             sessions=self.sessions,
             events=self.events,
             repaired=tuple(
-                each.what if each.session_id is None else f"{self._called(each.session_id)}: {each.what}"
+                each.what if each.session_id is None else f"{self._session_label(each.session_id)}: {each.what}"
                 for each in before.findings
-                if each.session_id not in self.hit and each.what != LOG_CUT_OFF and LEAVES_MISSING not in each.what
+                if each.session_id not in self.damaged_sessions
+                and each.what != LOG_CUT_OFF
+                and LEAVES_MISSING not in each.what
             ),
             lost=tuple(self.lost),
             set_aside=aside.path if aside.lines else None,
             damaged=damaged,
         )
 
-    def _called(self, session_id: SessionId) -> str:
+    def _session_label(self, session_id: SessionId) -> str:
         name = self.names.get(session_id)
         return f'"{name}" ({session_id})' if name else f"session {session_id}"
 
-    def _write(self, harvest: Harvest, known: list[tuple[SessionId, int, bool]], aside: SetAside) -> None:
+    def _write(self, harvest: Harvest, known: list[tuple[SessionId, int, bool]], aside: SetAsideFile) -> None:
         connection = open_for_writing(self.work, self.connect)
         try:
             connection.execute("PRAGMA synchronous = OFF")  # it is flushed as a whole before anybody relies on it
             writer = Writer(connection)
-            for session_id, expected, told in known:
-                kept = self._write_session(writer, harvest, session_id, expected, aside)
-                if kept == expected and not told and not harvest.complete:
-                    self.lost.append(_lost(self._called(session_id), kept, kept, "", certain=False))
+            for session_id, expected, is_listed in known:
+                written = self._write_session(writer, harvest, session_id, expected, aside)
+                if written == expected and not is_listed and not harvest.complete:
+                    self.lost.append(_format_loss(self._session_label(session_id), written, written, "", certain=False))
             writer.fill_search_index()
             connection.executemany(
                 "INSERT OR IGNORE INTO reply (client_id, key, fingerprint, payload, checksum, session_id)"
@@ -169,10 +171,10 @@ class _Rebuild:
             connection.close()
 
     def _write_session(
-        self, writer: Writer, harvest: Harvest, session_id: SessionId, expected: int, aside: SetAside
+        self, writer: Writer, harvest: Harvest, session_id: SessionId, expected: int, aside: SetAsideFile
     ) -> int:
         state, fleet = SessionState(session_id=session_id), FleetState()
-        kept: list[Step] = []
+        pending: list[WriteStep] = []
         n, why = 0, ""
         for row in harvest.events(session_id):
             event = None if why else _readable(row, harvest)
@@ -183,44 +185,44 @@ class _Rebuild:
             n += 1
             state.apply(event)
             fleet.apply(event)
-            kept.append(event)
-            if len(kept) >= EVENTS_AT_ONCE:
-                writer.write(Batch(steps=kept, summaries=fleet.sessions))
-                kept = []
+            pending.append(event)
+            if len(pending) >= EVENTS_AT_ONCE:
+                writer.write(Batch(steps=pending, summaries=fleet.sessions))
+                pending = []
         if n:
             self.names[session_id] = state.name  # what the records say counts
         certain = bool(why) or not n or harvest.sound
         if n < expected and not (harvest.complete and n and not why):
-            self.hit.add(session_id)
-            self.lost.append(_lost(self._called(session_id), n, expected, why, certain=certain))
+            self.damaged_sessions.add(session_id)
+            self.lost.append(_format_loss(self._session_label(session_id), n, expected, why, certain=certain))
         if not n:
             return 0
-        batch = Batch(steps=[*kept, *self._leaves_of(state, harvest)], summaries=fleet.sessions)
-        if session_id not in self.hit or not certain:
-            batch.kept = _unfinished(harvest, session_id)
-        if n >= limits.STATE_EVERY_EVENTS and not batch.kept:
+        batch = Batch(steps=[*pending, *self._leaves_of(state, harvest)], summaries=fleet.sessions)
+        if session_id not in self.damaged_sessions or not certain:
+            batch.partial_texts = _unfinished(harvest, session_id)
+        if n >= limits.STATE_EVERY_EVENTS and not batch.partial_texts:
             batch.states = {session_id: state.snapshot(Cursor(epoch=Epoch("rebuilt"), seq=0))}
-        if batch.kept or batch.steps or batch.states:
+        if batch.partial_texts or batch.steps or batch.states:
             writer.write(batch)
         self.sessions += 1
         self.events += n
         return n
 
-    def _leaves_of(self, state: SessionState, harvest: Harvest) -> list[Step]:
-        named = named_by_all(state.executor_points)
+    def _leaves_of(self, state: SessionState, harvest: Harvest) -> list[WriteStep]:
+        named = all_leaf_digests(state.executor_points)
         found = harvest.leaves(named)
         if missing := len(named) - len(found):
             anew = "clear its context to let its code begin anew"
-            self.lost.append(f"{self._called(state.session_id)}: {missing} {LEAVES_MISSING}; {anew}")
-        return [KeptLeaves(session_id=state.session_id, leaves=found)] if found else []
+            self.lost.append(f"{self._session_label(state.session_id)}: {missing} {LEAVES_MISSING}; {anew}")
+        return [LeafBatch(session_id=state.session_id, leaves=found)] if found else []
 
 
-def _lost(session: str, n: int, expected: int, why: str, *, certain: bool) -> str:
+def _format_loss(session: str, n: int, expected: int, why: str, *, certain: bool) -> str:
     if not certain:
         listed = f" (the damaged list of sessions speaks of {expected})" if expected > n else ""
         return f"{session}: {n} records were kept; whether it had more is unknown{listed}"
-    kept = f"the {n} before it were kept" if n else "nothing of it could be kept"
-    return f"{session}: record {n + 1} {why or 'is missing or damaged'}; {kept}, {expected - n} were lost"
+    saved_phrase = f"the {n} before it were kept" if n else "nothing of it could be kept"
+    return f"{session}: record {n + 1} {why or 'is missing or damaged'}; {saved_phrase}, {expected - n} were lost"
 
 
 def _readable(row: EventRow, harvest: Harvest) -> SessionEvent | None:
@@ -229,16 +231,16 @@ def _readable(row: EventRow, harvest: Harvest) -> SessionEvent | None:
     except DamagedRecord:
         return None
     if row.links is None and row.written_as == FORMAT:
-        object.__setattr__(event, "raw", plain_payload(row.payload))  # written again byte for byte
+        object.__setattr__(event, "raw", decompress_payload(row.payload))  # written again byte for byte
     return event
 
 
-def _unfinished(harvest: Harvest, session_id: SessionId) -> list[KeptText]:
-    texts: list[KeptText] = []
-    for row in harvest.passing(session_id):
+def _unfinished(harvest: Harvest, session_id: SessionId) -> list[UnfinishedText]:
+    texts: list[UnfinishedText] = []
+    for row in harvest.unfinished_rows(session_id):
         try:
             event = from_record(row.payload, None, harvest.blob)
         except DamagedRecord:
             continue
-        texts.append(KeptText(session_id, about_of(event.event) or "", row.payload))
+        texts.append(UnfinishedText(session_id, unfinished_message_id(event.event) or "", row.payload))
     return texts

@@ -16,17 +16,17 @@ from session_core.ids import CallId, Cursor, Epoch, SessionId
 from session_core.session.restore import restore
 from session_core.session.session_list import FleetState
 from session_core.session.state import SessionState
-from session_core.storage.executor_state import has_leaves, named_by_all
-from session_core.storage.maintenance.findings import LEAVES_MISSING, REBUILD_DERIVED, Findings
-from session_core.storage.maintenance.forensics.salvage import proven_event, proven_leaf
-from session_core.storage.partial_text import about_of
-from session_core.storage.reader import Reader
+from session_core.storage.executor_state import all_leaf_digests, has_leaves
+from session_core.storage.maintenance.findings import LEAVES_MISSING, REBUILD_DERIVED, StoreFindings
+from session_core.storage.maintenance.forensics.salvage import verify_event_row, verify_leaf_row
+from session_core.storage.partial_text import unfinished_message_id
+from session_core.storage.reader import ConnectionReader
 from session_core.storage.records import DamagedRecord, checksum, from_record
-from session_core.storage.search import searchable, searched_text
+from session_core.storage.search import last_indexed_row, searchable_text
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.added_messages import added_messages, collect_results
+from session_core.vocabulary.added_messages import collect_added_messages, collect_results
 from session_core.vocabulary.events import SessionEvent
-from session_core.vocabulary.messages import Message, ToolResultPart, size_of
+from session_core.vocabulary.messages import Message, ToolResultPart, count_message_chars
 from session_core.vocabulary.snapshots import SessionSummary
 
 NOWHERE = Cursor(epoch=Epoch("verify"), seq=0)
@@ -40,7 +40,7 @@ _ADVICE_LEAVES = "none, but a backup that has them: the session says so when it 
 _COLUMNS = tuple(_LISTED.replace(",", " ").split())[1:17]
 
 
-class _Damaged(Exception):
+class _SessionDamaged(Exception):
     """The session cannot be read; it has been reported."""
 
 
@@ -49,7 +49,7 @@ class SessionCheck:
     """The check of one session, known to the tables as number `session`."""
 
     db: sqlite3.Connection
-    findings: Findings
+    findings: StoreFindings
     session: int
     session_id: SessionId
     state: SessionState = attrs.field(init=False)
@@ -76,7 +76,7 @@ class SessionCheck:
             finally:
                 self.db.execute("COMMIT")
             self._check_load()
-        except _Damaged:
+        except _SessionDamaged:
             pass
         except Exception as error:  # noqa: BLE001 - damage can make anything of anything
             self._error(f"it cannot be read: {error}")
@@ -95,10 +95,10 @@ class SessionCheck:
         self._check_leaves()
 
     def _error(self, what: str) -> None:
-        self.findings.error(what, session_id=self.session_id)
+        self.findings.add_error(what, session_id=self.session_id)
 
-    def _derived(self, what: str) -> None:
-        self.findings.error(what, REBUILD_DERIVED, session_id=self.session_id)
+    def _add_derived_error(self, what: str) -> None:
+        self.findings.add_error(what, REBUILD_DERIVED, session_id=self.session_id)
 
     # --- the records --------------------------------------------------------------------------------------------------
 
@@ -106,22 +106,22 @@ class SessionCheck:
         for n, written_as, crc, payload, links in self._rows():
             if n != self.n + 1:
                 self._error(f"record {self.n + 1} is missing")
-                raise _Damaged
+                raise _SessionDamaged
             self.n = n
-            proven = proven_event(n, written_as, crc, payload, links)
+            proven = verify_event_row(n, written_as, crc, payload, links)
             if proven is None:
                 self._error(f"record {n} is not what was written: its checksum differs")
-                raise _Damaged
+                raise _SessionDamaged
             if proven.session_id != self.session_id:
                 self._listed_wrongly(proven.session_id)
             try:
                 event = from_record(payload, links, self._blob, written_as=written_as)
             except DamagedRecord as damage:
                 self._error(f"record {n}: {damage}")
-                raise _Damaged from damage
+                raise _SessionDamaged from damage
             if n == 1 and not isinstance(event.event, ev.SessionCreated):
                 self._error("its first record does not create it")
-                raise _Damaged
+                raise _SessionDamaged
             self.size += len(payload)
             if links is not None:
                 self.size += self._note_links(links)
@@ -142,9 +142,9 @@ class SessionCheck:
             yield from self.db.execute(scan, (self.session, done))
 
     def _listed_wrongly(self, real_id: SessionId) -> None:
-        self._derived(f"it is not the name under which its records were written: that is {real_id}")
-        self.findings.error("it is listed under another name", REBUILD_DERIVED, session_id=real_id)
-        raise _Damaged
+        self._add_derived_error(f"it is not the name under which its records were written: that is {real_id}")
+        self.findings.add_error("it is listed under another name", REBUILD_DERIVED, session_id=real_id)
+        raise _SessionDamaged
 
     def _note_links(self, links: bytes) -> int:
         digests = {bytes.fromhex(digest) for _, digest in msgspec.json.decode(links)}
@@ -168,8 +168,8 @@ class SessionCheck:
             except DamagedRecord as damage:
                 self._error(f"text of an unfinished answer is not what was written: {damage}")
                 continue
-            if about != about_of(event.event):
-                self._derived("text of an unfinished answer is filed under another answer")
+            if about != unfinished_message_id(event.event):
+                self._add_derived_error("text of an unfinished answer is filed under another answer")
             events.append(event)
         return sorted(events, key=lambda event: event.sseq)
 
@@ -178,7 +178,7 @@ class SessionCheck:
     def _fold(self, event: SessionEvent) -> None:
         self.state.apply(event)
         self.fleet.apply(event)
-        for message in added_messages(event.event, self.results, event.at):
+        for message in collect_added_messages(event.event, self.results, event.at):
             self._check_message(message)
             self.messages += 1
         collect_results(self.results, event.event)
@@ -196,16 +196,16 @@ class SessionCheck:
             message.parent_id,
             message.role,
             message.created_at,
-            size_of(message),
+            count_message_chars(message),
             self.n,
         )
         if row is None or row[1:] != expected:
             self.wrong_index = self.wrong_index or f"message {self.messages} is not in the index as it should be"
             return
         found = self.db.execute("SELECT text FROM message_text WHERE rowid = ?", (row[0],)).fetchone()
-        if found is None and row[0] > searchable(self.db):
+        if found is None and row[0] > last_indexed_row(self.db):
             return  # it waits to be put there
-        if (found[0] if found is not None else "") != searched_text(message):
+        if (found[0] if found is not None else "") != searchable_text(message):
             self.wrong_text = self.wrong_text or f"message {self.messages} is not in the search index as it should be"
 
     def _check_messages(self) -> None:
@@ -213,29 +213,29 @@ class SessionCheck:
         if count != self.messages:
             self.wrong_index = self.wrong_index or f"the index has {count} messages instead of {self.messages}"
         for wrong in filter(None, (self.wrong_index, self.wrong_text)):
-            self._derived(wrong)
+            self._add_derived_error(wrong)
 
     def _check_list(self) -> None:
         row = self.db.execute(_LISTED, (self.session,)).fetchone()
         if row is not None and isinstance(row[0], int) and row[0] > self.n:
             self._error(f"it has {self.n} records, but should have {row[0]}")
-            raise _Damaged
+            raise _SessionDamaged
         summary = self.fleet.sessions.get(self.session_id)
         if row is None or summary is None:
-            self._derived("it is not in the list of sessions")
+            self._add_derived_error("it is not in the list of sessions")
             return
-        expected = (self.n, self.messages, self.size, *_listed(summary))
+        expected = (self.n, self.messages, self.size, *_summary_columns(summary))
         wrong = [name for name, found, right in zip(_COLUMNS, row, expected, strict=True) if found != right]
         if wrong:
-            self._derived(f"the list of sessions has it wrong: {', '.join(wrong)}")
+            self._add_derived_error(f"the list of sessions has it wrong: {', '.join(wrong)}")
 
     def _check_blob_use(self) -> None:
         rows = self.db.execute("SELECT digest FROM blob_use WHERE session = ?", (self.session,))
         used = {digest for (digest,) in rows}
         if self.digests - used:
-            self._derived("a long text of it is not noted as being in use")
+            self._add_derived_error("a long text of it is not noted as being in use")
         elif used - self.digests:
-            self.findings.warning(
+            self.findings.add_warning(
                 "a long text is noted as being in use, but is not", REBUILD_DERIVED, session_id=self.session_id
             )
 
@@ -245,33 +245,33 @@ class SessionCheck:
         for digest, data in self.db.execute(query, (self.session,)) if has_leaves(self.db) else ():
             if isinstance(digest, bytes):
                 there.add(digest.hex())
-            if proven_leaf(digest, data) is None:
+            if verify_leaf_row(digest, data) is None:
                 self._error("a part of what its code has left behind is not what was written")
-        named = named_by_all(self.state.executor_points)
+        named = all_leaf_digests(self.state.executor_points)
         if missing := len(named - there):
-            self.findings.warning(f"{missing} {LEAVES_MISSING}", _ADVICE_LEAVES, session_id=self.session_id)
+            self.findings.add_warning(f"{missing} {LEAVES_MISSING}", _ADVICE_LEAVES, session_id=self.session_id)
         if unused := len(there - named):
             what = f"{unused} parts of what its code has left behind are named by no state"
-            self.findings.warning(what, REBUILD_DERIVED, session_id=self.session_id)
+            self.findings.add_warning(what, REBUILD_DERIVED, session_id=self.session_id)
 
     def _check_load(self) -> None:
         """Read the session as the service does."""
         try:
-            stored = Reader(self.db).load(self.session_id)
+            stored = ConnectionReader(self.db).load(self.session_id)
         except SessionCoreError as error:
             self._error(error.message)
             return
         if stored is None:
-            self._derived("it is not found by its id")
+            self._add_derived_error("it is not found by its id")
             return
         loaded = restore(self.session_id, stored)
         if loaded.sseq <= self.state.sseq and loaded.snapshot(NOWHERE) != self.state.snapshot(
             NOWHERE
         ):  # else it went on
-            self._derived("the state that was saved is not the one its records give")
+            self._add_derived_error("the state that was saved is not the one its records give")
 
 
-def _listed(summary: SessionSummary) -> tuple[object, ...]:
+def _summary_columns(summary: SessionSummary) -> tuple[object, ...]:
     activity = summary.activity
     return (
         summary.name,

@@ -17,21 +17,21 @@ from session_core.storage.executor_state import has_leaves, leaf_rows
 from session_core.storage.files import (
     STORE_FILE,
     Connect,
-    check_kept,
     connect,
     open_for_reading,
     open_for_writing,
+    require_store,
     store_file,
 )
 from session_core.storage.home import prepare_home, private_open
 from session_core.storage.home_lock import HomeLock
 from session_core.storage.kv import has_kv, kv_rows
-from session_core.storage.maintenance.file_swap import clear_work, swap_in, sync_file, sync_folder, time_stamp
-from session_core.storage.maintenance.findings import Progress, VerifyReport, ignore_progress, without_advice
+from session_core.storage.maintenance.file_swap import clear_work, swap_store_in, sync_file, sync_folder, time_stamp
+from session_core.storage.maintenance.findings import Progress, VerifyReport, ignore_progress, strip_advice
 from session_core.storage.maintenance.table_check import has_right_schema
 from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.records import checksum, digest_of
-from session_core.storage.schema import UNREADABLE, VERSION, problem, version_of
+from session_core.storage.schema import UNREADABLE, VERSION, store_error, version_of
 from session_core.vocabulary.sessions import AT_REST
 
 LARGEST_SHOWN = 5
@@ -95,7 +95,7 @@ def compact_store(home: Path, *, connect: Connect = connect, progress: Progress 
         StoreUnusable: There is no store, or it cannot be used.
         StoreDamaged: It cannot be read; nothing was changed.
     """
-    check_kept(home)
+    require_store(home)
     home = prepare_home(home)
     with ExitStack() as undo:
         lock = HomeLock.acquire(home)
@@ -113,7 +113,7 @@ def compact_store(home: Path, *, connect: Connect = connect, progress: Progress 
                 db.execute("VACUUM")
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             except sqlite3.DatabaseError as error:
-                raise problem(error) from error
+                raise store_error(error) from error
         return CompactReport(before_bytes=before, after_bytes=_bytes_on_disk(home))
 
 
@@ -170,7 +170,7 @@ def backup_store(
                 progress("checking the copy")
                 sessions, damaged = _check_copy(copy)
         except sqlite3.DatabaseError as error:
-            raise problem(error) from error
+            raise store_error(error) from error
         sync_file(unfinished)
         size = unfinished.stat().st_size
         try:
@@ -256,7 +256,7 @@ def restore_store(
         _refuse_damaged(backup, checked)
         size = store_file(work).stat().st_size
         progress("putting it in its place")
-        aside = swap_in(home, time_stamp(home), keep_old=True, old_is="replaced")
+        aside = swap_store_in(home, time_stamp(home), keep_old=True, old_is="replaced")
     return RestoreReport(sessions=checked.sessions, bytes=size, set_aside=aside)
 
 
@@ -291,7 +291,7 @@ def _copy_backup(backup: Path, work: Path) -> None:
 
 def _not_restored(backup: Path, error: StoreDamaged | StoreUnusable) -> StoreDamaged | StoreUnusable:
     kind = StoreDamaged if isinstance(error, StoreDamaged) else StoreUnusable
-    return kind(f"{str(backup)!r} cannot be restored: {without_advice(error.message)}; nothing was changed")
+    return kind(f"{str(backup)!r} cannot be restored: {strip_advice(error.message)}; nothing was changed")
 
 
 def _refuse_damaged(backup: Path, checked: VerifyReport) -> None:
@@ -335,7 +335,7 @@ def store_statistics(home: Path, *, connect: Connect = connect) -> StoreStatisti
                 "SELECT session_id, name, bytes FROM session ORDER BY bytes DESC, session_id LIMIT ?", (LARGEST_SHOWN,)
             ).fetchall()
         except sqlite3.DatabaseError as error:
-            raise problem(error) from error
+            raise store_error(error) from error
     return StoreStatistics(
         sessions=sessions,
         archived=archived,
@@ -345,7 +345,7 @@ def store_statistics(home: Path, *, connect: Connect = connect) -> StoreStatisti
         blobs=blobs,
         blob_bytes=blob_bytes,
         file_bytes=_size(store_file(home)),
-        wal_bytes=_size(_log_of(home)),
+        wal_bytes=_size(_wal_path(home)),
         oldest_at=oldest_at,
         newest_at=newest_at,
         largest=tuple(largest),
@@ -354,7 +354,7 @@ def store_statistics(home: Path, *, connect: Connect = connect) -> StoreStatisti
     )
 
 
-def _log_of(home: Path) -> Path:
+def _wal_path(home: Path) -> Path:
     path = store_file(home)
     return path.with_name(path.name + "-wal")
 
@@ -367,4 +367,4 @@ def _size(path: Path) -> int:
 
 
 def _bytes_on_disk(home: Path) -> int:
-    return _size(store_file(home)) + _size(_log_of(home))
+    return _size(store_file(home)) + _size(_wal_path(home))

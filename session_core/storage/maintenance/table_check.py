@@ -10,21 +10,21 @@ from session_core import limits
 from session_core.ids import SessionId
 from session_core.storage.executor_state import has_leaves
 from session_core.storage.kv import has_kv, kv_rows
-from session_core.storage.maintenance.findings import REBUILD_DERIVED, Findings
-from session_core.storage.maintenance.forensics.salvage import owner_of, proven_blob
-from session_core.storage.reader import Reader
+from session_core.storage.maintenance.findings import REBUILD_DERIVED, StoreFindings
+from session_core.storage.maintenance.forensics.salvage import parse_owner, verify_blob_row
+from session_core.storage.reader import ConnectionReader
 from session_core.storage.schema import KV_SINCE, LEAVES_SINCE, TABLES, VERSION
 
 _SEARCH_INDEX = "message_text"
 _SEARCH_PARTS = ("data", "idx", "content", "docsize", "config")
 
 
-def attempt(findings: Findings, what: str, check: Callable[[], None]) -> bool:
+def run_check(findings: StoreFindings, what: str, check: Callable[[], None]) -> bool:
     """Run a check; that it cannot be run is a finding too."""
     try:
         check()
     except Exception as error:  # noqa: BLE001 - damage can make anything of anything
-        findings.error(f"{what} cannot be read: {error}")
+        findings.add_error(f"{what} cannot be read: {error}")
         return False
     return True
 
@@ -52,67 +52,69 @@ def has_right_schema(db: sqlite3.Connection) -> bool:
     return schema_of(db) == expected_schema(version)
 
 
-def check_pages(db: sqlite3.Connection, findings: Findings) -> None:
+def check_pages(db: sqlite3.Connection, findings: StoreFindings) -> None:
     """Ask SQLite whether its pages, trees and indexes are sound."""
     for (said,) in db.execute("PRAGMA integrity_check(100)"):
         if said != "ok":
-            findings.error(f"SQLite says: {said}")
+            findings.add_error(f"SQLite says: {said}")
 
 
-def check_schema(db: sqlite3.Connection, findings: Findings) -> None:
+def check_schema(db: sqlite3.Connection, findings: StoreFindings) -> None:
     """Compare the tables with those that this program makes."""
     if not has_right_schema(db):
-        findings.error("the description of the tables is not the one this program writes")
+        findings.add_error("the description of the tables is not the one this program writes")
 
 
-def check_shared(db: sqlite3.Connection, findings: Findings) -> None:
+def check_shared(db: sqlite3.Connection, findings: StoreFindings) -> None:
     """Check everything that belongs to no session alone."""
-    attempt(findings, "long texts", lambda: _check_blobs(db, findings))
-    attempt(findings, "rows of unknown sessions", lambda: _check_orphans(db, findings))
-    attempt(findings, "the search index", lambda: _check_search_index(db, findings))
-    attempt(findings, "remembered replies", lambda: _check_replies(db, findings))
-    attempt(findings, "what extensions keep", lambda: _check_values(db, findings))
+    run_check(findings, "long texts", lambda: _check_blobs(db, findings))
+    run_check(findings, "rows of unknown sessions", lambda: _check_orphans(db, findings))
+    run_check(findings, "the search index", lambda: _check_search_index(db, findings))
+    run_check(findings, "remembered replies", lambda: _check_replies(db, findings))
+    run_check(findings, "what extensions keep", lambda: _check_values(db, findings))
 
 
-def _check_blobs(db: sqlite3.Connection, findings: Findings) -> None:
+def _check_blobs(db: sqlite3.Connection, findings: StoreFindings) -> None:
     for digest, data in db.execute("SELECT digest, data FROM blob"):
         findings.blobs += 1
-        if proven_blob(digest, data) is None:
-            findings.error(f"the long text {_short(digest)} is damaged")
+        if verify_blob_row(digest, data) is None:
+            findings.add_error(f"the long text {_short(digest)} is damaged")
     missing = "SELECT DISTINCT digest FROM blob_use WHERE digest NOT IN (SELECT digest FROM blob)"
     for (digest,) in db.execute(missing):
-        findings.error(f"the long text {_short(digest)} is missing")
+        findings.add_error(f"the long text {_short(digest)} is missing")
     (unused,) = db.execute("SELECT count(*) FROM blob WHERE digest NOT IN (SELECT digest FROM blob_use)").fetchone()
     if unused:
-        findings.warning(f"{unused} long texts are used by no session", "run `session-core store compact` to drop them")
+        findings.add_warning(
+            f"{unused} long texts are used by no session", "run `session-core store compact` to drop them"
+        )
 
 
 def _short(digest: object) -> str:
     return digest.hex()[:12] if isinstance(digest, bytes) else repr(digest)
 
 
-def _check_orphans(db: sqlite3.Connection, findings: Findings) -> None:
+def _check_orphans(db: sqlite3.Connection, findings: StoreFindings) -> None:
     for table in ("passing", "state", "message", "blob_use", *(("leaf",) if has_leaves(db) else ())):
         query = f"SELECT count(*) FROM {table} WHERE session NOT IN (SELECT id FROM session)"  # noqa: S608 - our names
         (count,) = db.execute(query).fetchone()
         if count:
-            findings.error(f"{count} rows of {table} belong to no session", REBUILD_DERIVED)
+            findings.add_error(f"{count} rows of {table} belong to no session", REBUILD_DERIVED)
     lost = "SELECT payload FROM event WHERE session NOT IN (SELECT id FROM session) GROUP BY session"
     for (payload,) in db.execute(lost):
-        _report_unlisted(findings, owner_of(payload))
+        _report_unlisted(findings, parse_owner(payload))
     unindexed = "SELECT count(*) FROM message_text_content WHERE id NOT IN (SELECT id FROM message)"
     (count,) = db.execute(unindexed).fetchone()
     if count:
-        findings.error(f"{count} texts of the search index belong to no message", REBUILD_DERIVED)
+        findings.add_error(f"{count} texts of the search index belong to no message", REBUILD_DERIVED)
 
 
-def _report_unlisted(findings: Findings, session_id: SessionId | None) -> None:
-    findings.error(
+def _report_unlisted(findings: StoreFindings, session_id: SessionId | None) -> None:
+    findings.add_error(
         "there are records of it, but it is not in the list of sessions", REBUILD_DERIVED, session_id=session_id
     )
 
 
-def _check_search_index(db: sqlite3.Connection, findings: Findings) -> None:
+def _check_search_index(db: sqlite3.Connection, findings: StoreFindings) -> None:
     """Let SQLite check the search index, in a copy: it only does that where it may write."""
     with closing(sqlite3.connect("", isolation_level=None)) as copy:
         copy.execute("PRAGMA journal_mode = OFF")
@@ -128,19 +130,19 @@ def _check_search_index(db: sqlite3.Connection, findings: Findings) -> None:
         try:
             copy.execute(f"INSERT INTO {_SEARCH_INDEX} ({_SEARCH_INDEX}) VALUES ('integrity-check')")  # noqa: S608
         except sqlite3.DatabaseError as error:
-            findings.error(f"the search index is damaged: {error}", REBUILD_DERIVED)
+            findings.add_error(f"the search index is damaged: {error}", REBUILD_DERIVED)
 
 
-def _check_replies(db: sqlite3.Connection, findings: Findings) -> None:
-    (kept,) = db.execute("SELECT count(*) FROM reply").fetchone()
-    unreadable = min(kept, limits.IDEMPOTENCY_CAPACITY) - len(Reader(db).replies())
+def _check_replies(db: sqlite3.Connection, findings: StoreFindings) -> None:
+    (stored,) = db.execute("SELECT count(*) FROM reply").fetchone()
+    unreadable = min(stored, limits.IDEMPOTENCY_CAPACITY) - len(ConnectionReader(db).replies())
     if unreadable:
-        findings.warning(
+        findings.add_warning(
             f"{unreadable} remembered replies cannot be read",
             "none: a command that is sent again under their keys would be carried out again",
         )
 
 
-def _check_values(db: sqlite3.Connection, findings: Findings) -> None:
+def _check_values(db: sqlite3.Connection, findings: StoreFindings) -> None:
     if damaged := sum(row is None for row in kv_rows(db)) if has_kv(db) else 0:
-        findings.error(f"{damaged} values that extensions keep are damaged")
+        findings.add_error(f"{damaged} values that extensions keep are damaged")

@@ -17,16 +17,16 @@ from session_core.storage.maintenance.findings import (
     LOG_CUT_OFF,
     REBUILD,
     REBUILD_DERIVED,
-    Findings,
     Progress,
+    StoreFindings,
     ignore_progress,
 )
-from session_core.storage.maintenance.findings import Finding as Finding
+from session_core.storage.maintenance.findings import StoreFinding as StoreFinding
 from session_core.storage.maintenance.findings import VerifyReport as VerifyReport
 from session_core.storage.maintenance.forensics.raw_file import HEADER_BYTES, header_faults, page_size_of, read_log
 from session_core.storage.maintenance.session_check import SessionCheck
-from session_core.storage.maintenance.table_check import attempt, check_pages, check_schema, check_shared
-from session_core.storage.reader import Reader
+from session_core.storage.maintenance.table_check import check_pages, check_schema, check_shared, run_check
+from session_core.storage.reader import ConnectionReader
 
 _BACKUP = "`session-core store restore FILE` puts a backup in its place; or remove {mark} to start with nothing"
 
@@ -35,19 +35,19 @@ def verify_store(
     home: Path, *, connect: Connect = connect, progress: Progress = ignore_progress, lock_held: bool = False
 ) -> VerifyReport:
     """Check the store of a home; a service may be using it meanwhile, unless the caller holds the lock of the home."""
-    findings = Findings()
+    findings = StoreFindings()
     path = store_file(home)
     try:
         size = path.stat().st_size
     except OSError as error:
         size = 0
         if not isinstance(error, FileNotFoundError):
-            findings.error(f"the store file cannot be read: {error.strerror}", "check the disk and who may read it")
-            return findings.report(0)
+            findings.add_error(f"the store file cannot be read: {error.strerror}", "check the disk and who may read it")
+            return findings.build_report(0)
     if not size:
         _report_empty(home, findings)
-        return findings.report(0)
-    attempt(
+        return findings.build_report(0)
+    run_check(
         findings,
         "the bytes of the file",
         lambda: _check_bytes(home, findings, in_use=not lock_held and lock_holder(home) is not None),
@@ -56,23 +56,23 @@ def verify_store(
         connection = open_for_reading(home, connect)
     except NoStore:
         _report_empty(home, findings)
-        return findings.report(size)
+        return findings.build_report(size)
     except SessionCoreError as error:
-        findings.error(error.message, REBUILD if isinstance(error, StoreDamaged) else _ADVICE_UNUSABLE)
-        return findings.report(size)
+        findings.add_error(error.message, REBUILD if isinstance(error, StoreDamaged) else _ADVICE_UNUSABLE)
+        return findings.build_report(size)
     except Exception as error:  # noqa: BLE001 - the sqlite3 module fails on messages that quote damaged text
-        findings.error(f"the store file cannot be opened: {error}")
-        return findings.report(size)
+        findings.add_error(f"the store file cannot be opened: {error}")
+        return findings.build_report(size)
     with closing(connection) as db:
-        attempt(findings, "the list of sessions, as a service reads it,", lambda: _read_as_service(db))
+        run_check(findings, "the list of sessions, as a service reads it,", lambda: _read_as_service(db))
         db.text_factory = _lenient
         progress("checking the pages of the file")
-        attempt(findings, "the pages", lambda: check_pages(db, findings))
-        attempt(findings, "the tables", lambda: check_schema(db, findings))
+        run_check(findings, "the pages", lambda: check_pages(db, findings))
+        run_check(findings, "the tables", lambda: check_schema(db, findings))
         _check_sessions(db, findings, progress)
         progress("checking what the sessions share")
         check_shared(db, findings)
-    return findings.report(size)
+    return findings.build_report(size)
 
 
 _ADVICE_UNUSABLE = (
@@ -86,23 +86,23 @@ def _lenient(raw: bytes) -> str:
 
 
 def _read_as_service(db: sqlite3.Connection) -> None:
-    reader = Reader(db)
+    reader = ConnectionReader(db)
     reader.summaries()
     reader.replies()
 
 
-def _report_empty(home: Path, findings: Findings) -> None:
+def _report_empty(home: Path, findings: StoreFindings) -> None:
     mark = home / MARK_FILE
     if mark.exists():
-        findings.error(
+        findings.add_error(
             f"the store file {store_file(home)} is missing or empty, but sessions were kept here",
             _BACKUP.format(mark=mark),
         )
     else:
-        findings.warning(f"no sessions are kept in {home} yet", "none, if this is the right place")
+        findings.add_warning(f"no sessions are kept in {home} yet", "none, if this is the right place")
 
 
-def _check_bytes(home: Path, findings: Findings, *, in_use: bool) -> None:
+def _check_bytes(home: Path, findings: StoreFindings, *, in_use: bool) -> None:
     if in_use:
         return  # closing the file again would give up the locks that SQLite may hold on it in this process
     path = store_file(home)
@@ -115,28 +115,28 @@ def _check_bytes(home: Path, findings: Findings, *, in_use: bool) -> None:
     if log is not None and 1 in log.pages:
         head = log.pages[1][:HEADER_BYTES]
     for fault in header_faults(head):
-        findings.error(fault)
+        findings.add_error(fault)
     if page_size is not None and path.stat().st_size % page_size:
-        findings.error("the file ends in the middle of a page: it was cut off")
+        findings.add_error("the file ends in the middle of a page: it was cut off")
     if log is not None and log.cut_off:
-        findings.warning(
+        findings.add_warning(
             LOG_CUT_OFF,
             "if a power loss was the cause, nothing acknowledged is lost; if not, `session-core store rebuild` looks "
             "for what can still be read of them",
         )
 
 
-def _check_sessions(db: sqlite3.Connection, findings: Findings, progress: Progress) -> None:
+def _check_sessions(db: sqlite3.Connection, findings: StoreFindings, progress: Progress) -> None:
     sessions: list[tuple[int, Any]] = []
 
     def read_list(hint: str) -> None:
         sessions[:] = db.execute(f"SELECT id, session_id FROM session {hint}").fetchall()  # noqa: S608 - our own words
 
-    if not attempt(findings, "the list of sessions", lambda: read_list("ORDER BY session_id")):
-        attempt(findings, "the list of sessions", lambda: read_list("NOT INDEXED"))
+    if not run_check(findings, "the list of sessions", lambda: read_list("ORDER BY session_id")):
+        run_check(findings, "the list of sessions", lambda: read_list("NOT INDEXED"))
     for place, (session, session_id) in enumerate(sessions, 1):
         if not isinstance(session_id, str):
-            findings.error("a session in the list has no name", REBUILD_DERIVED)
+            findings.add_error("a session in the list has no name", REBUILD_DERIVED)
             continue
         if place % 100 == 1:
             progress(f"checking session {place} of {len(sessions)}")

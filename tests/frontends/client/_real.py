@@ -10,12 +10,12 @@ import attrs
 import trio
 
 import session_core as sc
-from frontends.contract.socket_place import socket_of
 from frontends.server.http.door import open_http_door
 from frontends.server.http.settings import HttpSettings
 from frontends.server.http.tokens import ensure_token
 from frontends.server.server import Server, ServerSettings
 from frontends.server.unix_door import serve_unix
+from frontends.shared.socket_path import socket_path_of_home
 from session_core.testing.scripted import ScriptedProvider, text
 
 R = TypeVar("R")
@@ -80,7 +80,7 @@ class RealServer:
                     self._service, self._loop = service, trio.lowlevel.current_trio_token()
                     self._nursery = nursery
                     self._server = Server(service, ServerSettings(home=str(self.home), **settings))
-                    await nursery.start(serve_unix, self._server, socket_of(self.home))
+                    await nursery.start(serve_unix, self._server, socket_path_of_home(self.home))
                     if http is not None:
                         door = await stack.enter_async_context(open_http_door(self._server, http))
                         self.url = door.url.replace("http", "ws", 1) + "/v1/ws"

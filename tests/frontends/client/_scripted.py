@@ -11,7 +11,7 @@ import attrs
 
 import session_core as sc
 from frontends.client import SessionClient, open_client
-from frontends.contract.socket_place import name_of_socket
+from frontends.shared.socket_path import short_socket_name
 from session_core.rpc.line_frames import LineSplitter
 from session_core.rpc.messages import encode_failure, encode_notification, encode_success, parse
 
@@ -289,7 +289,7 @@ class ScriptedServer:
 
 async def listen(path: Path) -> anyio.abc.SocketListener:
     """Listen at a path, however long it is."""
-    with name_of_socket(path) as name:
+    with short_socket_name(path) as name:
         return await anyio.create_unix_listener(name)
 
 

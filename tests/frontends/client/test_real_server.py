@@ -12,7 +12,7 @@ import pytest
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.contract.socket_place import name_of_socket, socket_of
+from frontends.shared.socket_path import short_socket_name, socket_path_of_home
 from session_core.testing.scripted import ScriptedProvider, text
 from tests.frontends.client._real import RealServer, real_server
 from tests.frontends.client._scripted import Mirror, listen, run, until_phase
@@ -171,7 +171,7 @@ async def faulty_line(path: Path, server: Path, chance: Random) -> AsyncGenerato
     async def carry(stream: anyio.abc.ByteStream) -> None:
         lines.append(_BREAKS[len(lines) % len(_BREAKS)] + chance.randrange(300))
         left = lines[-1]
-        with name_of_socket(server) as name:
+        with short_socket_name(server) as name:
             behind = await anyio.connect_unix(name)
         async with stream, behind, anyio.create_task_group() as tasks:
 
@@ -201,7 +201,7 @@ def test_a_line_that_breaks_all_the_time(backend: str, tmp_path: Path, seed: int
     with real_server(tmp_path / "home", config) as server:
 
         async def body() -> None:
-            behind = socket_of(tmp_path / "home")
+            behind = socket_path_of_home(tmp_path / "home")
             async with (
                 faulty_line(tmp_path / "s", behind, Random(seed)) as lines,
                 open_client(address=tmp_path / "s", wait_s=20, pause_before=lambda _: 0.001) as client,

@@ -138,7 +138,7 @@ def test_cancelled_anywhere(backend: str, server: ScriptedServer) -> None:
             assert server.state == mirror.state
             assert len(set(server.done)) == len(server.done)
             assert {feed} == set(client._feeds)
-            assert {feed} == set(client.numbers.values())
+            assert {feed} == set(client.feeds_by_number.values())
 
     run(backend, body)
 

@@ -13,8 +13,7 @@ import trio
 
 import session_core as sc
 from frontends.client import open_client
-from frontends.client.blocking import BlockingMethods
-from frontends.client.sync import SyncClient, connect
+from frontends.client.sync import BlockingMethods, SyncClient, connect
 from tests.frontends.client._interrupting import interrupt_while_waiting
 from tests.frontends.client._real import real_server
 from tests.frontends.client._scripted import SESSION, Mirror, ScriptedServer, run
@@ -23,7 +22,7 @@ from tests.frontends.client._scripted import SESSION, Mirror, ScriptedServer, ru
 @pytest.fixture(autouse=True)
 def leaving_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread is left behind because the machine is slow."""
-    monkeypatch.setattr("frontends.client.portal._LEAVE_S", 60.0)
+    monkeypatch.setattr("frontends.client.sync._LEAVE_S", 60.0)
 
 
 def new_threads(before: list[threading.Thread]) -> list[str]:
@@ -120,11 +119,11 @@ def test_a_forgotten_client_is_closed(tmp_path: Path) -> None:
 INTERRUPTED = """
 import sys, threading
 import session_core as sc
-from frontends.client import portal
+from frontends.client import sync
 from frontends.client.sync import connect
 from tests.frontends.client._interrupting import interrupt_while_waiting
 
-portal._LEAVE_S = 60.0
+sync._LEAVE_S = 60.0
 session_id = sc.SessionId(sys.argv[2])
 with connect(address=sys.argv[1]) as client:
     feed = client.follow(session_id)

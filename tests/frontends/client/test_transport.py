@@ -10,13 +10,13 @@ import pytest
 import session_core as sc
 from frontends.client.address import UnixAddress
 from frontends.client.transport import TransportLost, open_transport
-from frontends.contract.socket_place import name_of_socket
+from frontends.shared.socket_path import short_socket_name
 from tests.frontends.client._scripted import run
 
 
 def bind(listening: socket.socket, path: Path) -> None:
     """Bind a socket to a path, however long it is."""
-    with name_of_socket(path) as name:
+    with short_socket_name(path) as name:
         listening.bind(name)
 
 
@@ -90,7 +90,7 @@ def test_a_crowd_at_the_door(backend: str, tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as before:
             bind(listening, path)
             listening.listen(0)
-            with name_of_socket(path) as name:
+            with short_socket_name(path) as name:
                 before.connect(name)
             let_in = anyio.Event()
 

@@ -10,10 +10,10 @@ from trio.testing import memory_stream_pair
 
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
-from frontends.server.attending import Door, attend
+from frontends.server.connection import Door, serve_connection
 from frontends.server.server import Server, ServerSettings
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Answer, ScriptedProvider
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class PlainClient:
         except sc.RpcFailed as failed:
             if not isinstance(failed.data, dict):
                 raise
-            raise sc.error_from(sc.from_json(failed.data, sc.ErrorInfo)) from None
+            raise sc.error_from_info(sc.from_json(failed.data, sc.ErrorInfo)) from None
 
     async def hello(self, **about: Any) -> sc.Welcome:
         """Say who this is."""
@@ -116,11 +116,11 @@ class World:
 
     async def _attend(self, stream: trio.StapledStream[Any, Any], access: Access, door: Door) -> None:
         async with stream:
-            await attend(self.server, stream, stream, access=access, door=door)
+            await serve_connection(self.server, stream, stream, access=access, door=door)
 
 
 @asynccontextmanager
-async def open_world(*answers: Answer | ScriptedProvider, **settings: Any) -> AsyncGenerator[World]:
+async def open_world(*answers: ScriptedAnswer | ScriptedProvider, **settings: Any) -> AsyncGenerator[World]:
     """Run a checked service whose only model plays these answers, with a server before it."""
     first = answers[0] if answers else None
     provider = first if isinstance(first, ScriptedProvider) else ScriptedProvider(*answers)  # type: ignore[arg-type]

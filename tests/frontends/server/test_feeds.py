@@ -11,7 +11,7 @@ import trio.testing
 import session_core as sc
 from frontends.server import frames
 from frontends.server import server as server_module
-from frontends.server.attending import Attendant, attend
+from frontends.server.connection import ClientConnection, serve_connection
 from frontends.server.feeds import MAX_FEEDS
 from frontends.server.frames import FRAME_BYTES, Encodings
 from session_core import limits
@@ -176,7 +176,7 @@ async def slow_client(
         end.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, 4_096)
     served = trio.SocketStream(theirs)
     async with trio.SocketStream(ours) as stream:
-        world.nursery.start_soon(attend, world.server, served, served)
+        world.nursery.start_soon(serve_connection, world.server, served, served)
         client = SlowClient(stream)
         await client.say("hello")
         await client.say("follow", session_id=session_id, after=None if after is None else sc.to_json(after))
@@ -362,6 +362,6 @@ async def test_a_heartbeat_is_never_ahead_of_what_was_sent(monkeypatch: pytest.M
         async with slow_client(world, made.session_id, made.cursor):
             await trio.testing.wait_all_tasks_blocked(0.05)
             (attendant,) = world.server.clients
-            assert isinstance(attendant, Attendant)
+            assert isinstance(attendant, ClientConnection)
             assert attendant._feeds is not None
             assert () == attendant._feeds.places()

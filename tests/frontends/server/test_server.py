@@ -6,7 +6,7 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.server.server import leaving_memory_alone
+from frontends.server.server import pause_garbage_collection
 from session_core.testing.scripted import Hang, ScriptedProvider
 from tests.frontends.server._world import open_world
 
@@ -93,9 +93,9 @@ def test_the_collector_is_left_as_it_was(is_on: bool) -> None:  # noqa: FBT001 -
     gc.freeze()
     try:
         (gc.enable if is_on else gc.disable)()
-        with leaving_memory_alone():
+        with pause_garbage_collection():
             assert not gc.isenabled()
-            with leaving_memory_alone():
+            with pause_garbage_collection():
                 pass
             assert not gc.isenabled()
         assert is_on == gc.isenabled()

@@ -9,13 +9,13 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.contract.socket_place import name_of_socket, socket_of
 from frontends.server.unix_door import serve_unix
+from frontends.shared.socket_path import short_socket_name, socket_path_of_home
 from tests.frontends.server._world import World, open_world
 
 
 async def _connected(path: Path) -> trio.SocketStream:
-    with name_of_socket(path) as name:
+    with short_socket_name(path) as name:
         return await trio.open_unix_socket(name)
 
 
@@ -30,7 +30,7 @@ async def _serve(world: World, path: Path) -> None:
 
 async def test_the_socket_is_private(tmp_path: Path) -> None:
     """The socket can be used by its owner only, lies in a folder of its own, and is gone with the server."""
-    path = socket_of(tmp_path)
+    path = socket_path_of_home(tmp_path)
     async with open_world() as world:
         await _serve(world, path)
         assert (0o600, 0o700) == tuple(stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent))
@@ -40,10 +40,10 @@ async def test_the_socket_is_private(tmp_path: Path) -> None:
 
 async def test_a_socket_that_was_left_is_no_obstacle(tmp_path: Path) -> None:
     """A server starts although the socket of one that was killed is still there."""
-    path = socket_of(tmp_path)
+    path = socket_path_of_home(tmp_path)
     path.parent.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as left:
-        with name_of_socket(path) as name:
+        with short_socket_name(path) as name:
             left.bind(name)
     async with open_world() as world:
         await _serve(world, path)
@@ -52,7 +52,7 @@ async def test_a_socket_that_was_left_is_no_obstacle(tmp_path: Path) -> None:
 
 async def test_something_else_in_its_place_stays(tmp_path: Path) -> None:
     """A file in the place of the socket is not removed: the server refuses to start and names it."""
-    path = socket_of(tmp_path)
+    path = socket_path_of_home(tmp_path)
     path.parent.mkdir(mode=0o700)
     path.write_text("mine")
     async with open_world() as world:
@@ -63,7 +63,7 @@ async def test_something_else_in_its_place_stays(tmp_path: Path) -> None:
 
 async def test_a_folder_of_others_is_closed_to_them(tmp_path: Path) -> None:
     """A folder for the socket that others could enter is made private before the socket is there."""
-    path = socket_of(tmp_path)
+    path = socket_path_of_home(tmp_path)
     path.parent.mkdir()
     path.parent.chmod(0o755)
     async with open_world() as world:
@@ -73,7 +73,7 @@ async def test_a_folder_of_others_is_closed_to_them(tmp_path: Path) -> None:
 
 async def test_programs_of_other_users_are_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection of another user is closed without a word, whatever it says."""
-    path = socket_of(tmp_path)
+    path = socket_path_of_home(tmp_path)
     async with open_world() as world:
         await _serve(world, path)
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
@@ -85,7 +85,7 @@ async def test_programs_of_other_users_are_turned_away(tmp_path: Path, monkeypat
 
 async def test_a_home_with_a_long_path_has_a_socket_too(tmp_path: Path) -> None:
     """A path that is too long for the address of a socket is no obstacle to the server, nor to its clients."""
-    path = socket_of(tmp_path / ("x" * 120))
+    path = socket_path_of_home(tmp_path / ("x" * 120))
     async with open_world() as world:
         await _serve(world, path)
         await _greeted(path)

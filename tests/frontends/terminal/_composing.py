@@ -12,10 +12,10 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from frontends.terminal.completion import Completer, Suggestion, fitting
-from frontends.terminal.composer import Composer
-from frontends.terminal.drafts import Said
-from frontends.terminal.images import files_of, images_of
+from frontends.terminal.composer.attached_files import files_of, images_of
+from frontends.terminal.composer.completion import Completer, Suggestion, rank_suggestions
+from frontends.terminal.composer.composer import Composer
+from frontends.terminal.composer.drafts import PromptSubmission
 from tests.frontends.terminal._idle import idle, workers_done
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
@@ -32,7 +32,7 @@ class ComposerApp(App[None]):
         self.composer = composer
         self.told: list[tuple[Any, ...]] = []
         self.keys: list[str] = []
-        self.said: list[Said] = []
+        self.said: list[PromptSubmission] = []
 
     def compose(self) -> ComposeResult:
         yield Static("", id="above")
@@ -42,20 +42,20 @@ class ComposerApp(App[None]):
         self.composer.show(busy=False, placeholder="Ask [b]anything")
         self.composer.focus()
 
-    def on_composer_sent(self, sent: Composer.Sent) -> None:
-        said = sent.said
+    def on_composer_message_submitted(self, sent: Composer.MessageSubmitted) -> None:
+        said = sent.submission
         self.said.append(said)
         names = tuple(file.name for file in files_of(said.attached))
         self.told.append(("steer" if said.steer else "sent", said.text, len(images_of(said.attached)), names))
 
-    def on_composer_held(self, held: Composer.Held) -> None:
+    def on_composer_message_held(self, held: Composer.MessageHeld) -> None:
         self.told.append(("held", held.why))
-        self.composer.restore(held.said)
+        self.composer.restore(held.submission)
 
-    def on_composer_shell_line(self, typed: Composer.ShellLine) -> None:
+    def on_composer_shell_line_submitted(self, typed: Composer.ShellLineSubmitted) -> None:
         self.told.append(("shell", typed.line))
 
-    def on_composer_slash(self, typed: Composer.Slash) -> None:
+    def on_composer_slash_submitted(self, typed: Composer.SlashSubmitted) -> None:
         self.told.append(("slash", typed.name, typed.arguments))
 
     def on_key(self, event: events.Key) -> None:
@@ -67,7 +67,7 @@ def completer_of(suggestions: Callable[[], Sequence[Suggestion]]) -> Completer:
     """Make a completer of a list that is at hand."""
 
     async def complete(query: str) -> list[Suggestion]:
-        return fitting(query, suggestions())
+        return rank_suggestions(query, suggestions())
 
     return complete
 

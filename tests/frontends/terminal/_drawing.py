@@ -7,12 +7,12 @@ from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES
 
 import session_core as sc
-from frontends.terminal.blocks import Block, ToolBlock
-from frontends.terminal.looks import Look
-from frontends.terminal.rendering.draw import Drawer
+from frontends.terminal.look.styles import Look
+from frontends.terminal.transcript.blocks import Block, ToolBlock
+from frontends.terminal.transcript.rendering.draw import Drawer
 
-LOOK = Look.of(BUILTIN_THEMES["textual-dark"], colour=True)
-PLAIN = Look.of(BUILTIN_THEMES["textual-dark"], colour=False)
+LOOK = Look.from_theme(BUILTIN_THEMES["textual-dark"], colour=True)
+PLAIN = Look.from_theme(BUILTIN_THEMES["textual-dark"], colour=False)
 NOW = 100_000
 
 FRAGMENTS = (

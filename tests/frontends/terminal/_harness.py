@@ -10,10 +10,10 @@ import attrs
 from textual.pilot import Pilot
 
 import session_core as sc
-from frontends.contract.socket_place import socket_of
+from frontends.shared.socket_path import socket_path_of_home
 from frontends.terminal.app import TerminalApp
 from frontends.terminal.options import TerminalOptions
-from session_core.testing.scripted import Answer, ScriptedProvider
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
 from tests.frontends.client._real import RealServer, real_server
 from tests.frontends.terminal._idle import PATIENCE_S, until
 
@@ -30,7 +30,7 @@ class ServedPlace:
         """Return its socket, as soon as the test lets us in."""
         self.opened += 1
         assert self.let_in.wait(PATIENCE_S)
-        return socket_of(self.home)
+        return socket_path_of_home(self.home)
 
     def close(self) -> None:
         """Leave it."""
@@ -82,7 +82,7 @@ class Terminal:
 
     def state(self) -> sc.SessionSnapshot:
         """The viewed session, as the service knows it."""
-        session_id = self.app.doing.session_id
+        session_id = self.app.service_actions.session_id
         assert session_id is not None
         return self.server.snapshot(session_id)
 
@@ -94,7 +94,7 @@ class Terminal:
 @asynccontextmanager
 async def open_terminal(
     home: Path,
-    *answers: Answer,
+    *answers: ScriptedAnswer,
     size: tuple[int, int] = (110, 36),
     tools: Sequence[sc.Tool] = (),
     config: dict[str, Any] | None = None,
@@ -125,5 +125,5 @@ async def attach_terminal(
     async with app.run_test(size=size, notifications=True) as pilot:
         terminal = Terminal(app, pilot, server, provider, place)
         if not slow:
-            await terminal.until(lambda: app.desk.fleet is not None, "the list of sessions")
+            await terminal.until(lambda: app.terminal_state.fleet is not None, "the list of sessions")
         yield terminal

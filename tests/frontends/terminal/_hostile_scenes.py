@@ -7,11 +7,11 @@ from typing import Any, Final
 import attrs
 
 import session_core as sc
-from frontends.terminal.completion import Suggestion
-from frontends.terminal.drafts import Said
-from frontends.terminal.picker import Asker, Choice, Confirmation, Picker
-from frontends.terminal.search_screen import SearchScreen
-from frontends.terminal.usage_screen import UsageScreen
+from frontends.terminal.composer.completion import Suggestion
+from frontends.terminal.composer.drafts import PromptSubmission
+from frontends.terminal.screens.picker import Confirmation, LineInputScreen, Picker, PickerChoice
+from frontends.terminal.screens.search import SearchScreen
+from frontends.terminal.screens.usage import UsageScreen
 from tests.frontends.terminal._staged import NOW_MS, Stage, conversation, session, summary
 
 CALL = sc.CallId("call_1")
@@ -256,7 +256,7 @@ async def _no_toasts(stage: Stage) -> None:
 
 
 async def _picker(stage: Stage, texts: Texts) -> None:
-    choices = [Choice(value=text, label=text, detail=text, current=at == 1) for at, text in enumerate(texts)]
+    choices = [PickerChoice(value=text, label=text, detail=text, current=at == 1) for at, text in enumerate(texts)]
     _ = stage.app.push_screen(Picker(texts[0], choices))
     await stage.settle()
 
@@ -291,7 +291,7 @@ async def _question(stage: Stage, texts: Texts) -> None:
 
 
 async def _line_to_edit(stage: Stage, texts: Texts) -> None:
-    _ = stage.app.push_screen(Asker(texts[0], texts[-1]))
+    _ = stage.app.push_screen(LineInputScreen(texts[0], texts[-1]))
     await stage.settle()
 
 
@@ -314,7 +314,7 @@ async def _completion(stage: Stage, texts: Texts) -> None:
 
 async def _composer(stage: Stage, texts: Texts) -> None:
     """What was said before, put back to be said differently."""
-    stage.app.composer.restore(Said(text="\n".join(texts), target=stage.app.doing.target))
+    stage.app.composer.restore(PromptSubmission(text="\n".join(texts), target=stage.app.service_actions.target))
     await stage.settle()
 
 

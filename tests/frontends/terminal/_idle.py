@@ -18,7 +18,8 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from frontends.terminal import images, parting
+from frontends.terminal.actions import stop_and_quit
+from frontends.terminal.composer import attached_files
 
 PATIENCE_S = 60.0
 """How long anything may take before it counts as missing; much longer than it takes on the busiest machine."""
@@ -71,9 +72,9 @@ def patient_pilots() -> Iterator[None]:
         patch("textual.pilot.wait_for_idle", wait_for_idle),
         patch("textual.app.wait_for_idle", wait_for_idle),
         patch.object(Pilot, "_wait_for_screen", wait_for_screen),
-        patch.object(parting, "TWICE_S", PATIENCE_S),
-        patch.object(parting, "TYPED_TWICE_S", PATIENCE_S),
-        patch.object(images, "CLIPBOARD_S", PATIENCE_S),
+        patch.object(stop_and_quit, "TWICE_S", PATIENCE_S),
+        patch.object(stop_and_quit, "TYPED_TWICE_S", PATIENCE_S),
+        patch.object(attached_files, "CLIPBOARD_S", PATIENCE_S),
     ):
         yield
 

@@ -8,10 +8,10 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
-from frontends.terminal.looks import Look
+from frontends.terminal.look.styles import Look
 
-PLAIN = Look.of(App().current_theme, colour=False)
-ASCII = Look.of(App().current_theme, colour=False, symbols=False)
+PLAIN = Look.from_theme(App().current_theme, colour=False)
+ASCII = Look.from_theme(App().current_theme, colour=False, symbols=False)
 
 
 class PanelApp(App[None]):

@@ -7,10 +7,10 @@ from typing import Any, Final
 import attrs
 
 import session_core as sc
-from frontends.terminal.completion import Suggestion
-from frontends.terminal.picker import Picker
-from frontends.terminal.pickers import model_choices
-from frontends.terminal.search_screen import SearchScreen
+from frontends.terminal.composer.completion import Suggestion
+from frontends.terminal.screens.picker import Picker
+from frontends.terminal.screens.picker_choices import model_choices
+from frontends.terminal.screens.search import SearchScreen
 from session_core.vocabulary.messages import Role
 from tests.frontends.terminal._staged import NOW_MS, SESSION, Stage, conversation, session, summary
 
@@ -429,7 +429,7 @@ async def _usage(stage: Stage) -> None:
 
 
 async def _welcome(stage: Stage) -> None:
-    stage.app.doing.default_model = "anthropic/claude-sonnet-5-5"
+    stage.app.service_actions.default_model = "anthropic/claude-sonnet-5-5"
     await stage.show(None, *_neighbours())
 
 

@@ -20,7 +20,7 @@ from textual.widgets import Input, TextArea
 import session_core as sc
 from frontends.client import ConnectionState
 from frontends.terminal.app import TerminalApp
-from frontends.terminal.desk import Viewed
+from frontends.terminal.feeds import ViewedSession
 from frontends.terminal.options import TerminalOptions
 from session_core.vocabulary.messages import Part, Role
 from tests.frontends.terminal._idle import idle
@@ -101,10 +101,10 @@ class Stage:
         fleet = sc.FleetState()
         own = [] if state is None else [summary_of(state)]
         fleet.sessions = {each.session_id: each for each in (*own, *others)}
-        desk = self.app.desk
+        desk = self.app.terminal_state
         desk.fleet = fleet
         desk.connection = ConnectionState(phase="connected")
-        desk.viewed = None if state is None else Viewed(state.session_id, state=state)
+        desk.viewed = None if state is None else ViewedSession(state.session_id, state=state)
         self.app.draw({"connection", "fleet", "session"})
         await self.settle()
 
@@ -174,7 +174,7 @@ def conversation(*said: tuple[Role, Sequence[Part]], **more: Any) -> list[sc.Mes
 @contextmanager
 def stopped_clock() -> Iterator[None]:
     """Have it be one and the same moment for all parts of the terminal."""
-    with patch("frontends.terminal.clock.time_ns", lambda: NOW_MS * 1_000_000):
+    with patch("frontends.terminal.look.clock.time_ns", lambda: NOW_MS * 1_000_000):
         yield
 
 

@@ -42,7 +42,7 @@ def test_a_service_that_is_shut_down(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("fine")) as terminal:
-            client = terminal.app.desk.client
+            client = terminal.app.terminal_state.client
             assert client is not None
             await client.shutdown()
             await terminal.until_shown("no service")
@@ -61,7 +61,7 @@ def test_enter_alone_looks_for_the_service_again(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("fine")) as terminal:
-            client = terminal.app.desk.client
+            client = terminal.app.terminal_state.client
             assert client is not None
             await client.shutdown()
             await terminal.until_shown("Enter tries again")
@@ -80,7 +80,7 @@ def test_two_terminals_see_the_same(tmp_path: Path) -> None:
             await one.until_shown("well met")
             async with attach_terminal(one.server, one.provider) as two:
                 await two.until_shown("well met")
-                assert two.app.doing.session_id == one.app.doing.session_id
+                assert two.app.service_actions.session_id == one.app.service_actions.session_id
                 await two.until_shown("2 watching")
 
     on_asyncio(scene)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import session_core as sc
-from frontends.terminal.images import Attachment
+from frontends.terminal.composer.attached_files import Attachment
 from session_core.testing.scripted import text
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import Terminal, open_terminal

@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 import session_core as sc
-from frontends.terminal import looking_back, search_screen
+from frontends.terminal.actions import history_actions
+from frontends.terminal.screens import search
 from session_core.testing.scripted import text
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import open_terminal
@@ -105,8 +106,8 @@ def test_searching(tmp_path: Path) -> None:
 
 def test_what_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Going back, writing a file, summing up and searching say that they go on while they take long."""
-    monkeypatch.setattr(looking_back, "LONG_S", 0.01)
-    monkeypatch.setattr(search_screen, "LONG_S", 0.01)
+    monkeypatch.setattr(history_actions, "LONG_S", 0.01)
+    monkeypatch.setattr(search, "LONG_S", 0.01)
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha")) as terminal:
@@ -138,8 +139,8 @@ def test_nothing_can_be_changed(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha")) as terminal:
-            assert terminal.app.desk.fleet is not None
-            terminal.app.desk.fleet.read_only = "the disk is full"
+            assert terminal.app.terminal_state.fleet is not None
+            terminal.app.terminal_state.fleet.read_only = "the disk is full"
             terminal.app.redraw()
             await terminal.until_shown("nothing can be changed any more: the disk is full")
             await terminal.type("/help", "escape", "enter")

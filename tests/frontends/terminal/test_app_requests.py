@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import session_core as sc
-from frontends.terminal.target import Target
+from frontends.terminal.destination import MessageTarget
 from session_core.testing.scripted import ScriptedTool, text, tool_call
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import attach_terminal, open_terminal
@@ -98,9 +98,9 @@ def test_the_first_answer_wins(tmp_path: Path) -> None:
             await here.say("go")
             await here.until(lambda: here.app.request_panel.has_focus_within, "the question")
             async with attach_terminal(here.server, here.provider) as there:
-                await there.until(lambda: there.app.request_panel.asks, "the question")
+                await there.until(lambda: there.app.request_panel.has_question, "the question")
                 await here.type("y", "enter")
-                await there.until(lambda: not there.app.request_panel.asks, "the end of the question")
+                await there.until(lambda: not there.app.request_panel.has_question, "the end of the question")
                 await there.until_shown("one")
                 assert len(tool.calls) == 1
 
@@ -118,7 +118,7 @@ def test_a_question_of_an_extension(tmp_path: Path) -> None:
             replies: list[sc.replies.DialogReply] = []
 
             async def ask() -> None:
-                service, session_id = terminal.server.service, terminal.app.doing.session_id
+                service, session_id = terminal.server.service, terminal.app.service_actions.session_id
                 assert session_id is not None
                 replies.append(
                     await service.open_dialog(session_id, "select", "Which one?", choices=("red", "green", "blue"))
@@ -142,16 +142,16 @@ def test_a_key_of_an_extension(tmp_path: Path) -> None:
         async with open_terminal(tmp_path, text("one")) as terminal:
             ran: list[str] = []
 
-            async def run_command(name: str, arguments: str, target: Target) -> None:
+            async def run_command(name: str, arguments: str, target: MessageTarget) -> None:
                 ran.append(f"{name} {arguments}".strip())
 
-            fleet = terminal.app.desk.fleet
+            fleet = terminal.app.terminal_state.fleet
             assert fleet is not None
             keys = (sc.Shortcut(key="ctrl+t", command="tidy"), sc.Shortcut(key="f2", command="never"))
             fleet.extensions["keeper", None] = sc.ExtensionInfo(
                 name="keeper", version="1", scope="user", state="ready", shortcuts=keys
             )
-            terminal.app.doing.run_command = run_command  # type: ignore[method-assign]
+            terminal.app.service_actions.run_command = run_command  # type: ignore[method-assign]
             await terminal.pilot.press("ctrl+t", "f2")
             await terminal.until(lambda: ran, "the command")
             assert ran == ["keeper.tidy"]

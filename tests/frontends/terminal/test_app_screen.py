@@ -7,7 +7,7 @@ import pytest
 from textual.widgets._toast import Toast
 
 import session_core as sc
-from frontends.terminal.status_line import StatusLine
+from frontends.terminal.panels.status_line import StatusLine
 from session_core.vocabulary.messages import Role
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._staged import NOW_MS, Stage, conversation, open_stage, session, summary
@@ -75,12 +75,12 @@ def test_a_screen_that_is_being_taken_apart(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_stage(tmp_path) as stage:
             await stage.show(session(said(1)))
-            assert stage.app.is_whole
+            assert stage.app.is_fully_mounted
             await stage.app.screen.query_one(StatusLine).remove()
             stage.app._tick()
             stage.app.redraw()
             await stage.settle()
-            assert not stage.app.is_whole
+            assert not stage.app.is_fully_mounted
 
     on_asyncio(scene)
 

@@ -39,7 +39,7 @@ def test_a_background_session_is_stopped_from_the_list(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, endless("alpha"), endless("beta")) as terminal:
             await begin(terminal, "first", "alpha")
-            first = terminal.app.doing.session_id
+            first = terminal.app.service_actions.session_id
             await begin(terminal, "second", "beta")
             await terminal.pilot.press("f2", "down", "s")
             await terminal.until_shown("stopped")
@@ -79,7 +79,7 @@ def test_a_deleted_session_that_is_viewed(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha")) as terminal:
             await begin(terminal, "first", "alpha")
-            session_id = terminal.app.doing.session_id
+            session_id = terminal.app.service_actions.session_id
             terminal.server.run(terminal.server.service.delete_session, session_id)
             await terminal.until_shown("This session was deleted.")
 
@@ -110,10 +110,10 @@ def test_what_was_written_for_a_deleted_session_is_not_kept_for_it(tmp_path: Pat
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta")) as terminal:
             await begin(terminal, "first", "alpha")
-            first = terminal.app.doing.session_id
+            first = terminal.app.service_actions.session_id
             await terminal.type("for the first")
             await begin(terminal, "second", "beta")
-            second = terminal.app.doing.session_id
+            second = terminal.app.service_actions.session_id
             terminal.server.run(terminal.server.service.delete_session, first)
             await terminal.until(lambda: first not in terminal.app._drafts, "the end of the draft")
             await terminal.type("and now")

@@ -7,8 +7,8 @@ import pytest
 from textual import events
 
 import session_core as sc
-from frontends.terminal import base, desk, target
-from frontends.terminal.picker import Confirmation
+from frontends.terminal import base, destination, feeds
+from frontends.terminal.screens.picker import Confirmation
 from session_core.testing.scripted import Pause, ScriptedTool, text, tool_call
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._harness import Terminal, attach_terminal, open_terminal
@@ -22,8 +22,8 @@ async def begin_two(terminal: Terminal) -> tuple[sc.SessionId, sc.SessionId]:
     found: list[sc.SessionId] = []
     for words, answer in (("first", "alpha"), ("second", "beta")):
         await begin(terminal, words, answer)
-        assert terminal.app.doing.session_id is not None
-        found.append(terminal.app.doing.session_id)
+        assert terminal.app.service_actions.session_id is not None
+        found.append(terminal.app.service_actions.session_id)
     return found[0], found[1]
 
 
@@ -100,7 +100,7 @@ def test_an_answer_goes_to_who_asked(tmp_path: Path) -> None:
             terminal.app.request_panel.patience_s = 0
             await begin(terminal, "first", "alpha")
             await begin(terminal, "second", "asks you")
-            second = terminal.app.doing.session_id
+            second = terminal.app.service_actions.session_id
             await terminal.until(lambda: terminal.app.request_panel.has_focus_within, "the question")
             listening = listen(terminal)
             await terminal.type("y")
@@ -118,7 +118,7 @@ def test_two_messages_begin_one_session(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta"), text("gamma")) as terminal:
             await begin(terminal, "old", "alpha")
-            old = terminal.app.doing.session_id
+            old = terminal.app.service_actions.session_id
             listening = listen(terminal)
             on = anyio.Event()
             create = listening.create_session
@@ -136,7 +136,7 @@ def test_two_messages_begin_one_session(tmp_path: Path) -> None:
             on.set()
             await terminal.until(lambda: len(listening.asked_of("send_user_message")) == 2, "the messages")
             made = listening.asked_of("send_user_message")
-            assert (made[0] == made[1], terminal.app.doing.session_id) == (True, old)
+            assert (made[0] == made[1], terminal.app.service_actions.session_id) == (True, old)
             await terminal.until(lambda: said_in(terminal, made[0]) == ["one", "two"], "both")
             assert old is not None
             assert said_in(terminal, old) == ["old"]
@@ -182,7 +182,7 @@ def test_esc_twice_means_one_session(tmp_path: Path) -> None:
             async def stop(session_id: sc.SessionId, scope: sc.StopScope) -> None:
                 stops.append((session_id, scope))
 
-            terminal.app.doing.stop = stop  # type: ignore[method-assign]
+            terminal.app.service_actions.stop = stop  # type: ignore[method-assign]
             await terminal.pilot.press("escape", "alt+down")
             await terminal.until_shown("alpha")
             await terminal.pilot.press("escape", "alt+up")
@@ -306,10 +306,10 @@ def test_a_new_session_does_not_inherit_permissions(tmp_path: Path) -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta"), permissions="ask_all") as terminal:
             await begin(terminal, "first", "alpha")
             await terminal.type("/permissions full", "escape", "enter")
-            await terminal.until(lambda: terminal.state().settings.permission_tier == "full", "the tier")
+            await terminal.until(lambda: terminal.state().settings.permission_mode == "full", "the mode")
             await begin(terminal, "second", "beta")
             settings = terminal.state().settings
-            assert (settings.permission_tier, settings.model, settings.cwd) == ("ask_all", "m", str(tmp_path))
+            assert (settings.permission_mode, settings.model, settings.cwd) == ("ask_all", "m", str(tmp_path))
 
     on_asyncio(scene)
 
@@ -320,13 +320,13 @@ def test_what_is_typed_ahead_waits_for_the_list(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta")) as here:
             await begin(here, "old", "alpha")
-            old = here.app.doing.session_id
+            old = here.app.service_actions.session_id
             assert old is not None
             async with attach_terminal(here.server, here.provider, slow=True) as there:
                 await there.say("typed ahead")
                 there.place.let_in.set()
                 await there.until_shown("beta")
-                assert (there.app.doing.session_id, said_in(here, old)) == (old, ["old", "typed ahead"])
+                assert (there.app.service_actions.session_id, said_in(here, old)) == (old, ["old", "typed ahead"])
 
     on_asyncio(scene)
 
@@ -337,13 +337,13 @@ def test_new_means_new_also_before_the_list(tmp_path: Path) -> None:
     async def scene() -> None:
         async with open_terminal(tmp_path, text("alpha"), text("beta")) as here:
             await begin(here, "old", "alpha")
-            old = here.app.doing.session_id
+            old = here.app.service_actions.session_id
             async with attach_terminal(here.server, here.provider, slow=True) as there:
                 await there.pilot.press("alt+n")
                 await there.say("another")
                 there.place.let_in.set()
                 await there.until_shown("beta")
-                assert there.app.doing.session_id != old
+                assert there.app.service_actions.session_id != old
                 await there.until_said("another", "beta")
 
     on_asyncio(scene)
@@ -363,11 +363,11 @@ def test_what_is_typed_ahead_comes_back(tmp_path: Path, monkeypatch: pytest.Monk
         async with open_terminal(tmp_path, session="nobody", prompt="from the shell") as terminal:
             await terminal.until_shown("there is no session 'nobody'")
             await terminal.until(lambda: terminal.app.composer.text == "from the shell", "the prompt")
-            assert terminal.app.desk.fleet is not None
-            assert not terminal.app.desk.fleet.sessions
+            assert terminal.app.terminal_state.fleet is not None
+            assert not terminal.app.terminal_state.fleet.sessions
 
     with monkeypatch.context() as impatient:
-        impatient.setattr(desk, "PATIENCE_S", 0.2)
-        impatient.setattr(target, "PATIENCE_S", 0.2)
+        impatient.setattr(feeds, "PATIENCE_S", 0.2)
+        impatient.setattr(destination, "PATIENCE_S", 0.2)
         on_asyncio(never)
     on_asyncio(unknown)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import session_core as sc
 from frontends.terminal.base import COPY_CHARS
-from frontends.terminal.notices import Notice
+from frontends.terminal.panels.notices import Notice
 from tests.frontends.terminal._asyncio import on_asyncio
 from tests.frontends.terminal._staged import Stage, conversation, open_stage, session, summary
 
@@ -50,7 +50,7 @@ def test_what_an_extension_replies_is_bounded(tmp_path: Path) -> None:
         async with open_stage(tmp_path, size=(80, 40)) as stage:
             await stage.show(session(conversation(("user", [sc.TextPart(text="hi")]))))
             notice = Notice(who="/notes.list", text="row\n" * 500, seconds=12, rows=12, chars=1_000)
-            stage.app.pass_on(notice)
+            stage.app.queue_notice(notice)
             await stage.settle()
             rows = [line for line in stage.text.split("\n") if "row" in line]
             assert len(rows) == 12
@@ -77,7 +77,7 @@ def test_a_task_leads_to_its_helper(tmp_path: Path) -> None:
             await stage.show(session(said), summary("ses_helper", "a helper"))
             await stage.pilot.press("f6", "o")
             await stage.settle()
-            assert stage.app.doing.session_id == "ses_helper"
+            assert stage.app.service_actions.session_id == "ses_helper"
             assert stage.app.composer.has_focus_within
 
     on_asyncio(scene)

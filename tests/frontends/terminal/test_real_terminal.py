@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from frontends.contract.socket_place import prepare_run_folder
-from frontends.serving.places import service_process
+from frontends.daemon.runtime_paths import service_process
+from frontends.shared.socket_path import prepare_run_folder
 from tests._needs import needs_tmux
 from tests.frontends._program import program
-from tests.frontends.serving._service import Service, end_services, kill
+from tests.frontends.daemon._service import Service, end_services, kill
 from tests.frontends.terminal._tmux import HINT, PATIENCE_S, Screen, at_work
 
 pytestmark = needs_tmux
@@ -26,10 +26,10 @@ AGAIN = "Ctrl+C again closes the terminal"
 SLOW_TO_END = """
 import sys
 from frontends.entry import main
-from frontends.terminal import leaving
+from frontends.terminal import tty
 
-leaving.GRACE_S = 0
-leaving.Leaving._close = lambda *_: None
+tty.GRACE_S = 0
+tty.TerminalGuard._close = lambda *_: None
 sys.exit(main())
 """
 COLOUR = re.compile(r"\x1b\[(?:[\d;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")

@@ -10,7 +10,7 @@ import session_core as sc
 from frontends.client import open_client
 from tests._needs import needs_sandbox, needs_tmux
 from tests.frontends._program import program
-from tests.frontends.serving._service import Service, begin
+from tests.frontends.daemon._service import Service, begin
 from tests.frontends.terminal._tmux import HINT, Screen, at_work
 
 pytestmark = needs_tmux
@@ -79,7 +79,7 @@ async def test_approving(service: Service, screen: Screen) -> None:
 
 async def test_denying_elsewhere(service: Service, screen: Screen, other: Screen) -> None:
     """A no in one window closes the question in the other, and the tool does not run."""
-    session_id = await _made(service, screen, name="careful", permission_tier="ask_all")
+    session_id = await _made(service, screen, name="careful", permission_mode="ask_all")
     for each in (screen, other):
         await each.open(service.home, "terminal", "--session", session_id, size=(80, 24))
         await each.until_shown("asks always")
@@ -93,7 +93,7 @@ async def test_denying_elsewhere(service: Service, screen: Screen, other: Screen
 
 async def test_a_shell_line_is_refused(service: Service, screen: Screen) -> None:
     """A line after `!` goes through the permissions: where nothing may be changed, it is refused and told."""
-    session_id = await _made(service, screen, name="looking only", permission_tier="read_only")
+    session_id = await _made(service, screen, name="looking only", permission_mode="read_only")
     await screen.open(service.home, "terminal", "--session", session_id, size=(80, 24))
     await screen.until_shown("reads only")
     await screen.type("!touch made.txt", "Enter")
@@ -174,13 +174,13 @@ async def _made(
     screen: Screen,
     *,
     name: str,
-    permission_tier: sc.PermissionTier | None = None,
+    permission_mode: sc.PermissionMode | None = None,
     parent_id: sc.SessionId | None = None,
 ) -> sc.SessionId:
     """Have a client make a session in the folder of the window."""
     async with open_client(service.home, name="a test", kind="script") as client:
         created = await client.create_session(
-            name=name, cwd=str(screen.folder), permission_tier=permission_tier, parent_id=parent_id
+            name=name, cwd=str(screen.folder), permission_mode=permission_mode, parent_id=parent_id
         )
     return created.session_id
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from session_core.providers.base import ModelFinished
 from session_core.providers.catalogue import ModelInfo, Prices
-from session_core.testing.scripted import Item, tool_call
+from session_core.testing.scripted import ScriptItem, tool_call
 from session_core.vocabulary.messages import Usage
 
 PRICES = Prices(input=1_000_000, output=2_000_000, cache_read=0, cache_write=0)
@@ -21,6 +21,6 @@ def used(tokens: int) -> Usage:
     return Usage(input_tokens=tokens)
 
 
-def calling(name: str, tokens: int) -> tuple[Item, ...]:
+def calling(name: str, tokens: int) -> tuple[ScriptItem, ...]:
     """An answer that calls a tool and has used so many tokens."""
     return (*tool_call(name)[:-1], ModelFinished(usage=used(tokens)))

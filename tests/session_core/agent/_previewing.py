@@ -38,7 +38,10 @@ class PutTool(ScriptedTool):
         if arguments["text"] == "impossible":
             raise ToolFailed("that cannot be put")
         usual = CallPreview(
-            summary=f"put {arguments['text']}", shown=f"-{self.file}\n+{arguments['text']}", paths=("f",), grant="put f"
+            summary=f"put {arguments['text']}",
+            displayed_text=f"-{self.file}\n+{arguments['text']}",
+            paths=("f",),
+            grant="put f",
         )
         return attrs.evolve(usual, **self._preview)
 

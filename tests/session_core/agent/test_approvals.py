@@ -50,7 +50,7 @@ async def test_a_tool_with_a_broken_schema() -> None:
     """A tool whose own schema is nonsense is not run, and the model is told that it cannot be used."""
     tool = PutTool()
     object.__setattr__(tool.spec, "parameters", JsonObject({"type": "nonsense"}))
-    async with talk(PUT, tools=(tool,), permission_tier="full") as turn:
+    async with talk(PUT, tools=(tool,), permission_mode="full") as turn:
         (result,) = await turn.results()
         assert "not a valid JSON schema" in result.text
     assert [] == tool.calls
@@ -74,7 +74,7 @@ async def test_a_preview_is_shown() -> None:
 async def test_a_call_nobody_was_asked_about() -> None:
     """A tool can tell whether a person has agreed to its call."""
     tool = PutTool()
-    async with talk(PUT, tools=(tool,), permission_tier="auto_edit") as turn:
+    async with talk(PUT, tools=(tool,), permission_mode="auto_edit") as turn:
         await turn.results()
     assert [False] == tool.approved
 
@@ -94,7 +94,7 @@ async def test_a_preview_with_a_bug(fault: BaseException) -> None:
     tool = PutTool()
     tool.preview_fault = fault
     rules = (PermissionRule(decision="deny", path="f"),)
-    async with talk(PUT, tools=(tool,), permission_tier="full", rules=rules) as turn:
+    async with talk(PUT, tools=(tool,), permission_mode="full", rules=rules) as turn:
         (result,) = await turn.results()
         assert "error" == result.status
         assert "could not say what it would do" in result.text
@@ -105,7 +105,7 @@ async def test_a_preview_with_a_bug(fault: BaseException) -> None:
 async def test_a_preview_that_is_none() -> None:
     """A tool that returns something else than a preview does not run."""
     tool = PutTool(summary=None)
-    async with talk(PUT, tools=(tool,), permission_tier="full") as turn:
+    async with talk(PUT, tools=(tool,), permission_mode="full") as turn:
         (result,) = await turn.results()
         assert "did not return a CallPreview" in result.text
     assert [] == tool.calls
@@ -113,7 +113,7 @@ async def test_a_preview_that_is_none() -> None:
 
 async def test_too_much_to_be_judged() -> None:
     """What is too long for anybody to read is refused, not asked for; a cut version would hide what is done."""
-    tool = PutTool(shown="x" * (limits.MAX_SHOWN_CHARS + 1))
+    tool = PutTool(displayed_text="x" * (limits.MAX_SHOWN_CHARS + 1))
     async with talk(PUT, tools=(tool,)) as turn:
         (result,) = await turn.results()
         assert "too large for a person to judge" in result.text
@@ -129,7 +129,7 @@ async def test_rules_decide_by_what_a_preview_says() -> None:
         PermissionRule(decision="deny", tool="put"),
     ):
         tool = PutTool(command="cd x && rm y")
-        async with talk(PUT, tools=(tool,), permission_tier="full", rules=(rule,)) as turn:
+        async with talk(PUT, tools=(tool,), permission_mode="full", rules=(rule,)) as turn:
             (result,) = await turn.results()
             assert "denied" == result.status
             assert "a rule in the configuration forbids it" in result.text
@@ -230,9 +230,9 @@ async def test_a_yes_for_the_session_covers_its_grant_only() -> None:
 
 
 async def test_what_must_always_be_asked() -> None:
-    """A yes for the session does not cover a call that has to be asked for each time, in any tier."""
+    """A yes for the session does not cover a call that has to be asked for each time, in any mode."""
     tool = PutTool(always_ask="f is a protected file")
-    async with talk(PUT, PUT, tools=(tool,), permission_tier="full") as turn:
+    async with talk(PUT, PUT, tools=(tool,), permission_mode="full") as turn:
         assert "f is a protected file" == (await turn.answer("allow_session")).reason
         await turn.answer("allow_session")
         assert ["success", "success"] == [result.status for result in await turn.results()]

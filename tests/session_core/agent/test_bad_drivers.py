@@ -20,7 +20,7 @@ from session_core.protocols.driver import (
 from session_core.protocols.standard import NativeToolDriver
 from session_core.providers.base import ModelFailed, TextChunk
 from session_core.testing.checked import open_checked_service
-from session_core.testing.driver_protocol import driven_by
+from session_core.testing.driver_protocol import driver_settings
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, failure, text, tool_call
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import ToolResultPart
@@ -61,7 +61,9 @@ async def play(place: str, decide: Decide, *answers: Any) -> TurnOutcome:
     """Run a turn that calls a tool with such a driver; the conversation can be gone on with afterwards."""
     provider = ScriptedProvider(*(answers or (tool_call("t"), text("done"))), text("fine"))
     tool = ScriptedTool("t")
-    async with open_checked_service(scripted(provider, tools=(tool,), **driven_by(Odd(place, decide)))) as service:
+    async with open_checked_service(
+        scripted(provider, tools=(tool,), **driver_settings(Odd(place, decide)))
+    ) as service:
         session_id = await new_session(service)
         outcome = await say(service, session_id)
         messages = (await service.load_session(session_id)).transcript
@@ -144,7 +146,7 @@ async def test_asking_a_model_that_always_fails(monkeypatch: pytest.MonkeyPatch)
     broken = (TextChunk(text="half"), *failure("refused"))
     provider = ScriptedProvider(*[broken] * 10)
     driver = Odd("on_failure", lambda _: (AskModel(),))
-    async with open_checked_service(scripted(provider, **driven_by(driver))) as service:
+    async with open_checked_service(scripted(provider, **driver_settings(driver))) as service:
         session_id = await new_session(service)
         outcome = await say(service, session_id)
         assert ("limit_reached", 4) == (outcome.status, len(provider.requests))
@@ -156,7 +158,7 @@ async def test_a_model_that_is_not_there_is_not_asked_forever() -> None:
     """Calls that cannot even begin are counted too."""
     driver = Odd("on_failure", lambda _: (AskModel(),))
     models = {"m": ScriptedProvider(text("one")), "gone": ScriptedProvider()}
-    async with open_checked_service(scripted(models=models, **driven_by(driver))) as service:
+    async with open_checked_service(scripted(models=models, **driver_settings(driver))) as service:
         session_id = await new_session(service, model="gone")
         del models["gone"]
         outcome = await say(service, session_id)
@@ -174,7 +176,7 @@ async def test_what_a_driver_remembers_and_tells() -> None:
         return (Remember(memory=1), Remember(memory="two"), Tell(text="again \ud800"), AskModel())
 
     provider = ScriptedProvider(text("one"), text("two"))
-    async with open_checked_service(scripted(provider, **driven_by(Odd("on_answer", decide)))) as service:
+    async with open_checked_service(scripted(provider, **driver_settings(Odd("on_answer", decide)))) as service:
         session_id = await new_session(service)
         assert "completed" == (await say(service, session_id)).status
         expected = [("user", "hello"), ("assistant", "one"), ("user", "again ?"), ("assistant", "two")]
@@ -186,6 +188,8 @@ async def test_without_tools() -> None:
     """A driver can ask a model without offering it tools."""
     provider = ScriptedProvider(text("done"))
     driver = Odd("on_start", lambda _: (AskModel(with_tools=False),))
-    async with open_checked_service(scripted(provider, tools=(ScriptedTool("t"),), **driven_by(driver))) as service:
+    async with open_checked_service(
+        scripted(provider, tools=(ScriptedTool("t"),), **driver_settings(driver))
+    ) as service:
         await say(service, await new_session(service))
     assert () == provider.requests[0].tools

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from session_core.agent.bounds import dollars
+from session_core.agent.bounds import format_dollars
 from session_core.providers.base import TextChunk
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedProvider, ScriptedTool, failure, text, tool_call
@@ -163,4 +163,4 @@ async def test_time_can_be_changed_while_a_turn_runs(autojump_clock: MockClock) 
 @pytest.mark.parametrize(("micros", "shown"), [(0, "$0.000000"), (9_999, "$0.009999"), (1_234_567_890, "$1,234.57")])
 def test_dollars(micros: int, shown: str) -> None:
     """Money has as many digits as it takes to see it."""
-    assert shown == dollars(micros)
+    assert shown == format_dollars(micros)

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from session_core.agent.budget import FEWEST_OUTPUT_TOKENS, needs_of
+from session_core.agent.budget import FEWEST_OUTPUT_TOKENS, estimate_needs
 from session_core.ids import MessageId
 from session_core.providers.base import ModelFinished, ModelRequest
 from session_core.providers.catalogue import Prices
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Hang, Item, Pause, ScriptedProvider, ScriptedTool, text, tool_call
+from session_core.testing.scripted import Hang, Pause, ScriptedProvider, ScriptedTool, ScriptItem, text, tool_call
 from session_core.vocabulary.messages import Message, TextPart, Usage
 from session_core.vocabulary.sessions import TurnLimits
 from tests.session_core.agent._models import calling, info, used
@@ -27,7 +27,7 @@ def greedy(request: ModelRequest) -> ModelFinished:
     return ModelFinished(usage=Usage(input_tokens=10, output_tokens=request.max_output_tokens or 8_192))
 
 
-def going_on(name: str = "t") -> tuple[Item, ...]:
+def going_on(name: str = "t") -> tuple[ScriptItem, ...]:
     """An answer that calls a tool, and is as long as it may be."""
     return (*tool_call(name)[:-1], greedy)
 
@@ -120,7 +120,7 @@ async def test_lowered_limits_end_a_running_turn() -> None:
     async with open_checked_service(scripted(provider, tools=(ScriptedTool("t"),))) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
-        await provider.waiting("a")
+        await provider.wait_for_pause("a")
         await service.change_turn_limits(session_id, TurnLimits(tokens=80))
         provider.release("a")
         outcome = (await service.wait_for_turn(session_id)).outcome
@@ -152,5 +152,5 @@ def test_what_a_call_needs() -> None:
 
     talk = (message("a" * 300), message("b" * 3_000, used(500)), message("c" * 30))
     request = ModelRequest(model="m", messages=talk, system="s" * 60)
-    assert (510, 500) == ((found := needs_of(request, None, whole=True)).input_tokens, found.surely)
-    assert (1_130, 0) == ((found := needs_of(request, None, whole=False)).input_tokens, found.surely)
+    assert (510, 500) == ((found := estimate_needs(request, None, whole=True)).input_tokens, found.certain_tokens)
+    assert (1_130, 0) == ((found := estimate_needs(request, None, whole=False)).input_tokens, found.certain_tokens)

@@ -13,7 +13,7 @@ from session_core.providers.base import ModelFailed, TextChunk
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Answer, Hang, Pause, ScriptedProvider, ScriptedTool, failure, text
+from session_core.testing.scripted import Hang, Pause, ScriptedAnswer, ScriptedProvider, ScriptedTool, failure, text
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, ToolCallPart, ToolResultPart
@@ -186,7 +186,7 @@ async def test_a_summary_that_does_not_help() -> None:
         (text("half")[:1], "ended without an end mark"),
     ],
 )
-async def test_a_summary_that_fails(answer: Answer, why: str) -> None:
+async def test_a_summary_that_fails(answer: ScriptedAnswer, why: str) -> None:
     """Without a summary the turn goes on with the conversation as it is, and readers are told why there is none."""
     provider = ScriptedProvider(text("one", usage=used(FULL)), answer, text("two"))
     async with open_checked_service(config(provider)) as service:
@@ -270,7 +270,7 @@ async def test_steering_meanwhile() -> None:
     async with open_checked_service(config(provider, tools=(ScriptedTool("t"),))) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
-        await provider.waiting("summary")
+        await provider.wait_for_pause("summary")
         await service.send_user_message(session_id, "left!", deliver_as="steer")
         provider.release("summary")
         assert "completed" == (await service.wait_for_turn(session_id)).outcome.status

@@ -6,7 +6,14 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.agent.context import SHORT_RESULT, SHORTEST_RESULT, cost_of, fit, in_words, without_images
+from session_core.agent.context import (
+    SHORT_RESULT,
+    SHORTEST_RESULT,
+    message_cost,
+    render_without_tools,
+    replace_images,
+    shorten_to_fit,
+)
 from session_core.ids import CallId, MessageId
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import (
@@ -54,21 +61,21 @@ CONVERSATIONS = st.lists(MESSAGES, max_size=6).map(tuple)
 
 def cost(messages: tuple[Message, ...]) -> int:
     """What a conversation costs."""
-    return sum(map(cost_of, messages))
+    return sum(map(message_cost, messages))
 
 
 @given(CONVERSATIONS, st.integers(0, 60_000))
 def test_fit(messages: tuple[Message, ...], room: int) -> None:
     """Fitting never makes anything longer, touches tool results only, and answers every call as before, in order."""
-    fitted = fit(messages, room)
+    fitted = shorten_to_fit(messages, room)
     assert len(messages) == len(fitted)
     for before, after in zip(messages, fitted, strict=True):
-        assert cost_of(after) <= cost_of(before)
+        assert message_cost(after) <= message_cost(before)
         assert before == after or "tool" == before.role
         assert [answered(part) for part in before.parts] == [answered(part) for part in after.parts]
     if cost(messages) <= room:
         assert messages == fitted
-    assert fitted == fit(fitted, room)
+    assert fitted == shorten_to_fit(fitted, room)
 
 
 def answered(part: Part) -> object:
@@ -79,9 +86,9 @@ def answered(part: Part) -> object:
 @given(CONVERSATIONS, st.integers(0, 60_000))
 def test_fit_does_what_it_can(messages: tuple[Message, ...], room: int) -> None:
     """What still does not fit has no tool result left that could be shorter."""
-    fitted = fit(messages, room)
+    fitted = shorten_to_fit(messages, room)
     if cost(fitted) > room:
-        assert fitted == fit(messages, 0)
+        assert fitted == shorten_to_fit(messages, 0)
         assert all(len(part.text) <= SHORTEST_RESULT + 250 and not part.images for part in results_in(fitted))
 
 
@@ -95,18 +102,18 @@ def test_the_oldest_first_and_the_newest_last() -> None:
     messages = tuple(message("tool", result(str(number) * 10_000, number), number=number) for number in range(3))
     seen: list[list[bool]] = []
     for room in range(30_000, 0, -100):
-        untouched = [after == before for before, after in zip(messages, fit(messages, room), strict=True)]
+        untouched = [after == before for before, after in zip(messages, shorten_to_fit(messages, room), strict=True)]
         if not seen or seen[-1] != untouched:
             seen.append(untouched)
     assert [[True, True, True], [False, True, True], [False, False, True], [False, False, False]] == seen
-    *older, newest = fit(messages, 10_700 + 2 * SHORTEST_RESULT)
+    *older, newest = shorten_to_fit(messages, 10_700 + 2 * SHORTEST_RESULT)
     assert messages[-1] == newest
     assert all(len(part.text) < SHORT_RESULT for part in results_in(tuple(older)))
 
 
 def test_what_is_left_says_what_is_missing() -> None:
     """A cut result keeps its beginning and its end, says how much is gone, and how to get it back."""
-    (only,) = fit((message("tool", result("a" * 3_000 + "z" * 3_000, images=(IMAGE,))),), 3_000)
+    (only,) = shorten_to_fit((message("tool", result("a" * 3_000 + "z" * 3_000, images=(IMAGE,))),), 3_000)
     (part,) = results_in((only,))
     assert part.text.startswith("a" * 1_000)
     assert "z" * 1_000 + "\n[1 images left out to save room]" == part.text[-1_033:].lstrip("\n")
@@ -115,16 +122,16 @@ def test_what_is_left_says_what_is_missing() -> None:
 
 def test_costs() -> None:
     """Pictures cost the same whatever their size, and what models are not sent costs nothing."""
-    assert cost_of(message("user", IMAGE)) == cost_of(message("user", attrs.evolve(IMAGE, data="iVBORw==")))
-    assert 10 == cost_of(message("tool", result("x" * 10)))
-    assert cost_of(message("tool", result("x", images=(IMAGE, IMAGE)))) > 2 * 5_000
+    assert message_cost(message("user", IMAGE)) == message_cost(message("user", attrs.evolve(IMAGE, data="iVBORw==")))
+    assert 10 == message_cost(message("tool", result("x" * 10)))
+    assert message_cost(message("tool", result("x", images=(IMAGE, IMAGE)))) > 2 * 5_000
 
 
 def test_without_images() -> None:
     """A model that cannot see is told that there was a picture; messages without one stay the same objects."""
     plain = message("user", TextPart(text="hi"))
     shown = (plain, message("user", TextPart(text="look"), IMAGE), message("tool", result("x", images=(IMAGE,))))
-    blind = without_images(shown)
+    blind = replace_images(shown)
     assert blind[0] is plain
     assert (TextPart(text="look"), TextPart(text="[an image, which this model cannot see]")) == blind[1].parts
     (part,) = results_in(blind)
@@ -134,7 +141,7 @@ def test_without_images() -> None:
 def test_in_words() -> None:
     """Told in words, calls and results are text, thinking is gone, and nobody speaks for a tool."""
     call = ToolCallPart(call_id=CallId("c0"), name="t", arguments=JsonObject({"a": "ü"}))
-    told = in_words(
+    told = render_without_tools(
         (
             message("user", TextPart(text="hi")),
             message("assistant", ThinkingPart(text="hm"), TextPart(text="let me see. "), call),

@@ -19,7 +19,7 @@ from session_core.protocols.contexts import (
     FinishNow,
     TooManyQuestions,
 )
-from session_core.protocols.faults import ContextExpired
+from session_core.protocols.faults import CallbackContextExpired
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk, ThinkingChunk
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import Hang, Pause, ScriptedProvider, failure, text, tool_call
@@ -162,7 +162,7 @@ async def test_the_same_key_at_the_same_time() -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(first)
-            await provider.waiting("here")
+            await provider.wait_for_pause("here")
             with pytest.raises(Conflict, match="is being asked right now"):
                 await question(context)
             provider.release("here")
@@ -301,7 +301,7 @@ async def test_questions_side_by_side_share_what_is_left() -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(question, context, "1")
-            await provider.waiting("first")
+            await provider.wait_for_pause("first")
             nursery.start_soon(second)
             await wait_all_tasks_blocked()
             provider.release("first")
@@ -318,7 +318,7 @@ async def test_a_question_that_is_cancelled() -> None:
     async def ask(context: BeforeCallContext) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(question, context)
-            await provider.waiting("here")
+            await provider.wait_for_pause("here")
             nursery.cancel_scope.cancel()
         found.append((await question(context)).text)
 
@@ -334,7 +334,7 @@ async def test_a_stop_while_a_question_is_asked() -> None:
     async with open_checked_service(scripted(provider, **factory.settings())) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "hello")
-        await provider.waiting("here")
+        await provider.wait_for_pause("here")
         await service.request_stop(session_id)
         assert (await service.wait_for_turn(session_id)).outcome.status == "stopped"
         assert [each.usage.estimated for each in of_type(service, session_id, ev.UsageRecorded)] == [True]
@@ -389,7 +389,7 @@ async def test_asking_too_late() -> None:
     async with trio.open_nursery() as nursery:
 
         async def late() -> None:
-            with pytest.raises(ContextExpired):
+            with pytest.raises(CallbackContextExpired):
                 await question(contexts[0])
 
         nursery.start_soon(late)

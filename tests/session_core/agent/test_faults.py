@@ -5,7 +5,7 @@ import trio
 
 from session_core import limits
 from session_core.agent import streamed_answer
-from session_core.foreign_faults import passes_through
+from session_core.foreign_faults import must_propagate
 from session_core.ids import CallId, SessionId
 from session_core.providers.base import ModelFinished, ProviderEvent, TextChunk, ThinkingChunk, ToolCallOpened
 from session_core.stream.coalesce import coalesce
@@ -22,7 +22,7 @@ from tests.session_core.service._helpers import new_session, of_type, say, scrip
 @pytest.mark.parametrize("error", [ValueError(), SystemExit(), BaseExceptionGroup("", [SystemExit()])])
 def test_faults_are_held(error: BaseException) -> None:
     """Errors, exits and groups of them belong to the foreign code that raised them."""
-    assert not passes_through(error)
+    assert not must_propagate(error)
 
 
 async def test_cancellation_passes_also_in_a_group() -> None:
@@ -32,9 +32,9 @@ async def test_cancellation_passes_also_in_a_group() -> None:
         with pytest.raises(trio.Cancelled) as caught:
             await trio.lowlevel.checkpoint()
         cancelled = caught.value
-        assert passes_through(cancelled)
-        assert passes_through(BaseExceptionGroup("", [BaseExceptionGroup("", [cancelled]), SystemExit()]))
-    assert passes_through(KeyboardInterrupt())
+        assert must_propagate(cancelled)
+        assert must_propagate(BaseExceptionGroup("", [BaseExceptionGroup("", [cancelled]), SystemExit()]))
+    assert must_propagate(KeyboardInterrupt())
 
 
 async def exit_in_a_nursery(_arguments: JsonObject, _context: ToolContext) -> ToolOutput:

@@ -57,7 +57,7 @@ async def test_files_are_kept_around_a_call(
         return "done"
 
     async with talk(
-        tool_call("t"), tools=(ScriptedTool("t", effects=effects, run=work),), permission_tier="full"
+        tool_call("t"), tools=(ScriptedTool("t", effects=effects, run=work),), permission_mode="full"
     ) as turn:
         (result,) = await turn.results()
     assert (expected, "error" if fails else "success") == (host.log, result.status)
@@ -66,7 +66,7 @@ async def test_files_are_kept_around_a_call(
 async def test_files_are_noted_after_a_stop(host: RecordingHost) -> None:
     """A call that is stopped has its files noted before the turn ends."""
     tool = ScriptedTool("t", effects=("execute",), run=_hang)
-    async with talk(tool_call("t"), tools=(tool,), permission_tier="full") as turn:
+    async with talk(tool_call("t"), tools=(tool,), permission_mode="full") as turn:
         await wait_all_tasks_blocked()
         await turn.service.request_stop(turn.session_id)
         (result,) = await turn.results()
@@ -83,6 +83,6 @@ async def test_a_folder_that_cannot_be_kept(host: RecordingHost) -> None:
     """A command does not run when its changes could not be undone."""
     host.fault = ToolFailed("the disk is full")
     tool = ScriptedTool("t", effects=("execute",))
-    async with talk(tool_call("t"), tools=(tool,), permission_tier="full") as turn:
+    async with talk(tool_call("t"), tools=(tool,), permission_mode="full") as turn:
         (result,) = await turn.results()
     assert ("error", "the disk is full", []) == (result.status, result.text, tool.calls)

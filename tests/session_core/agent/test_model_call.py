@@ -7,10 +7,10 @@ from trio.testing import MockClock
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, TextChunk
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import (
-    Item,
     Pause,
     ScriptedProvider,
     ScriptedTool,
+    ScriptItem,
     failure,
     text,
     tool_call,
@@ -73,7 +73,7 @@ async def test_known_models_get_what_fits() -> None:
 
 async def test_text_is_never_doubled(autojump_clock: MockClock) -> None:
     """However often a call breaks off, readers have seen each word of the final answer once."""
-    broken: tuple[Item, ...] = (TextChunk(text="one "), *failure("network", retry_after_ms=2_000))
+    broken: tuple[ScriptItem, ...] = (TextChunk(text="one "), *failure("network", retry_after_ms=2_000))
     provider = ScriptedProvider(broken, (TextChunk(text="one two "), *failure("overloaded")), text("one two three"))
     async with open_checked_service(scripted(provider)) as service:
         session_id = await new_session(service)
@@ -152,7 +152,7 @@ async def test_what_is_not_there_is_not_asked_for_long(autojump_clock: MockClock
     ],
     ids=["empty", "failed"],
 )
-async def test_what_said_nothing_is_counted_too(nothing: tuple[Item, ...]) -> None:
+async def test_what_said_nothing_is_counted_too(nothing: tuple[ScriptItem, ...]) -> None:
     """A call that ended without an answer has cost what it has cost: in the turn, the session, and by model."""
     async with open_checked_service(scripted(nothing, model_infos=info(prices=PRICES))) as service:
         session_id = await new_session(service)
@@ -180,7 +180,7 @@ async def test_usage_that_nobody_told_is_guessed() -> None:
 
 async def test_what_broke_off_is_guessed_too(autojump_clock: MockClock) -> None:
     """A call that fails, ends early or is stopped in its answer counts as guessed; one that said nothing does not."""
-    said_some: tuple[Item, ...] = (TextChunk(text="x" * 300),)
+    said_some: tuple[ScriptItem, ...] = (TextChunk(text="x" * 300),)
     provider = ScriptedProvider(
         failure("network"), (*said_some, *failure("network")), said_some, (*said_some, Pause("here"))
     )
@@ -192,7 +192,7 @@ async def test_what_broke_off_is_guessed_too(autojump_clock: MockClock) -> None:
         assert [UsageLine(model="m", source="turn", calls=2, usage=guess.plus(guess))] == list(snapshot.usage_by)
 
         await service.send_user_message(session_id, "more")
-        await provider.waiting("here")
+        await provider.wait_for_pause("here")
         await service.request_stop(session_id)
         outcome = (await service.wait_for_turn(session_id)).outcome
         assert ("stopped", 100, True) == (outcome.status, outcome.usage.output_tokens, outcome.usage.estimated)

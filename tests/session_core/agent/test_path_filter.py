@@ -9,8 +9,8 @@ import trio
 from session_core.config.rules import PermissionRule
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, text, tool_call
-from session_core.tools.edit import Edit
-from session_core.tools.search import Grep
+from session_core.tools.edit import EditTool
+from session_core.tools.search import GrepTool
 from session_core.vocabulary import events as ev
 from tests.session_core.service._helpers import new_session, of_type, scripted
 
@@ -24,7 +24,7 @@ async def test_a_yes_is_for_the_file_that_was_shown(tmp_path: Path, *, meddled: 
     file.write_text(LINES)
     call = tool_call("edit", {"path": "f", "old_text": "line 5\n", "new_text": "five\n"})
     provider = ScriptedProvider(call, text("done"))
-    async with open_checked_service(scripted(provider, tools=(Edit(),), cwd=str(tmp_path))) as service:
+    async with open_checked_service(scripted(provider, tools=(EditTool(),), cwd=str(tmp_path))) as service:
         session_id = await new_session(service)
         async with service.subscribe(session_id=session_id) as events:
             await service.send_user_message(session_id, "go")
@@ -57,7 +57,7 @@ async def test_a_search_leaves_denied_files_out(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("a canary sings\n")
     provider = ScriptedProvider(tool_call("grep", {"pattern": "canary"}), text("done"))
     rules = (PermissionRule(decision="deny", path=".env"),)
-    async with open_checked_service(scripted(provider, tools=(Grep(),), cwd=str(tmp_path), rules=rules)) as service:
+    async with open_checked_service(scripted(provider, tools=(GrepTool(),), cwd=str(tmp_path), rules=rules)) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
         with trio.fail_after(60):

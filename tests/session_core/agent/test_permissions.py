@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.agent.permissions import CallFacts, Verdict, decide, fingerprint_of
+from session_core.agent.permissions import CallFacts, PermissionVerdict, compute_fingerprint, decide
 from session_core.config.rules import PermissionRule
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.sessions import PermissionTier
+from session_core.vocabulary.sessions import PermissionMode
 from session_core.vocabulary.tools import Effect
 from tests.strategies import values_of
 
 EFFECTS: tuple[Effect, ...] = ("read", "write", "execute", "network")
-TIERS: tuple[PermissionTier, ...] = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
+MODES: tuple[PermissionMode, ...] = ("read_only", "ask_all", "ask_writes", "auto_edit", "full")
 CALL = CallFacts(tool="t", effects=frozenset({"write"}), grant="g", fingerprint="f", paths=("a/b.py",), command="rm x")
 DENY, ASK, ALLOW = (PermissionRule(decision=decision, tool="t") for decision in ("deny", "ask", "allow"))
 
-TABLE: dict[tuple[PermissionTier, Effect], str] = {
+TABLE: dict[tuple[PermissionMode, Effect], str] = {
     ("read_only", "read"): "allow",
     ("read_only", "write"): "deny",
     ("read_only", "execute"): "deny",
@@ -45,30 +45,30 @@ TABLE: dict[tuple[PermissionTier, Effect], str] = {
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
-def strictness(verdict: Verdict) -> int:
+def strictness(verdict: PermissionVerdict) -> int:
     """How much a verdict holds back."""
     return STRICTNESS[verdict.decision]
 
 
-@pytest.mark.parametrize("tier", TIERS)
-def test_the_table(tier: PermissionTier) -> None:
-    """A call is treated by the strictest of its effects, in each tier; without any effect it runs unasked."""
+@pytest.mark.parametrize("mode", MODES)
+def test_the_table(mode: PermissionMode) -> None:
+    """A call is treated by the strictest of its effects, in each mode; without any effect it runs unasked."""
     for count in range(len(EFFECTS) + 1):
         for effects in combinations(EFFECTS, count):
-            strictest = max((TABLE[tier, effect] for effect in effects), key=STRICTNESS.__getitem__, default="allow")
-            assert strictest == decide(tier, attrs.evolve(CALL, effects=frozenset(effects))).decision
+            strictest = max((TABLE[mode, effect] for effect in effects), key=STRICTNESS.__getitem__, default="allow")
+            assert strictest == decide(mode, attrs.evolve(CALL, effects=frozenset(effects))).decision
 
 
 def test_reasons_are_in_words() -> None:
     """Whoever is asked or refused is told which effect it is about."""
-    assert Verdict(decision="ask", reason="it changes files") == decide("ask_writes", CALL)
+    assert PermissionVerdict(decision="ask", reason="it changes files") == decide("ask_writes", CALL)
     both = attrs.evolve(CALL, effects=frozenset({"execute", "network"}))
     assert "it runs a program and uses the network" == decide("auto_edit", both).reason
     assert "this session is read-only, and the call changes files" == decide("read_only", CALL).reason
 
 
 @pytest.mark.parametrize(
-    ("tier", "rules", "given_before", "always_ask", "expected"),
+    ("mode", "rules", "given_before", "always_ask", "expected"),
     [
         ("full", (DENY, ALLOW), {"grants": ["g"], "standing": ["f"]}, None, "deny"),
         ("read_only", (ALLOW,), {"grants": ["g"], "standing": ["f"]}, None, "deny"),
@@ -82,15 +82,15 @@ def test_reasons_are_in_words() -> None:
     ],
 )
 def test_what_comes_before_what(
-    tier: PermissionTier,
+    mode: PermissionMode,
     rules: tuple[PermissionRule, ...],
     given_before: dict[str, Any],
     always_ask: str | None,
     expected: str,
 ) -> None:
-    """A no comes first, then a standing yes for this very call, then what must be asked, then yeses, then the tier."""
+    """A no comes first, then a standing yes for this very call, then what must be asked, then yeses, then the mode."""
     call = attrs.evolve(CALL, always_ask=always_ask)
-    assert expected == decide(tier, call, rules=rules, **given_before).decision
+    assert expected == decide(mode, call, rules=rules, **given_before).decision
 
 
 def test_what_must_be_asked_says_why() -> None:
@@ -118,9 +118,9 @@ RULES = st.builds(
 GIVEN = st.lists(st.sampled_from(["g", "t", "f", "e"]), max_size=2)
 
 
-@given(values_of(PermissionTier), CALLS, st.lists(RULES, max_size=3), RULES, st.tuples(GIVEN, GIVEN))
+@given(values_of(PermissionMode), CALLS, st.lists(RULES, max_size=3), RULES, st.tuples(GIVEN, GIVEN))
 def test_a_rule_that_denies_or_asks_never_allows_more(
-    tier: PermissionTier,
+    mode: PermissionMode,
     call: CallFacts,
     rules: list[PermissionRule],
     added: PermissionRule,
@@ -128,8 +128,8 @@ def test_a_rule_that_denies_or_asks_never_allows_more(
 ) -> None:
     """One more rule that denies or asks holds back as much as before, or more; one that allows, no more than before."""
     grants, standing = yeses
-    before = decide(tier, call, rules=rules, grants=grants, standing=standing)
-    after = decide(tier, call, rules=[*rules, added], grants=grants, standing=standing)
+    before = decide(mode, call, rules=rules, grants=grants, standing=standing)
+    after = decide(mode, call, rules=[*rules, added], grants=grants, standing=standing)
     if added.decision == "allow":
         assert strictness(after) <= strictness(before)
     else:
@@ -145,12 +145,12 @@ def test_read_only_changes_nothing(
     assert "deny" == verdict.decision or call.effects <= {"read"}
 
 
-@given(values_of(PermissionTier), CALLS, st.lists(RULES, max_size=3), GIVEN, GIVEN)
+@given(values_of(PermissionMode), CALLS, st.lists(RULES, max_size=3), GIVEN, GIVEN)
 def test_a_verdict_has_a_reason(
-    tier: PermissionTier, call: CallFacts, rules: list[PermissionRule], grants: list[str], standing: list[str]
+    mode: PermissionMode, call: CallFacts, rules: list[PermissionRule], grants: list[str], standing: list[str]
 ) -> None:
     """Whatever is asked or refused says why, and what runs needs no reason."""
-    verdict = decide(tier, call, rules=rules, grants=grants, standing=standing)
+    verdict = decide(mode, call, rules=rules, grants=grants, standing=standing)
     assert ("allow" == verdict.decision) == (not verdict.reason)
 
 
@@ -166,5 +166,5 @@ def test_fingerprints() -> None:
         ("t", JsonObject({"a": 1, "b": 2}), "/x", "other"),
         ("t", JsonObject({"a": 1, "b": 2}), "/xs", "hown"),
     ]
-    assert fingerprint_of(*given_call) == fingerprint_of(*given_call)
-    assert len({fingerprint_of(*each) for each in [given_call, *others]}) == 1 + len(others)
+    assert compute_fingerprint(*given_call) == compute_fingerprint(*given_call)
+    assert len({compute_fingerprint(*each) for each in [given_call, *others]}) == 1 + len(others)

@@ -19,11 +19,11 @@ from session_core.agent.plugin_processes import MAX_WAITING_SIGNALS, TurnProcess
 from session_core.agent.tool_runner import ToolSetting
 from session_core.ids import CallId, new_session_id
 from session_core.protocols.contexts import Processes, ProcessInfo
-from session_core.protocols.faults import ContextExpired
-from session_core.session.recorder import Ledger
+from session_core.protocols.faults import CallbackContextExpired
+from session_core.session.recorder import EventRecorder
 from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.storage.memory import MemoryStore
 from session_core.stream.event_stream import EventStream
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
@@ -31,7 +31,7 @@ from session_core.tools import process
 from session_core.tools.base import NoHost, ToolFailed
 from session_core.tools.confined import ShellSetup
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, Settings
+from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy, Settings
 from tests._needs import needs_sandbox
 from tests.session_core.session._helpers import TURN
 from tests.session_core.tools._calls import assert_no_child, processes_with
@@ -64,17 +64,19 @@ def processes_in(
     root: Path,
     sandbox: SandboxPolicy = FULL,
     *,
-    tier: PermissionTier = "full",
+    mode: PermissionMode = "full",
     setting: ToolSetting | None = None,
     shell: ShellSetup | None = None,
 ) -> TurnProcesses:
     """The programs of a turn that has just begun, in a session of this folder."""
-    session = Session(SessionState(session_id=new_session_id()), Ledger(EventStream(), MemoryStore(), lambda: 1_000))
-    settings = Settings(model="m", cwd=str(root), permission_tier=tier, sandbox=sandbox)
+    session = Session(
+        SessionState(session_id=new_session_id()), EventRecorder(EventStream(), MemoryStore(), lambda: 1_000)
+    )
+    settings = Settings(model="m", cwd=str(root), permission_mode=mode, sandbox=sandbox)
     session.record(ev.SessionCreated(name="s", settings=settings))
     session.work = Work(kind="turn", turn_id=TURN)
     session.record(ev.TurnStarted(turn_id=TURN))
-    return TurnProcesses(TurnDesk(session, session.work, approval_timeout_ms=1_000), setting or ToolSetting(), shell)
+    return TurnProcesses(TurnHandle(session, session.work, approval_timeout_ms=1_000), setting or ToolSetting(), shell)
 
 
 def endless() -> tuple[str, list[str]]:
@@ -132,14 +134,14 @@ async def test_a_program_is_listed_while_it_runs(tmp_path: Path) -> None:
 
     async with processes_in(tmp_path) as processes:
         heard = trio.Event()
-        add = plugin_processes._Tail.add
+        add = plugin_processes._OutputTail.add
 
-        def hear(tail: plugin_processes._Tail, text: str) -> None:
+        def hear(tail: plugin_processes._OutputTail, text: str) -> None:
             add(tail, text)
             heard.set()
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(plugin_processes._Tail, "add", hear)
+            patched.setattr(plugin_processes._OutputTail, "add", hear)
             program = await processes.start(["bash", "-c", script])
         await heard.wait()
         (running,) = processes.list()
@@ -212,7 +214,7 @@ async def test_what_no_program_can_look_like(tmp_path: Path, argv: Any, more: An
 
 async def test_sessions_that_start_none(tmp_path: Path) -> None:
     """A read-only session, one that lacks the sandbox it asks for, and a folder outside are refused."""
-    async with processes_in(tmp_path, tier="read_only") as processes:
+    async with processes_in(tmp_path, mode="read_only") as processes:
         assert "read-only" in await refusal(processes, ["true"])
     async with processes_in(tmp_path, CONFINED, shell=ShellSetup(bubblewrap_places="/nowhere")) as processes:
         assert "no sandbox" in await refusal(processes, ["true"])
@@ -359,7 +361,7 @@ async def test_the_end_of_the_turn(tmp_path: Path, sandbox: SandboxPolicy, monke
     assert first == await processes.wait(first.process_id)
     assert 143 == first.exit_code
     processes.signal(first.process_id, signal.SIGTERM)
-    with pytest.raises(ContextExpired):
+    with pytest.raises(CallbackContextExpired):
         await processes.start(["true"])
 
 
@@ -382,7 +384,7 @@ async def test_the_end_comes_while_somebody_starts(tmp_path: Path) -> None:
     mark, sleep = endless()
     begun = trio.Event()
 
-    def make_host(_desk: TurnDesk, _call_id: CallId) -> NoHost:
+    def make_host(_desk: TurnHandle, _call_id: CallId) -> NoHost:
         begun.set()
         return NoHost()
 
@@ -390,7 +392,7 @@ async def test_the_end_comes_while_somebody_starts(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
 
         async def start() -> None:
-            with pytest.raises(ContextExpired):
+            with pytest.raises(CallbackContextExpired):
                 await processes.start(sleep)
 
         async with processes:
@@ -439,16 +441,16 @@ async def test_a_turn_without_programs_pays_nothing(tmp_path: Path) -> None:
 
 async def test_a_fault_ends_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that is lost by a fault of ours is ended and says so; the turn and its other programs go on."""
-    add, faults = plugin_processes._Tail.add, [OSError("no room")]
+    add, faults = plugin_processes._OutputTail.add, [OSError("no room")]
 
-    def fail_once(tail: plugin_processes._Tail, text: str) -> None:
+    def fail_once(tail: plugin_processes._OutputTail, text: str) -> None:
         if faults:
             raise faults.pop()
         add(tail, text)
 
     async with processes_in(tmp_path) as processes:
         other = await processes.start(endless()[1])
-        monkeypatch.setattr(plugin_processes._Tail, "add", fail_once)
+        monkeypatch.setattr(plugin_processes._OutputTail, "add", fail_once)
         lost = await processes.wait(await processes.start(["bash", "-c", "echo hello; sleep 1000"]))
 
         assert (False, True) == (lost.running, "the program was lost" in lost.output)
@@ -467,7 +469,7 @@ class Noting(NoHost):
         if self.fails:
             raise ToolFailed("the folder could not be saved")
 
-    def command_runs_on(self) -> Callable[[], Awaitable[None]]:
+    def watch_background_command(self) -> Callable[[], Awaitable[None]]:
         async def noted() -> None:
             await trio.lowlevel.checkpoint()
             self.noted.append("after")

@@ -16,8 +16,8 @@ MESSAGE = MessageId("msg_1")
 
 def put_together(*chunks: ProviderEvent) -> tuple[AnswerInProgress, list[Event], Message]:
     answer = AnswerInProgress(message_id=MESSAGE, parent_id=None, turn_id=TurnId("turn_1"), model="m")
-    events = [event for chunk in chunks for event in answer.take(chunk)]
-    return answer, events, answer.message(usage=Usage(output_tokens=3), now=7)
+    events = [event for chunk in chunks for event in answer.add_chunk(chunk)]
+    return answer, events, answer.build_message(usage=Usage(output_tokens=3), now=7)
 
 
 def test_chunks_become_parts() -> None:

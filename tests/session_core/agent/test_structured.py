@@ -71,7 +71,7 @@ async def test_a_follow_up_is_answered_in_the_same_shape() -> None:
     async with open_checked_service(scripted(provider)) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "how many?", output_schema=SCHEMA)
-        await provider.waiting("end")
+        await provider.wait_for_pause("end")
         await service.send_user_message(session_id, "and one more?")
         provider.release("end")
         outcome = (await service.wait_for_turn(session_id)).outcome

@@ -7,23 +7,23 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core import limits
-from session_core.agent.tool_results import bounded
+from session_core.agent.tool_results import limit_text
 from session_core.agent.tool_runner import ToolRunner
 from session_core.session.session import Session
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.testing.scripted import ScriptedTool, ToolRun
 from session_core.tools.base import ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import Event
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolCallPart, ToolProgress, ToolResultPart
-from session_core.vocabulary.sessions import Decision, PermissionTier
+from session_core.vocabulary.sessions import Decision, PermissionMode
 from session_core.vocabulary.tools import Effect
 from tests.session_core.session._helpers import answer, call, started
 
 
 async def run(
-    desk: TurnDesk, session: Session, calls: list[ToolCallPart], *tools: ScriptedTool, malformed: int = 0
+    desk: TurnHandle, session: Session, calls: list[ToolCallPart], *tools: ScriptedTool, malformed: int = 0
 ) -> list[ToolResultPart]:
     """Run calls and return the results that joined the conversation."""
     message = answer(*calls)
@@ -92,7 +92,7 @@ async def test_output_is_shortened_and_cleaned() -> None:
     assert ("a", "z?") == (result.text[0], result.text[-2:])
     assert "characters left out" in result.text
     assert len(result.text) < limits.MAX_TOOL_OUTPUT_CHARS + 100
-    assert "short" == bounded("short")
+    assert "short" == limit_text("short")
 
 
 async def test_reads_run_side_by_side_and_writes_alone() -> None:
@@ -181,7 +181,7 @@ async def test_progress() -> None:
 
 # --- permissions ------------------------------------------------------------------------------------------------------
 
-ASKED: dict[PermissionTier, set[Effect]] = {
+ASKED: dict[PermissionMode, set[Effect]] = {
     "ask_all": {"read", "write", "execute", "network"},
     "ask_writes": {"write", "execute", "network"},
     "auto_edit": {"execute", "network"},
@@ -200,16 +200,16 @@ async def decide(session: Session, decision: Decision) -> int:
         count += 1
 
 
-@pytest.mark.parametrize("tier", ASKED)
+@pytest.mark.parametrize("mode", ASKED)
 @pytest.mark.parametrize("effect", ["read", "write", "execute", "network"])
-async def test_tiers(tier: PermissionTier, effect: Effect) -> None:
-    """Each tier asks for the effects it names and lets the others pass."""
-    session, desk, _ = started(tier)
+async def test_modes(mode: PermissionMode, effect: Effect) -> None:
+    """Each mode asks for the effects it names and lets the others pass."""
+    session, desk, _ = started(mode)
     tool = ScriptedTool("t", effects=(effect,))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, desk, session, [call("t")], tool)
         asked = await decide(session, "allow_once")
-    assert (1 if effect in ASKED[tier] else 0) == asked
+    assert (1 if effect in ASKED[mode] else 0) == asked
     assert 1 == len(tool.calls)
 
 

@@ -8,9 +8,9 @@ import trio
 from trio.testing import MockClock
 
 from session_core import limits
-from session_core.agent.compaction_policy import Summarising
+from session_core.agent.compaction_policy import CompactionPolicy
 from session_core.agent.hooks import NO_HOOKS
-from session_core.agent.model_call import FIRST_RETRY_MS, LONGEST_RETRY_MS, Models, retry_delay_ms, shown
+from session_core.agent.model_call import FIRST_RETRY_MS, LONGEST_RETRY_MS, Models, clean_error, retry_delay_ms
 from session_core.agent.turn import Agent
 from session_core.protocols.lifecycle import SessionProtocol
 from session_core.protocols.options import Materialization
@@ -24,7 +24,7 @@ from session_core.providers.base import (
     ProviderEvent,
     TextChunk,
 )
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, failure, text, tool_call
 from session_core.vocabulary import events as ev
@@ -188,10 +188,10 @@ async def test_usage_is_summed_up() -> None:
 
 def agent_with(providers: Mapping[str, Provider]) -> Agent:
     models = Models(providers=providers)
-    return Agent(models=models, tools={}, summarising=Summarising(models=models, hooks=NO_HOOKS))
+    return Agent(models=models, tools={}, summarising=CompactionPolicy(models=models, hooks=NO_HOOKS))
 
 
-def standard(desk: TurnDesk) -> SessionProtocol:
+def standard(desk: TurnHandle) -> SessionProtocol:
     opening = Materialization(opening="create", session_id=desk.state.session_id)
     return SessionProtocol(StandardProtocol(), ProtocolRecord(), opening)
 
@@ -220,5 +220,5 @@ async def test_a_model_that_is_gone() -> None:
 
 def test_foreign_messages_are_bounded() -> None:
     """An error message from outside is cleaned and cut."""
-    assert "a?" == shown("a\ud800")
-    assert limits.MAX_ERROR_CHARS == len(shown("x" * 10_000))
+    assert "a?" == clean_error("a\ud800")
+    assert limits.MAX_ERROR_CHARS == len(clean_error("x" * 10_000))

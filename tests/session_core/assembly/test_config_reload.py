@@ -15,21 +15,21 @@ from session_core.agent.hooks import NO_HOOKS
 from session_core.assembly.config_reload import follow_config, log_change
 from session_core.assembly.folders import files
 from session_core.assembly.folders.files import SettingsReader
-from session_core.assembly.setup import Place, open_setup
+from session_core.assembly.setup import AgentEnvironment, open_setup
 from session_core.config.load import load_config
 from session_core.config.problems import ConfigInvalid
 from session_core.config.values import Config
 from session_core.config.watch import ConfigChange
-from session_core.sandbox.trust import TrustStore, fingerprint
+from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.memory import MemoryStore
 from session_core.stream.subscription import Subscription
 from session_core.testing.scripted import ScriptedProvider, text, tool_call
+from session_core.vocabulary.events import ConfigurationChanged
 from session_core.vocabulary.messages import Message, ToolResultPart
 from session_core.vocabulary.sessions import TurnLimits
-from session_core.vocabulary.work_events import ConfigurationChanged
 from tests.session_core.config._documents import write_project, write_user
 from tests.session_core.service._helpers import new_session, say
 
@@ -53,7 +53,7 @@ class World:
 def trust(tmp_path: Path) -> None:
     """Trust the project as it is."""
     project = str(tmp_path / "project")
-    TrustStore(tmp_path / "home").trust(project, fingerprint(Workspace(project)))
+    TrustStore(tmp_path / "home").trust(project, take_fingerprint(Workspace(project)))
 
 
 def statuses(messages: tuple[Message, ...]) -> list[str]:
@@ -75,7 +75,7 @@ async def followed(tmp_path: Path, *answers: tuple[object, ...]) -> AsyncGenerat
     for each in ("home", "project"):
         (tmp_path / each).mkdir(exist_ok=True)
     model = ScriptedProvider(*answers)  # type: ignore[arg-type]
-    place = Place(
+    place = AgentEnvironment(
         home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, keeps=False
     )
     send, receive = trio.open_memory_channel[ConfigChange](8)
@@ -93,26 +93,26 @@ async def followed(tmp_path: Path, *answers: tuple[object, ...]) -> AsyncGenerat
 
 
 async def test_new_sessions_start_with_the_new_settings(tmp_path: Path) -> None:
-    """A changed tier, sandbox or limit counts for sessions created afterwards; the others keep what they have."""
+    """A changed mode, sandbox or limit counts for sessions created afterwards; the others keep what they have."""
     async with followed(tmp_path) as world:
         old = await new_session(world.service)
         change = await world.write(
-            'permission_tier = "read_only"\nthinking = "low"\n[limits]\nsteps = 3\n[sandbox]\nmode = "read_only"\n'
+            'permission_mode = "read_only"\nthinking = "low"\n[limits]\nsteps = 3\n[sandbox]\nmode = "read_only"\n'
         )
         new = await new_session(world.service)
         settings = [(await world.service.load_session(each)).settings for each in (old, new)]
 
     assert ((), ()) == (change.problems, change.needs_restart)
     assert [("ask_writes", "off", 200, "workspace_write"), ("read_only", "low", 3, "read_only")] == [
-        (each.permission_tier, each.thinking, each.limits.steps, each.sandbox.mode) for each in settings
+        (each.permission_mode, each.thinking, each.limits.steps, each.sandbox.mode) for each in settings
     ]
 
 
 async def test_whoever_opens_a_setup_has_it(tmp_path: Path) -> None:
     """A service that is opened with a setup follows the files by itself, and tells those who follow it."""
-    write_user(tmp_path / "home", 'permission_tier = "ask_all"\n')
+    write_user(tmp_path / "home", 'permission_mode = "ask_all"\n')
     write_project(tmp_path / "project", "")
-    place = Place(
+    place = AgentEnvironment(
         home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, keeps=False
     )
     with trio.fail_after(60):
@@ -121,15 +121,15 @@ async def test_whoever_opens_a_setup_has_it(tmp_path: Path) -> None:
             open_session_service(setup.service) as service,
             service.subscribe() as events,
         ):
-            write_user(tmp_path / "new", 'permission_tier = "full"\n').replace(tmp_path / "home" / "config.toml")
+            write_user(tmp_path / "new", 'permission_mode = "full"\n').replace(tmp_path / "home" / "config.toml")
             taken = await next_told(events)
-            write_user(tmp_path / "new", "permission_tier = 1\n").replace(tmp_path / "home" / "config.toml")
+            write_user(tmp_path / "new", "permission_mode = 1\n").replace(tmp_path / "home" / "config.toml")
             refused = await next_told(events)
             settings = (await service.load_session(await new_session(service))).settings
 
-    assert ConfigurationChanged(changed=("permission_tier",)) == taken
-    assert "line 1: permission_tier: expected one of" in refused.problems[0]
-    assert "full" == settings.permission_tier
+    assert ConfigurationChanged(changed=("permission_mode",)) == taken
+    assert "line 1: permission_mode: expected one of" in refused.problems[0]
+    assert "full" == settings.permission_mode
 
 
 async def test_what_runs_beside_a_service_cannot_end_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -160,12 +160,12 @@ async def test_what_a_frontend_has_chosen_stays(tmp_path: Path) -> None:
 
 async def test_what_a_project_may_not_say_is_told(tmp_path: Path) -> None:
     """A project that is trusted while the service runs and tries too much is heard as far as it may, with a warning."""
-    write_project(tmp_path / "project", "permission_tier = 'full'\n[limits]\nsteps = 3\n")
+    write_project(tmp_path / "project", "permission_mode = 'full'\n[limits]\nsteps = 3\n")
     async with followed(tmp_path) as world:
         await trio.to_thread.run_sync(trust, tmp_path)
         change = await world.told.receive()
 
-    assert (("limits.steps",), ["permission_tier"]) == (change.changed, [each.key for each in change.warnings])
+    assert (("limits.steps",), ["permission_mode"]) == (change.changed, [each.key for each in change.warnings])
 
 
 async def test_rules_count_in_sessions_that_run(tmp_path: Path) -> None:
@@ -197,16 +197,16 @@ async def test_a_disabled_tool_is_refused_at_once(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
     """A broken file is told with its problems, everything stays as it was, and the next good file counts again."""
-    write_user(tmp_path / "home", 'permission_tier = "ask_all"\n')
+    write_user(tmp_path / "home", 'permission_mode = "ask_all"\n')
     async with followed(tmp_path) as world:
-        broken = await world.write("permission_tier = \n")
+        broken = await world.write("permission_mode = \n")
         kept = await new_session(world.service)
-        await world.write('permission_tier = "full"\n')
+        await world.write('permission_mode = "full"\n')
         mended = await new_session(world.service)
-        tiers = [(await world.service.load_session(each)).settings.permission_tier for each in (kept, mended)]
+        modes = [(await world.service.load_session(each)).settings.permission_mode for each in (kept, mended)]
 
     assert (None, 1) == (broken.config, len(broken.problems))
-    assert ["ask_all", "full"] == tiers
+    assert ["ask_all", "full"] == modes
 
 
 async def test_trusting_a_folder_makes_its_settings_count(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytes
     """What a trusted project forbids stays when its file is changed between the look at the trust and its reading."""
     path = write_project(tmp_path / "project", '[[permissions]]\ntool = "list"\ndecision = "deny"\n')
     trust(tmp_path)
-    place = Place(home=tmp_path / "home", folder=str(tmp_path / "project"), environ={}, keeps=False)
+    place = AgentEnvironment(home=tmp_path / "home", folder=str(tmp_path / "project"), environ={}, keeps=False)
     read = SettingsReader(place, {})
     before = read()
 

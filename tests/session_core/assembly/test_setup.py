@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from session_core.assembly import setup as parts
-from session_core.assembly.setup import Offered, Place, Setup, open_home_setup, open_setup
+from session_core.assembly.setup import AgentEnvironment, McpToolSource, Setup, open_home_setup, open_setup
 from session_core.config.rules import decide
 from session_core.errors import InvalidInput, SessionCoreError
 from session_core.ids import SessionId
@@ -19,7 +19,7 @@ from session_core.mcp.no_servers import NoServers
 from session_core.providers.catalogue import ProviderSettings
 from session_core.providers.choose import make_endpoint
 from session_core.providers.endpoint import Endpoint
-from session_core.sandbox.trust import TrustStore, fingerprint
+from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.service.service import open_session_service
 from session_core.testing.scripted import ScriptedTool
@@ -33,16 +33,18 @@ KEYS = {"ANTHROPIC_API_KEY": "sk-one", "OPENAI_API_KEY": "sk-two"}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> AgentEnvironment:
     """A home that nobody has used, and an empty project."""
     for name in ("home", "project", "user"):
         (tmp_path / name).mkdir(mode=0o700)
     # Nothing listens at this address, so that a model server on this machine is not found.
     (tmp_path / "home" / "config.toml").write_text('[providers.ollama]\nbase_url = "http://127.0.0.1:1"\n')
-    return Place(home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path / "user")})
+    return AgentEnvironment(
+        home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path / "user")}
+    )
 
 
-def with_keys(place: Place, **more: str) -> Place:
+def with_keys(place: AgentEnvironment, **more: str) -> AgentEnvironment:
     return attrs.evolve(place, environ={**place.environ, **KEYS, **more})
 
 
@@ -50,8 +52,8 @@ def everything_in(folder: Path) -> dict[str, bytes | None]:
     return {str(each): each.read_bytes() if each.is_file() else None for each in folder.rglob("*")}
 
 
-def trust(place: Place) -> None:
-    TrustStore(place.home).trust(place.folder, fingerprint(Workspace(place.folder)))
+def trust(place: AgentEnvironment) -> None:
+    TrustStore(place.home).trust(place.folder, take_fingerprint(Workspace(place.folder)))
 
 
 async def prompt_of(setup: Setup) -> str:
@@ -61,7 +63,7 @@ async def prompt_of(setup: Setup) -> str:
     return await make(Settings(model="demo", cwd=setup.service.cwd), tools)
 
 
-async def test_nothing_configured_gives_the_demo(place: Place) -> None:
+async def test_nothing_configured_gives_the_demo(place: AgentEnvironment) -> None:
     """Without any key the offline demo answers, the reason is told, and a whole session works."""
     async with open_setup(place) as setup:
         assert (["demo"], "demo", ()) == (list(setup.service.models), setup.service.model, setup.remarks)
@@ -70,7 +72,7 @@ async def test_nothing_configured_gives_the_demo(place: Place) -> None:
             assert "completed" == (await say(service, await new_session(service), "hello")).status
 
 
-async def test_keys_in_the_environment_bring_models(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_in_the_environment_bring_models(place: AgentEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each provider with a key offers its models over one connection, which is closed at the end."""
     made: list[Endpoint] = []
     closed: list[Endpoint] = []
@@ -96,7 +98,7 @@ async def test_keys_in_the_environment_bring_models(place: Place, monkeypatch: p
     assert {id(each) for each in made} == {id(each) for each in closed}
 
 
-async def test_a_model_that_cannot_be_used_is_refused(place: Place) -> None:
+async def test_a_model_that_cannot_be_used_is_refused(place: AgentEnvironment) -> None:
     """Choosing a model without its key, or one that nobody knows, is refused with what to do."""
     with pytest.raises(InvalidInput, match="ANTHROPIC_API_KEY"):
         async with open_setup(place, flags={"model": "anthropic/claude-haiku-4-5"}):
@@ -106,7 +108,7 @@ async def test_a_model_that_cannot_be_used_is_refused(place: Place) -> None:
             pass
 
 
-async def test_disabled_tools_are_not_on_offer(place: Place) -> None:
+async def test_disabled_tools_are_not_on_offer(place: AgentEnvironment) -> None:
     """A tool that the user has switched off is not offered; all others are."""
     config = place.home / "config.toml"
     config.write_text(config.read_text() + '\n[tools]\ndisabled = ["shell", "web_fetch"]\n')
@@ -116,7 +118,7 @@ async def test_disabled_tools_are_not_on_offer(place: Place) -> None:
         assert {"read", "write", "edit", "grep", "plan", "task", "skill"} <= offered
 
 
-async def test_disabled_tools_of_mcp_servers_are_not_on_offer(place: Place) -> None:
+async def test_disabled_tools_of_mcp_servers_are_not_on_offer(place: AgentEnvironment) -> None:
     """A tool of an MCP server that is switched off is neither offered nor allowed, from the start."""
     config = place.home / "config.toml"
     config.write_text(config.read_text() + '\n[tools]\ndisabled = ["mcp__git__*", "list"]\n')
@@ -126,24 +128,24 @@ async def test_disabled_tools_of_mcp_servers_are_not_on_offer(place: Place) -> N
             return tuple(ScriptedTool(name) for name in ("mcp__git__push", "mcp__files__read"))
 
     async with open_setup(place) as setup:
-        offered = Offered(cast("McpServers", Servers()), setup.settings)
+        offered = McpToolSource(cast("McpServers", Servers()), setup.settings)
         assert ["mcp__files__read"] == [tool.spec.name for tool in offered.tools(SessionId("any"))]
-        assert setup.offered in setup.service.tool_sources
+        assert setup.mcp_tools in setup.service.tool_sources
         assert "deny" == decide(setup.service.rules, tool="mcp__git__push")
         assert decide(setup.service.rules, tool="mcp__files__read") is None
 
 
 @pytest.mark.slow  # a program of others, which takes seconds to start
-async def test_an_mcp_server_becomes_tools(place: Place) -> None:
+async def test_an_mcp_server_becomes_tools(place: AgentEnvironment) -> None:
     """A server in the user's file is started, and its tools are on offer under its name."""
     server = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
     (place.home / "mcp.json").write_text(json.dumps({"mcpServers": {"time": server}}))
     async with open_setup(place, wait_for_mcp=True) as setup:
         assert () == setup.remarks
-        assert any("get_current_time" in tool.spec.name for tool in setup.offered.tools(SessionId("any")))
+        assert any("get_current_time" in tool.spec.name for tool in setup.mcp_tools.tools(SessionId("any")))
 
 
-async def test_a_folder_counts_only_when_it_is_trusted(place: Place) -> None:
+async def test_a_folder_counts_only_when_it_is_trusted(place: AgentEnvironment) -> None:
     """Instructions of a folder are left out, and that is said; once trusted they are used, until they change."""
     file = Path(place.folder) / "AGENTS.md"
     file.write_text("Always answer in rhymes.")
@@ -158,7 +160,7 @@ async def test_a_folder_counts_only_when_it_is_trusted(place: Place) -> None:
         assert "rhymes" not in await prompt_of(setup), "changed while the service runs"
 
 
-async def test_servers_of_an_untrusted_folder_are_not_started(place: Place) -> None:
+async def test_servers_of_an_untrusted_folder_are_not_started(place: AgentEnvironment) -> None:
     """What a folder wants to run is not run before a person has trusted it."""
     mark = Path(place.folder) / "ran"
     server = {"command": sys.executable, "args": ["-c", f"open({str(mark)!r}, 'w')"]}
@@ -169,26 +171,26 @@ async def test_servers_of_an_untrusted_folder_are_not_started(place: Place) -> N
     assert not mark.exists()
 
 
-async def test_a_home_whose_folders_are_not_known_yet(place: Place, tmp_path: Path) -> None:
+async def test_a_home_whose_folders_are_not_known_yet(place: AgentEnvironment, tmp_path: Path) -> None:
     """A setup for all folders reads the user's own files, says what is wrong with them, and starts nothing."""
     (place.home / "mcp.json").write_text('{"mcpServers": {"broken": 5, "fine": {"command": "/bin/false"}}}')
     own = tmp_path / "user" / ".session-core"  # no folder counts for others, whoever's it is
     own.mkdir()
     (own / "config.toml").write_text("[limits]\nsteps = 3\n")
-    TrustStore(place.home).trust(str(tmp_path / "user"), fingerprint(Workspace(str(tmp_path / "user"))))
+    TrustStore(place.home).trust(str(tmp_path / "user"), take_fingerprint(Workspace(str(tmp_path / "user"))))
     async with open_home_setup(place.home, place.environ) as setup:
         assert (str(tmp_path / "user"), 200) == (setup.service.cwd, setup.service.turn_limits.steps)
         assert ["mcpServers.broken" in each for each in setup.remarks] == [True]
         assert setup.folders is not None
         assert (0, 0, ()) == (setup.folders.open_count, setup.folders.open_servers, setup.mcp.statuses())
-        assert 3 == (await setup.folders.ready(setup.service.cwd)).config.limits.steps
+        assert 3 == (await setup.folders.load(setup.service.cwd)).config.limits.steps
     (place.home / "config.toml").write_text("limits = 5\n")
     with pytest.raises(InvalidInput, match="line 1"):
         async with open_home_setup(place.home, place.environ):
             pass
 
 
-async def test_what_is_not_to_be_kept_is_not_written(place: Place) -> None:
+async def test_what_is_not_to_be_kept_is_not_written(place: AgentEnvironment) -> None:
     """With `keeps=False` a whole turn leaves no trace in the home, not even a folder."""
     place = attrs.evolve(with_keys(place), keeps=False)
     before = everything_in(place.home)
@@ -199,7 +201,7 @@ async def test_what_is_not_to_be_kept_is_not_written(place: Place) -> None:
     assert before == everything_in(place.home)
 
 
-async def test_a_home_that_is_not_there_is_not_made(place: Place) -> None:
+async def test_a_home_that_is_not_there_is_not_made(place: AgentEnvironment) -> None:
     """With `keeps=False` a missing home stays missing."""
     place = attrs.evolve(place, home=place.home / "none", keeps=False)
     async with open_setup(place, flags={"model": "demo"}):
@@ -207,7 +209,7 @@ async def test_a_home_that_is_not_there_is_not_made(place: Place) -> None:
     assert not place.home.exists()
 
 
-async def test_what_is_kept_is_private(place: Place) -> None:
+async def test_what_is_kept_is_private(place: AgentEnvironment) -> None:
     """Everything that a set-up puts into the home is readable by its owner only."""
     async with open_setup(place, flags={"model": "demo"}) as setup:
         assert setup.service.checkpoints is not None
@@ -223,7 +225,7 @@ def write_skill(folder: Path, name: str) -> None:
     (folder / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {name} things\n---\nHow to {name}.\n")
 
 
-async def test_skills_belong_to_their_folder(place: Place, tmp_path: Path) -> None:
+async def test_skills_belong_to_their_folder(place: AgentEnvironment, tmp_path: Path) -> None:
     """A session is given the skills of its own trusted folder and the user's, and none of another session's folder."""
     write_skill(Path(place.folder, ".agents", "skills"), "here")
     write_skill(tmp_path / "more", "mine")

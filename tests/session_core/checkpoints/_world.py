@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 
 from session_core.checkpoints.store import CheckpointStore
-from session_core.checkpoints.values import CheckpointLimits, RestoreReport, Undoing
+from session_core.checkpoints.values import CheckpointLimits, UndoDescription, UndoReport
 from session_core.ids import SessionId, TurnId
 from session_core.sandbox.workspace import Workspace
 
@@ -63,9 +63,9 @@ class World:
         plan = self.store.plan_restore(SESSION, [TurnId(turn) for turn in turns], self.workspace)
         return {each.path: each.action for each in plan.files}
 
-    def undo(self, *turns: str, force: bool = False, noted: bool = False) -> RestoreReport:
+    def undo(self, *turns: str, force: bool = False, noted: bool = False) -> UndoReport:
         plan = self.store.plan_restore(SESSION, [TurnId(turn) for turn in turns], self.workspace)
-        undoing = Undoing(turn_ids=plan.turn_ids, root=str(self.root)) if noted else None
+        undoing = UndoDescription(turn_ids=plan.turn_ids, root=str(self.root)) if noted else None
         return self.store.restore(plan, self.workspace, force=force, undoing=undoing)
 
     def files(self) -> dict[str, tuple[bytes, int]]:

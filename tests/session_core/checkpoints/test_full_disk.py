@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from session_core.checkpoints.values import CheckpointFailed, RestoreReport, SkippedFile, Undoing
+from session_core.checkpoints.values import CheckpointFailed, SkippedFile, UndoDescription, UndoReport
 from session_core.ids import TurnId
 from tests.session_core.checkpoints._world import SESSION, World
 
@@ -51,18 +51,18 @@ def prepared(folder: Path) -> tuple[World, dict[str, tuple[bytes, int]]]:
     return world, world.files()
 
 
-def undone(world: World) -> RestoreReport | tuple[SkippedFile, ...]:
+def undone(world: World) -> UndoReport | tuple[SkippedFile, ...]:
     """Undo the turn as the service does; the files that stayed half done, if it failed."""
     plan = world.store.plan_restore(SESSION, [TurnId("turn_1")], world.workspace)
     try:
         report = world.store.restore(
-            plan, world.workspace, undoing=Undoing(turn_ids=plan.turn_ids, root=str(world.root))
+            plan, world.workspace, undoing=UndoDescription(turn_ids=plan.turn_ids, root=str(world.root))
         )
         if report.skipped:
             assert report.undo_turn_id is not None
             return world.store.abandon_undo(plan, world.workspace, report.undo_turn_id)
     except CheckpointFailed as failed:
-        return failed.left
+        return failed.unrestored
     return report
 
 
@@ -77,9 +77,9 @@ def test_an_undo_is_done_whole_or_put_back_or_told(tmp_path: Path, disk: Disk, *
         came_to_end = disk.writes < number
         disk.begin(0, stays_full=False)
         if came_to_end:
-            assert isinstance(outcome, RestoreReport)
+            assert isinstance(outcome, UndoReport)
             break
-        assert not isinstance(outcome, RestoreReport), number
+        assert not isinstance(outcome, UndoReport), number
         left = {each.path for each in outcome}
         assert left == {path for path in {*OLD, "made"} if world.files().get(path) != new.get(path)}, number
         assert bool(left) == any(each.undo for each in world.store.turns(SESSION)), number
@@ -88,7 +88,7 @@ def test_an_undo_is_done_whole_or_put_back_or_told(tmp_path: Path, disk: Disk, *
         world.reopen()
         again = undone(world)
 
-        assert isinstance(again, RestoreReport), number
+        assert isinstance(again, UndoReport), number
         assert world.files() == OLD, number
         assert again.undo_turn_id is not None
         assert world.undo(again.undo_turn_id).skipped == (), number

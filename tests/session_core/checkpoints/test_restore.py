@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.checkpoints.values import CheckpointLimits, Undoing
+from session_core.checkpoints.values import CheckpointLimits, UndoDescription
 from session_core.ids import TurnId
 from session_core.sandbox.workspace import Workspace
 from tests.session_core.checkpoints._world import SESSION, World
@@ -308,6 +308,6 @@ def test_an_undo_in_another_folder_does_not_count(world: World) -> None:
     _turn(world, "turn_1", "1")
     _turn(world, "turn_2", "2")
     plan = world.store.plan_restore(SESSION, [TurnId("turn_2")], world.workspace)
-    world.store.restore(plan, world.workspace, undoing=Undoing(turn_ids=plan.turn_ids, root="/elsewhere"))
+    world.store.restore(plan, world.workspace, undoing=UndoDescription(turn_ids=plan.turn_ids, root="/elsewhere"))
 
     assert {"a": "conflict"} == world.actions("turn_1", "turn_2")

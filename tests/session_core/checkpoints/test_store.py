@@ -9,7 +9,7 @@ import pytest
 
 from session_core.checkpoints.blobs import digest
 from session_core.checkpoints.store import CheckpointStore
-from session_core.checkpoints.values import MISSING, CheckpointFailed, CheckpointLimits, Undoing
+from session_core.checkpoints.values import MISSING, CheckpointFailed, CheckpointLimits, UndoDescription
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId, TurnId
 from session_core.sandbox.file_values import OutsideWorkspace
@@ -191,7 +191,7 @@ def test_a_dropped_undo_is_the_same_on_the_disk(tmp_path: Path) -> None:
 def test_undos_without_files_are_bounded_and_make_no_room(tmp_path: Path) -> None:
     """Of undos that moved the conversation alone the newest are listed, and none is given up for want of room."""
     world = World(folder=tmp_path, limits=CheckpointLimits(session_files=1, dropped_turns=2))
-    undoing = Undoing(turn_ids=(), root="/", conversation=True)
+    undoing = UndoDescription(turn_ids=(), root="/", conversation=True)
     undos = [world.store.note_undo(SESSION, undoing) for _ in range(5)]
     assert undos[2:] == [each.turn_id for each in world.store.turns(SESSION)], "the one begun, and two before it"
     for path in "ab":

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from session_core.config.load import load_config
-from session_core.config.settings import SANDBOXES, SETTINGS, TIERS, TOP_LEVEL
+from session_core.config.settings import MODES, SANDBOXES, SETTINGS, TOP_LEVEL
 from session_core.config.values import Config
 
 KEY = "sk-ant-api03-Zq7Kp2Vx9Lm4Nt6Rw8Bc1Df3Gh5Jk0"
@@ -115,7 +115,7 @@ def _table(**kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
 narrowing = st.fixed_dictionaries(
     {},
     optional={
-        "permission_tier": st.sampled_from(TIERS),
+        "permission_mode": st.sampled_from(MODES),
         "sandbox": _table(mode=st.sampled_from(SANDBOXES), network=st.booleans(), writable_roots=folders),
         "limits": _table(
             steps=st.integers(1, 300), tokens=st.integers(1, 9), cost=st.integers(1, 9), seconds=st.integers(1, 9)

@@ -9,7 +9,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.config.command_lines import read_line
+from session_core.config.command_lines import parse_command_line
 from session_core.config.rules import PermissionRule, decide
 
 DENY_RM: Final = PermissionRule(decision="deny", command="rm *")
@@ -266,7 +266,7 @@ async def test_what_a_real_shell_runs_is_not_allowed(tmp_path: Path, pieces: lis
 @given(text=st.text("ab '\"\\$(){}`<>;&|\n-=*", max_size=40))
 def test_any_text_can_be_read(text: str) -> None:
     """Whatever a command line holds, reading it ends, and the same text is read the same."""
-    assert read_line(text) == read_line.__wrapped__(text)
+    assert parse_command_line(text) == parse_command_line.__wrapped__(text)
 
 
 @pytest.mark.parametrize("piece", ["$(", "`", "${a:-", "env -x env ", "find -exec ", "a;", "<<E\n", "{", "bash -c '"])
@@ -278,7 +278,7 @@ def test_long_lines_take_no_time(piece: str) -> None:
 @pytest.mark.parametrize("piece", ["a=1 ", "env -x a=1 ", "watch ", "ssh -Z a ", "eval ", "su -c watch ", "env -Z '' "])
 def test_what_is_kept_of_a_line_grows_with_it(piece: str) -> None:
     """However many ways there are to read a line, what is noted of it stays within a few times its length."""
-    line = read_line((piece * 30_000)[:30_000] + " ls")
+    line = parse_command_line((piece * 30_000)[:30_000] + " ls")
 
     assert sum(len(each.text) for each in line.commands) < 300_000
     assert line.unseen or "ls" in [each.text for each in line.commands]

@@ -10,7 +10,7 @@ from hypothesis import given
 from session_core.config.load import load_config, read_settings
 from session_core.config.problems import MAX_PROBLEMS, ConfigInvalid, ConfigProblem
 from session_core.config.rules import PermissionRule
-from session_core.config.values import Source
+from session_core.config.values import SettingSource
 from session_core.providers.catalogue import LongPrompt, ModelInfo, Prices
 from session_core.providers.secrets import Secret
 from session_core.storage.settings import Retention
@@ -21,7 +21,7 @@ UNKNOWN = "there is no such setting"
 EVERYTHING = """
 model = "opus"
 thinking = "high"
-permission_tier = "auto_edit"
+permission_mode = "auto_edit"
 
 [sandbox]
 mode = "full_access"
@@ -85,20 +85,20 @@ def test_nothing_set(tmp_path: Path) -> None:
     assert (None, "off", "ask_writes", ()) == (
         config.model,
         config.thinking,
-        config.permission_tier,
+        config.permission_mode,
         config.permissions,
     )
     assert (SandboxPolicy(), TurnLimits(steps=200), Retention()) == (config.sandbox, config.limits, config.retention)
     assert ["anthropic", "openai", "openrouter", "ollama"] == [each.name for each in config.providers]
     assert ({}, ()) == (dict(config.sources), config.remarks)
-    assert Source(layer="default") == config.source("model")
+    assert SettingSource(layer="default") == config.source("model")
 
 
 def test_everything_set(tmp_path: Path) -> None:
     """Every setting of the user's file arrives, with the line it stands in."""
     config = load(tmp_path, user=EVERYTHING)
 
-    assert ("opus", "high", "auto_edit") == (config.model, config.thinking, config.permission_tier)
+    assert ("opus", "high", "auto_edit") == (config.model, config.thinking, config.permission_mode)
     assert SandboxPolicy(mode="full_access", network=True, writable_roots=("/srv/cache",)) == config.sandbox
     assert TurnLimits(steps=50, tokens=2_000_000, cost_micros=1_250_000, time_ms=600_000) == config.limits
     assert (("web_fetch",), 0.5) == (config.disabled_tools, config.compaction_threshold)
@@ -123,7 +123,7 @@ def test_everything_set(tmp_path: Path) -> None:
         retires=date(2027, 5, 1),
     )
     place = str(tmp_path / "home" / "config.toml")
-    assert Source(layer="user", place=place, line=2) == config.source("model")
+    assert SettingSource(layer="user", place=place, line=2) == config.source("model")
     assert f"{place}:12" == str(config.source("limits.steps"))
     assert 33 == config.source("permissions[1]").line
     assert 40 == config.source("providers.mine.base_url").line
@@ -131,30 +131,30 @@ def test_everything_set(tmp_path: Path) -> None:
 
 def test_later_layers_win(tmp_path: Path) -> None:
     """Flags come before variables, those before the project, that before the user's file, that before defaults."""
-    user = 'permission_tier = "full"\nthinking = "high"\nmodel = "opus"\n[limits]\nsteps = 100\ntokens = 100\n'
+    user = 'permission_mode = "full"\nthinking = "high"\nmodel = "opus"\n[limits]\nsteps = 100\ntokens = 100\n'
     config = load(
         tmp_path,
         user=user,
-        project='permission_tier = "ask_all"\n[limits]\nsteps = 50\ntokens = 50\n',
+        project='permission_mode = "ask_all"\n[limits]\nsteps = 50\ntokens = 50\n',
         environ={"SESSION_CORE_MAX_TOKENS": "40", "SESSION_CORE_MODEL": "sonnet", "SESSION_CORE_THINKING": "  "},
-        flags={"model": "haiku", "thinking": None, "permission_tier": "ask_writes"},
+        flags={"model": "haiku", "thinking": None, "permission_mode": "ask_writes"},
     )
 
     assert ("haiku", "high", "ask_writes", 50, 40) == (
         config.model,
         config.thinking,
-        config.permission_tier,
+        config.permission_mode,
         config.limits.steps,
         config.limits.tokens,
     )
     assert {
         "model": "flag",
         "thinking": "user",
-        "permission_tier": "flag",
+        "permission_mode": "flag",
         "limits.steps": "project",
         "limits.tokens": "environment",
     } == {key: source.layer for key, source in config.sources.items()}
-    assert "--permissions" == str(config.source("permission_tier"))
+    assert "--permissions" == str(config.source("permission_mode"))
     assert "SESSION_CORE_MAX_TOKENS" == str(config.source("limits.tokens"))
 
 
@@ -236,7 +236,7 @@ def test_wrong_flags(tmp_path: Path) -> None:
             "permissions = 'ask'",
             1,
             "permissions",
-            "expected rules, each under [[permissions]]; did you mean permission_tier?",
+            "expected rules, each under [[permissions]]; did you mean permission_mode?",
         ),
         ("model = 5", 1, "model", "expected the name of a model, not 5"),
         (

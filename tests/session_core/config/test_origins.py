@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.config.origins import ShownSetting, dollars, shown_settings
+from session_core.config.origins import ShownSetting, describe_settings, dollars
 from session_core.config.settings import SETTINGS
-from session_core.config.values import Source
+from session_core.config.values import SettingSource
 from session_core.providers.secrets import MASK
 from tests.session_core.config._documents import KEY, load
 
@@ -17,7 +17,7 @@ from tests.session_core.config._documents import KEY, load
 def test_every_setting_is_shown(tmp_path: Path) -> None:
     """Each setting of the table is there, in its order, by the value it has in the file."""
     config = load(tmp_path, user="[limits]\ncost = 0.5\nseconds = 60\n")
-    shown = {each.key: each.value for each in shown_settings(config, {})}
+    shown = {each.key: each.value for each in describe_settings(config, {})}
 
     assert [each.key for each in SETTINGS] == list(shown)[: len(SETTINGS)]
     assert (0.5, 60, 200, None) == tuple(shown[f"limits.{key}"] for key in ("cost", "seconds", "steps", "tokens"))
@@ -30,12 +30,12 @@ def test_rules_providers_and_own_models(tmp_path: Path) -> None:
         user="permissions = [{tool = 'shell', decision = 'ask'}]\n[[models]]\nname = 'ollama/x'\nid = 'y'\n",
     )
     place = str(tmp_path / "home" / "config.toml")
-    shown = {each.key: each for each in shown_settings(config, {})}
+    shown = {each.key: each for each in describe_settings(config, {})}
 
     assert shown["permissions[1]"] == ShownSetting(
         key="permissions[1]",
         value={"decision": "ask", "tool": "shell"},
-        source=Source(layer="user", place=place, line=1),
+        source=SettingSource(layer="user", place=place, line=1),
     )
     assert ("y", 2) == (shown["models.ollama/x"].value, shown["models.ollama/x"].source.line)
     assert "http://127.0.0.1:11434/v1" == shown["providers.ollama.base_url"].value
@@ -46,7 +46,7 @@ def test_keys_are_masked(tmp_path: Path) -> None:
     """That there is a key is shown, with where it comes from; the key is not."""
     user = f"[providers.openai]\nkey = '{KEY}'\nheaders = {{x-key = '{KEY}'}}\n"
     config = load(tmp_path, user=user)
-    shown = shown_settings(config, {"ANTHROPIC_API_KEY": KEY, "OPENROUTER_API_KEY": " "})
+    shown = describe_settings(config, {"ANTHROPIC_API_KEY": KEY, "OPENROUTER_API_KEY": " "})
     keys = {each.key: (each.value, each.source.place) for each in shown if each.key.endswith((".key", ".headers"))}
 
     place = str(tmp_path / "home" / "config.toml")
@@ -65,7 +65,7 @@ def test_no_key_ever_shows(tmp_path: Path, key: str) -> None:
     config = load(
         tmp_path, user=f"[providers.mine]\nkind = 'anthropic'\nbase_url = 'https://x.example'\nkey = '{unlike}'\n"
     )
-    shown = shown_settings(config, {"ANTHROPIC_API_KEY": unlike})
+    shown = describe_settings(config, {"ANTHROPIC_API_KEY": unlike})
 
     assert unlike not in repr(config) + str(config) + repr(shown) + json.dumps([each.value for each in shown])
 

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.config.positions import KeyPath, line_of, lines_of
+from session_core.config.positions import KeyPath, find_key_lines, find_line
 from tests.session_core.config._documents import documents, to_toml
 
 TEXT = (
@@ -41,7 +41,7 @@ a = 1
 
 def test_lines() -> None:
     """Strings, comments, brackets over several lines and repeated tables do not confuse the count."""
-    lines = lines_of(TEXT)
+    lines = find_key_lines(TEXT)
 
     assert {
         ("top",): 2,
@@ -68,9 +68,13 @@ def test_lines() -> None:
 
 def test_what_is_inside_counts_with_what_is_around_it() -> None:
     """A key that has no line of its own has that of the innermost thing around it, and an unknown one has none."""
-    lines = lines_of("\nlist = [{a = 1}]")
+    lines = find_key_lines("\nlist = [{a = 1}]")
 
-    assert (2, 2, None) == (line_of(lines, ("list", 0, "a")), line_of(lines, ("list",)), line_of(lines, ("other",)))
+    assert (2, 2, None) == (
+        find_line(lines, ("list", 0, "a")),
+        find_line(lines, ("list",)),
+        find_line(lines, ("other",)),
+    )
 
 
 def reached(document: Any, path: KeyPath) -> bool:
@@ -89,7 +93,7 @@ def test_any_text(text: str) -> None:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return
-    lines = lines_of(text)
+    lines = find_key_lines(text)
 
     assert all(reached(document, path) for path in lines)
     assert set(document) == {path[0] for path in lines}

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 
 from session_core.agent.permissions import ASKS
-from session_core.config.load import load_config, project_file_of, trusted_project
+from session_core.config.load import find_project_file, find_trusted_fingerprint, load_config
 from session_core.config.problems import ConfigInvalid
 from session_core.config.rules import PermissionRule, decide
-from session_core.config.settings import TIERS
+from session_core.config.settings import MODES
 from session_core.config.values import Config
-from session_core.sandbox.trust import TrustStore, fingerprint
+from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
-from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy
+from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy
 from tests.session_core.config._documents import KEY, load, narrowing, to_toml, write_project, write_user
 
 NOT_FOR_PROJECTS = "this is ignored: a project's file cannot set it, only your own config.toml can"
@@ -41,14 +41,14 @@ def test_stricter_is_taken_over(tmp_path: Path) -> None:
     config = load(
         tmp_path,
         user="""
-            permission_tier = "full"
+            permission_mode = "full"
             sandbox = {mode = "full_access", network = true, writable_roots = ["/a", "/b"]}
             limits = {steps = 100, cost = 5}
             tools = {disabled = ["shell"]}
             permissions = [{tool = "write", decision = "allow"}]
         """,
         project="""
-            permission_tier = "ask_all"
+            permission_mode = "ask_all"
             sandbox = {mode = "read_only", network = false, writable_roots = ["/b"]}
             limits = {steps = 100, tokens = 7, cost = 0.5, seconds = 9}
             tools = {disabled = ["write"]}
@@ -56,7 +56,7 @@ def test_stricter_is_taken_over(tmp_path: Path) -> None:
         """,
     )
 
-    assert "ask_all" == config.permission_tier
+    assert "ask_all" == config.permission_mode
     assert SandboxPolicy(mode="read_only", network=False, writable_roots=("/b",)) == config.sandbox
     assert (100, 7, 500_000, 9_000) == attrs.astuple(config.limits)
     assert ("shell", "write") == config.disabled_tools
@@ -68,7 +68,7 @@ def test_stricter_is_taken_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "key", "compared"),
     [
-        ('permission_tier = "auto_edit"', "permission_tier", "auto_edit is not stricter than ask_writes"),
+        ('permission_mode = "auto_edit"', "permission_mode", "auto_edit is not stricter than ask_writes"),
         ('[sandbox]\nmode = "full_access"', "sandbox.mode", "full_access is not stricter than workspace_write"),
         ("[sandbox]\nnetwork = true", "sandbox.network", "true is not stricter than false"),
         ('[sandbox]\nwritable_roots = ["/"]', "sandbox.writable_roots", "/ is not stricter than none"),
@@ -134,26 +134,26 @@ def test_an_unknown_word_in_a_project(tmp_path: Path) -> None:
     assert [(1, "sandbx", "there is no such setting; did you mean sandbox?")] == refused(tmp_path, "sandbx = 1")
 
 
-@pytest.mark.parametrize("old", TIERS)
-@pytest.mark.parametrize("new", TIERS)
-def test_a_tier_is_stricter_in_every_way_or_not_at_all(
-    tmp_path: Path, old: PermissionTier, new: PermissionTier
+@pytest.mark.parametrize("old", MODES)
+@pytest.mark.parametrize("new", MODES)
+def test_a_mode_is_stricter_in_every_way_or_not_at_all(
+    tmp_path: Path, old: PermissionMode, new: PermissionMode
 ) -> None:
-    """No tier that a project may choose lets any effect pass with less than before, not even reading."""
+    """No mode that a project may choose lets any effect pass with less than before, not even reading."""
     changes = {"write", "execute", "network"}
 
-    def strictness(tier: PermissionTier, effect: Any) -> int:
-        return 2 if tier == "read_only" and effect in changes else int(effect in ASKS[tier])
+    def strictness(mode: PermissionMode, effect: Any) -> int:
+        return 2 if mode == "read_only" and effect in changes else int(effect in ASKS[mode])
 
     stricter = all(strictness(new, effect) >= strictness(old, effect) for effect in ("read", *changes))
-    config = load(tmp_path, user=f"permission_tier = '{old}'", project=f"permission_tier = '{new}'")
+    config = load(tmp_path, user=f"permission_mode = '{old}'", project=f"permission_mode = '{new}'")
 
-    assert (new if stricter else old, not stricter) == (config.permission_tier, bool(config.ignored))
+    assert (new if stricter else old, not stricter) == (config.permission_mode, bool(config.ignored))
 
 
 def at_least_as_strict(before: Config, after: Config) -> bool:
     """Compare two configurations by what they let happen."""
-    asks = {each: ASKS[each] | ({"write", "execute", "network"} if each == "read_only" else set()) for each in TIERS}
+    asks = {each: ASKS[each] | ({"write", "execute", "network"} if each == "read_only" else set()) for each in MODES}
     modes = ("read_only", "workspace_write", "full_access")
     old, new = attrs.astuple(before.limits), attrs.astuple(after.limits)
     order = {None: 0, "allow": 0, "ask": 1, "deny": 2}
@@ -163,7 +163,7 @@ def at_least_as_strict(before: Config, after: Config) -> bool:
 
     return all(
         (
-            asks[after.permission_tier] >= asks[before.permission_tier],
+            asks[after.permission_mode] >= asks[before.permission_mode],
             modes.index(after.sandbox.mode) <= modes.index(before.sandbox.mode),
             after.sandbox.network <= before.sandbox.network,
             set(after.sandbox.writable_roots) <= set(before.sandbox.writable_roots),
@@ -207,9 +207,9 @@ def test_trust_is_in_exactly_these_bytes(tmp_path: Path) -> None:
     """A file that changed after somebody trusted the folder is not used, even if it changed a moment ago."""
     home, project = tmp_path / "home", tmp_path / "project"
     write_project(project, "[limits]\nsteps = 5\n")
-    assert trusted_project(home, project) is None
-    TrustStore(home).trust(str(project), fingerprint(Workspace(str(project))))
-    trusted = trusted_project(home, project)
+    assert find_trusted_fingerprint(home, project) is None
+    TrustStore(home).trust(str(project), take_fingerprint(Workspace(str(project))))
+    trusted = find_trusted_fingerprint(home, project)
     assert trusted is not None
     assert 5 == load_config(home, project, {}, trust=trusted).limits.steps
 
@@ -218,7 +218,7 @@ def test_trust_is_in_exactly_these_bytes(tmp_path: Path) -> None:
 
     assert 200 == config.limits.steps
     assert "has changed since this folder was trusted" in config.remarks[0]
-    assert trusted_project(home, project) is None
+    assert find_trusted_fingerprint(home, project) is None
 
 
 def test_links_in_a_project_are_not_followed(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_home_inside_of_the_project(tmp_path: Path) -> None:
     """Somebody who keeps the home in the project has one file, and it is the user's own."""
     write_user(tmp_path / ".session-core", "model = 'opus'\n")
 
-    assert project_file_of(tmp_path / ".session-core", tmp_path) is None
+    assert find_project_file(tmp_path / ".session-core", tmp_path) is None
     assert "opus" == load_config(tmp_path / ".session-core", tmp_path, {}, trust=True).model
 
 
@@ -246,8 +246,8 @@ def test_rules_of_a_project_hold_for_the_environment_too(tmp_path: Path) -> None
     """What the user says in the environment goes before the project's values, but its rules stay."""
     config = load(
         tmp_path,
-        project="permission_tier = 'ask_all'\npermissions = [{tool = 'shell', decision = 'deny'}]",
+        project="permission_mode = 'ask_all'\npermissions = [{tool = 'shell', decision = 'deny'}]",
         environ={"SESSION_CORE_PERMISSIONS": "full"},
     )
 
-    assert ("full", (PermissionRule(decision="deny", tool="shell"),)) == (config.permission_tier, config.permissions)
+    assert ("full", (PermissionRule(decision="deny", tool="shell"),)) == (config.permission_mode, config.permissions)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.config.globs import fits_path, gaps_of
-from session_core.config.rules import LiveRules, PermissionRule, RuleDecision, decide, fits
+from session_core.config.globs import fits_path, match_gaps
+from session_core.config.rules import LiveRules, PermissionRule, RuleDecision, decide, matches_call
 
 ALLOW: Final[RuleDecision] = "allow"
 DENY: Final[RuleDecision] = "deny"
@@ -42,7 +42,7 @@ def test_the_strictest_decides() -> None:
 )
 def test_tools(pattern: str, tool: str, *, expected: bool) -> None:
     """A tool is named, or described with stars."""
-    assert expected == fits(PermissionRule(decision=ALLOW, tool=pattern), tool=tool)
+    assert expected == matches_call(PermissionRule(decision=ALLOW, tool=pattern), tool=tool)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_tools(pattern: str, tool: str, *, expected: bool) -> None:
 )
 def test_paths(pattern: str, path: str, *, denied: bool, allowed: bool) -> None:
     """What a pattern denies reaches into folders; what it allows does not, and never a path that climbs."""
-    assert denied == fits(PermissionRule(decision=DENY, path=pattern), tool="write", paths=(path,))
-    assert allowed == fits(PermissionRule(decision=ALLOW, path=pattern), tool="write", paths=(path,))
+    assert denied == matches_call(PermissionRule(decision=DENY, path=pattern), tool="write", paths=(path,))
+    assert allowed == matches_call(PermissionRule(decision=ALLOW, path=pattern), tool="write", paths=(path,))
 
 
 def test_several_paths() -> None:
     """One path is enough to deny, all are needed to allow, and a call without any has none that fits."""
     for paths, denied, allowed in ((("a/x", "b/x"), True, False), (("a/x", "a/y"), True, True), ((), False, False)):
-        assert denied == fits(PermissionRule(decision=DENY, path="a/*"), tool="t", paths=paths)
-        assert allowed == fits(PermissionRule(decision=ALLOW, path="a/*"), tool="t", paths=paths)
+        assert denied == matches_call(PermissionRule(decision=DENY, path="a/*"), tool="t", paths=paths)
+        assert allowed == matches_call(PermissionRule(decision=ALLOW, path="a/*"), tool="t", paths=paths)
 
 
 @pytest.mark.parametrize(
@@ -106,29 +106,29 @@ def test_several_paths() -> None:
 )
 def test_commands(pattern: str, command: str, *, denied: bool, allowed: bool) -> None:
     """To deny looks at each command of a line; to allow never lets a shell start something else."""
-    assert denied == fits(PermissionRule(decision=DENY, command=pattern), tool="shell", command=command)
-    assert allowed == fits(PermissionRule(decision=ALLOW, command=pattern), tool="shell", command=command)
+    assert denied == matches_call(PermissionRule(decision=DENY, command=pattern), tool="shell", command=command)
+    assert allowed == matches_call(PermissionRule(decision=ALLOW, command=pattern), tool="shell", command=command)
 
 
 def test_a_rule_about_commands_needs_one() -> None:
     """A call without a command is not what a rule about commands is about."""
-    assert not fits(PermissionRule(decision=DENY, command="*"), tool="read")
+    assert not matches_call(PermissionRule(decision=DENY, command="*"), tool="read")
 
 
 def test_every_pattern_must_fit() -> None:
     """A rule with a tool and a path is about this tool with this path."""
     rule = PermissionRule(decision=DENY, tool="write", path="a")
 
-    assert fits(rule, tool="write", paths=("a",))
-    assert not fits(rule, tool="read", paths=("a",))
-    assert not fits(rule, tool="write", paths=("b",))
+    assert matches_call(rule, tool="write", paths=("a",))
+    assert not matches_call(rule, tool="read", paths=("a",))
+    assert not matches_call(rule, tool="write", paths=("b",))
 
 
 def test_long_texts_take_no_time() -> None:
     """Many stars and a long text that almost fits are no work: the same with regular expressions would not end."""
     text = "a" * 20_000
 
-    assert gaps_of("*a" * 100 + "b", text) is None
+    assert match_gaps("*a" * 100 + "b", text) is None
     assert not fits_path("**a" * 20 + "b", text[:2_000], or_beneath=True)
 
 
@@ -136,7 +136,7 @@ def test_long_texts_take_no_time() -> None:
 def test_stars_stand_for_anything(pattern: str, text: str) -> None:
     """A pattern fits exactly when its stars can be replaced by texts so that it is the text."""
     wanted = re.compile("".join(".*" if each == "*" else each for each in pattern))
-    gaps = gaps_of(pattern, text)
+    gaps = match_gaps(pattern, text)
 
     assert (wanted.fullmatch(text) is not None) == (gaps is not None)
     if gaps is not None:

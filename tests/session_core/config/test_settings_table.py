@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from session_core.config.origins import shown_settings
+from session_core.config.origins import describe_settings
 from session_core.config.settings import BY_VARIABLE, SETTINGS, TABLES, TOP_LEVEL, keys_in
 from session_core.config.toml_files import CONFIG_FILE
 from tests.session_core.config._documents import load
@@ -29,8 +29,8 @@ def test_defaults_are_valid() -> None:
 def test_defaults_are_at_least_as_strict_as_themselves() -> None:
     """A project may always repeat what is in force."""
     for each in SETTINGS:
-        if each.stricter is not None and each.default is not None:
-            assert each.stricter(each.default, each.default), each.key
+        if each.is_stricter is not None and each.default is not None:
+            assert each.is_stricter(each.default, each.default), each.key
 
 
 def test_names() -> None:
@@ -43,12 +43,12 @@ def test_names() -> None:
 
 def test_what_is_set_can_be_seen(tmp_path: Path) -> None:
     """Every variable changes what is shown of its setting, and says where it came from."""
-    texts = {"model": "opus", "thinking": "high", "permission_tier": "full", "sandbox.mode": "read_only"}
+    texts = {"model": "opus", "thinking": "high", "permission_mode": "full", "sandbox.mode": "read_only"}
     texts["extensions.use"] = "0"
     for variable, setting in BY_VARIABLE.items():
         text = texts.get(setting.key, "1")
         config = load(tmp_path, environ={variable: text})
-        [shown] = [each for each in shown_settings(config, {}) if each.key == setting.key]
+        [shown] = [each for each in describe_settings(config, {}) if each.key == setting.key]
         assert (variable, "environment") == (str(shown.source), shown.source.layer)
         assert shown.value != setting.default
 

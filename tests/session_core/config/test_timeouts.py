@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from session_core.config.origins import shown_settings
+from session_core.config.origins import describe_settings
 from session_core.config.problems import ConfigInvalid
 from session_core.providers.timeouts import ProviderTimeouts
 from tests.session_core.config._documents import load
@@ -18,7 +18,7 @@ def test_timeouts_of_a_provider(tmp_path: Path) -> None:
 
     assert ProviderTimeouts(connect_s=2.5, progress_s=3_600) == patience["ollama"]
     assert ProviderTimeouts() == patience["openai"]
-    [shown] = [each for each in shown_settings(config, {}) if each.key.endswith(".timeouts")]
+    [shown] = [each for each in describe_settings(config, {}) if each.key.endswith(".timeouts")]
     assert ("providers.ollama.timeouts", 1) == (shown.key, shown.source.line)
     assert {"connect": 2.5, "read": 120.0, "progress": 3_600.0, "total": 3_600.0} == shown.value
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from session_core.assembly.setup import Place, open_setup
+from session_core.assembly.setup import AgentEnvironment, open_setup
 from session_core.config.tool_names import built_in_tool_names, is_disabled, unknown_tool_names
 from tests.session_core.config._documents import load
 
@@ -59,7 +59,7 @@ async def test_all_built_in_tools_are_known(tmp_path: Path) -> None:
     """The names are those of the tools that a whole agent has, and of those for resources."""
     for name in ("home", "project"):
         (tmp_path / name).mkdir()
-    place = Place(
+    place = AgentEnvironment(
         home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"HOME": str(tmp_path)}, keeps=False
     )
     async with open_setup(place, flags={"model": "demo"}) as setup:

@@ -9,7 +9,7 @@ import trio
 
 from session_core.config.load import load_config
 from session_core.config.values import Config
-from session_core.config.watch import ConfigChange, ConfigWatcher, changed_settings, needing_restart
+from session_core.config.watch import ConfigChange, ConfigWatcher, changed_settings, settings_needing_restart
 from tests.session_core.config._documents import load, write_project, write_user
 
 OFTEN_S = 0.001
@@ -132,6 +132,12 @@ def test_what_changed(tmp_path: Path, text: str, changed: tuple[str, ...]) -> No
 
 def test_what_needs_a_restart() -> None:
     """What is set up once, when the program starts, is named; the rest is taken over as it is."""
-    assert ("mcp.file", "skills.paths", "retention.archive_after_days", "providers", "models") == needing_restart(
+    assert (
+        "mcp.file",
+        "skills.paths",
+        "retention.archive_after_days",
+        "providers",
+        "models",
+    ) == settings_needing_restart(
         ("model", "mcp.file", "skills.paths", "permissions", "retention.archive_after_days", "providers", "models")
     )

@@ -12,13 +12,13 @@ import trio
 from session_core.ids import CallId
 from session_core.mcp.client import McpServers
 from session_core.mcp.config import HttpServer, StdioServer
-from session_core.mcp.connection import Pace
+from session_core.mcp.connection import ConnectionTiming
 from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
 
 HERE = Path(__file__).parent
-QUICK = Pace(first_pause=0.01, longest_pause=0.02, attempts=3, connecting=60, patience=60, listing=0)
+QUICK = ConnectionTiming(first_pause=0.01, longest_pause=0.02, attempts=3, connecting=60, patience=60, listing=0)
 PATIENCE = 60
 """Seconds after which a test gives up; on a good day nothing here takes more than three."""
 
@@ -67,7 +67,7 @@ async def failure(servers: McpServers, name: str, **arguments: Any) -> str:
 async def ready(servers: McpServers, name: str) -> None:
     """Wait for a server to be ready; a failure is shown as it is."""
     with trio.fail_after(PATIENCE):
-        status = await servers.until(name, "ready", "failed")
+        status = await servers.wait_for_state(name, "ready", "failed")
     assert "ready" == status.state, (status, servers.diagnostics(name))
 
 

@@ -19,6 +19,6 @@ async def test_a_missing_package_fails_the_server_only(monkeypatch: pytest.Monke
     server = StdioServer(name="time", origin="user", command="false", args=(), cwd="/")
     async with open_mcp_servers((server,)) as servers:
         with trio.fail_after(60):
-            await servers.until_settled()
+            await servers.wait_until_settled()
         assert ("failed", connection.WITHOUT_SDK) == (servers.status("time").state, servers.status("time").reason)
         assert () == servers.tools()

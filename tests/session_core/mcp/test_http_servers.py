@@ -39,7 +39,7 @@ async def test_a_server_over_http_works_and_comes_back() -> None:
                 nursery.cancel_scope.cancel()
             assert "grew" == (await call(servers, "mcp__far__grow")).text
             with trio.fail_after(PATIENCE):
-                await servers._connection("far").until(lambda status: status.tools == 8)
+                await servers._connection("far").wait_for_status(lambda status: status.tools == 8)
             process.kill()
             await process.wait()
             # Whichever notices first: the call, or the stream on which the server would tell us things.
@@ -49,7 +49,9 @@ async def test_a_server_over_http_works_and_comes_back() -> None:
             )
             async with http_workshop("locked", str(port)):
                 servers.reconnect("far")
-                await servers._connection("far").until(lambda status: status.state == "ready" and status.tools == 7)
+                await servers._connection("far").wait_for_status(
+                    lambda status: status.state == "ready" and status.tools == 7
+                )
                 assert "counted to 1" == (await call(servers, "mcp__far__count", to=1)).text
 
 
@@ -57,7 +59,7 @@ async def test_a_server_that_does_not_let_us_in_says_so() -> None:
     """The reason holds the status of the answer."""
     async with http_workshop("locked") as (_process, port), open_mcp_servers([far(port)], pace=QUICK) as servers:
         with trio.fail_after(PATIENCE):
-            assert "HTTP 401" in (await servers.until("far", "failed")).reason
+            assert "HTTP 401" in (await servers.wait_for_state("far", "failed")).reason
 
 
 async def test_a_server_that_is_not_there_says_so() -> None:
@@ -66,7 +68,7 @@ async def test_a_server_that_is_not_there_says_so() -> None:
         bound.bind(("127.0.0.1", 0))
         async with open_mcp_servers([far(bound.getsockname()[1])], pace=QUICK) as servers:
             with trio.fail_after(PATIENCE):
-                assert "connect" in (await servers.until("far", "failed")).reason.lower()
+                assert "connect" in (await servers.wait_for_state("far", "failed")).reason.lower()
 
 
 @asynccontextmanager
@@ -98,7 +100,7 @@ async def test_secrets_are_not_redirected() -> None:
             config = far(port, headers={"authorization": "Bearer s3cret"})
             async with open_mcp_servers([config], pace=QUICK) as servers:
                 with trio.fail_after(PATIENCE):
-                    reason = (await servers.until("far", "failed")).reason
+                    reason = (await servers.wait_for_state("far", "failed")).reason
         assert "not followed" in reason
         assert b"Bearer s3cret" in asked[0]
         assert [] == stolen
@@ -110,11 +112,11 @@ async def test_an_endless_answer_is_cut_off() -> None:
     async with answering(head + b"\r\n" + b" " * 17_000_000) as (port, _):
         async with open_mcp_servers([far(port)], pace=QUICK) as servers:
             with trio.fail_after(PATIENCE):
-                assert "more than 16,777,216 bytes" in (await servers.until("far", "failed")).reason
+                assert "more than 16,777,216 bytes" in (await servers.wait_for_state("far", "failed")).reason
     async with answering(head + b"content-encoding: gzip\r\n\r\n" + b"\x1f\x8b") as (port, _):
         async with open_mcp_servers([far(port)], pace=QUICK) as servers:
             with trio.fail_after(PATIENCE):
-                assert "compresses its answers" in (await servers.until("far", "failed")).reason
+                assert "compresses its answers" in (await servers.wait_for_state("far", "failed")).reason
 
 
 async def test_headers_are_not_shown() -> None:

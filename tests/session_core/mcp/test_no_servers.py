@@ -14,12 +14,12 @@ from session_core.mcp.no_servers import NoServers
 CODE = """
 import sys, trio
 from pathlib import Path
-from session_core.assembly.setup import Place, open_setup
+from session_core.assembly.setup import AgentEnvironment, open_setup
 
 async def main():
-    place = Place(home=Path(sys.argv[1]), folder=sys.argv[1], environ={"HOME": sys.argv[1]}, keeps=False)
+    place = AgentEnvironment(home=Path(sys.argv[1]), folder=sys.argv[1], environ={"HOME": sys.argv[1]}, keeps=False)
     async with open_setup(place, flags={"model": "demo"}) as setup:
-        await setup.mcp.until_settled()
+        await setup.mcp.wait_until_settled()
     print(sorted(each for each in sys.modules if each in ("mcp", "session_core.mcp.client")))
 
 trio.run(main)
@@ -36,7 +36,7 @@ async def test_the_client_is_not_loaded(tmp_path: Path) -> None:
 async def test_there_is_nothing() -> None:
     """No server, no tool; a server by its name is not found."""
     servers = NoServers()
-    await servers.until_settled()
+    await servers.wait_until_settled()
 
     assert ((), (), (), ()) == (
         servers.statuses(),
@@ -50,7 +50,7 @@ async def test_there_is_nothing() -> None:
     with pytest.raises(NotFound):
         await servers.list_resources("x")
     with pytest.raises(NotFound):
-        await servers.until("x", "ready")
+        await servers.wait_for_state("x", "ready")
     with pytest.raises(NotFound):
         await servers.read_resource("x", "y")
     with pytest.raises(NotFound):

@@ -52,7 +52,7 @@ async def test_the_time_server_works_dies_and_works_again() -> None:
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         with trio.fail_after(PATIENCE):
-            lost = await servers.until("time", "connecting")
+            lost = await servers.wait_for_state("time", "connecting")
         assert "its process was ended by SIGKILL" in lost.reason
         assert '"UTC"' in (await call(servers, "mcp__time__get_current_time", timezone="UTC")).text
         assert pid != servers.status("time").pid
@@ -102,7 +102,7 @@ async def test_what_a_server_can_give_arrives() -> None:
         assert frozenset({"execute", "network"}) == tool_named(servers, "mcp__workshop__fail").effects
         assert "grew" == (await call(servers, "mcp__workshop__grow")).text
         with trio.fail_after(PATIENCE):
-            await servers._connection("workshop").until(lambda status: status.tools == 8)
+            await servers._connection("workshop").wait_for_status(lambda status: status.tools == 8)
         assert "taller" == (await call(servers, "mcp__workshop__grown")).text
 
 

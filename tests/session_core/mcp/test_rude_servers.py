@@ -26,15 +26,15 @@ async def test_a_server_that_dies_at_the_start_is_given_up() -> None:
     seen: list[ServerStatus] = []
     async with open_mcp_servers([rude("die")], pace=QUICK, on_change=seen.append) as servers:
         with trio.fail_after(PATIENCE):
-            await servers._connection("rude").until(lambda status: status.gave_up)
+            await servers._connection("rude").wait_for_status(lambda status: status.gave_up)
         status = servers.status("rude")
         assert "its process ended with exit status 3; it last wrote: no licence found" == status.reason
         assert ("failed", QUICK.attempts, ()) == (status.state, status.attempts, servers.tools())
         assert ["failed", "connecting"] * 2 + ["failed"] == [each.state for each in seen]
         servers.reconnect("rude")
         with trio.fail_after(PATIENCE):
-            await servers.until("rude", "connecting")
-            assert 1 == (await servers.until("rude", "failed")).attempts
+            await servers.wait_for_state("rude", "connecting")
+            assert 1 == (await servers.wait_for_state("rude", "failed")).attempts
 
 
 async def test_a_program_that_does_not_exist_says_so() -> None:
@@ -43,8 +43,8 @@ async def test_a_program_that_does_not_exist_says_so() -> None:
     astray = StdioServer(name="b", command=sys.executable, cwd="/no/such/folder")
     async with open_mcp_servers([missing, astray], pace=QUICK) as servers:
         with trio.fail_after(PATIENCE):
-            assert "there is no such program" in (await servers.until("a", "failed")).reason
-            assert "the folder '/no/such/folder' does not exist" in (await servers.until("b", "failed")).reason
+            assert "there is no such program" in (await servers.wait_for_state("a", "failed")).reason
+            assert "the folder '/no/such/folder' does not exist" in (await servers.wait_for_state("b", "failed")).reason
 
 
 async def test_a_server_that_never_answers_the_greeting_is_not_waited_for(mock_clock: MockClock) -> None:
@@ -52,18 +52,20 @@ async def test_a_server_that_never_answers_the_greeting_is_not_waited_for(mock_c
     mock_clock.rate = 1.5 / PATIENCE  # until the other is ready, however slow this machine is
     pace = attrs.evolve(QUICK, connecting=1.5)
     async with open_mcp_servers([rude("mute", name="mute"), rude()], pace=pace) as servers:
-        assert "ready" == (await servers.until("rude", "ready", "failed")).state
+        assert "ready" == (await servers.wait_for_state("rude", "ready", "failed")).state
         assert "connecting" == servers.status("mute").state
         mock_clock.rate = 1
         with trio.fail_after(PATIENCE):
-            assert "it did not become ready within 1.5 seconds" == (await servers.until("mute", "failed")).reason
+            assert (
+                "it did not become ready within 1.5 seconds" == (await servers.wait_for_state("mute", "failed")).reason
+            )
 
 
 async def test_a_server_that_does_not_keep_to_the_protocol_fails() -> None:
     """The reason names the place where it does not."""
     async with open_mcp_servers([rude("broken")], pace=QUICK) as servers:
         with trio.fail_after(PATIENCE):
-            reason = (await servers.until("rude", "failed")).reason
+            reason = (await servers.wait_for_state("rude", "failed")).reason
         assert "it does not keep to the protocol at 'tools.9.inputSchema.type': Input should be 'object'" == reason
 
 
@@ -76,7 +78,7 @@ async def test_a_call_to_a_failed_server_says_what_is_wrong() -> None:
         servers._connection("rude").config = attrs.evolve(rude(), command="no-such-program")
         assert "about to crash" in await failure(servers, "mcp__rude__crash")
         with trio.fail_after(PATIENCE):
-            await servers.until("rude", "failed")
+            await servers.wait_for_state("rude", "failed")
         assert "is not available: cannot run 'no-such-program'" in await failure(servers, "mcp__rude__tick")
         assert tick is tool_named(servers, "mcp__rude__tick")
 
@@ -161,7 +163,7 @@ async def test_nothing_of_a_server_is_left() -> None:
         assert os.getpgid(first) == pid != os.getpgid(0)
         os.kill(pid, signal.SIGKILL)
         await gone(first)
-        await servers._connection("rude").until(lambda status: status.state == "ready" and status.pid != pid)
+        await servers._connection("rude").wait_for_status(lambda status: status.state == "ready" and status.pid != pid)
         second = int(tool_named(servers, "mcp__rude__tick").spec.description)
         assert first != second
     await gone(second)
@@ -205,7 +207,7 @@ async def test_arguments_that_no_text_can_hold_are_refused() -> None:
 async def test_a_disabled_server_is_listed_and_not_started() -> None:
     """It has a status with a reason, no tools, and cannot be asked anything."""
     async with open_mcp_servers([rude(disabled=True)]) as servers:
-        await servers.until_settled()
+        await servers.wait_until_settled()
         assert ("disabled", None) == (servers.status("rude").state, servers.status("rude").pid)
         with pytest.raises(McpFailed, match="it is disabled"):
             await servers.list_resources("rude")

@@ -67,9 +67,9 @@ async def call(protocol: SessionProtocol, callback: str) -> object:
         await protocol.execute(cell, EXECUTION)
         protocol.executor_current = True
     calls: dict[str, Callable[[], Awaitable[object]]] = {
-        "initialize": lambda: protocol.ready(FRAME, said("a")),
-        "restore": lambda: protocol.ready(FRAME, said("a")),
-        "appended": lambda: protocol.appended(FRAME, "op", ()),
+        "initialize": lambda: protocol.prepare(FRAME, said("a")),
+        "restore": lambda: protocol.prepare(FRAME, said("a")),
+        "appended": lambda: protocol.note_appended(FRAME, "op", ()),
         "apply_extension": lambda: protocol.apply_extension(FRAME, EXTENSION),
         "check_turn_extension": lambda: protocol.check_turn_extension(FRAME, EXTENSION),
         "before_model_call": lambda: protocol.before_model_call(
@@ -100,7 +100,7 @@ async def faulty(callback: str, act: Callable[..., Any]) -> SessionProtocol:
     factory = Watched(executor=executor)
     protocol = opened(factory)
     if callback not in {"initialize", "restore"}:
-        await protocol.ready(FRAME, said("a"))
+        await protocol.prepare(FRAME, said("a"))
     if callback in SESSION:
         factory.acts[callback] = act
     return protocol

@@ -21,9 +21,9 @@ from session_core.protocols.contexts import (
     ReplaceRequest,
     SwitchTo,
     is_before_call,
-    leased,
+    open_lease,
 )
-from session_core.protocols.faults import ContextExpired
+from session_core.protocols.faults import CallbackContextExpired
 from session_core.protocols.frames import first_frame
 from session_core.providers.base import ModelRequest
 from session_core.vocabulary.messages import Usage
@@ -93,12 +93,12 @@ async def everything(context: BeforeCallContext, processes: Processes) -> list[o
     for use in uses:
         try:
             found.append(await use())
-        except ContextExpired as late:
+        except CallbackContextExpired as late:
             found.append(late)
     for now in (processes.list, lambda: processes.signal("p", 15), lambda: context.processes):
         try:
             found.append(now())
-        except ContextExpired as late:
+        except CallbackContextExpired as late:
             found.append(late)
     return found
 
@@ -106,13 +106,13 @@ async def everything(context: BeforeCallContext, processes: Processes) -> list[o
 async def test_a_context_ends_with_its_callback() -> None:
     """Within the callback everything works; afterwards each use raises, also of what was taken out of the context."""
     programs = Programs()
-    with leased() as lease:
+    with open_lease() as lease:
         context = context_of(lease, programs)
         kept = context.processes
         within = await everything(context, kept)
     assert within[:6] == [ANSWER, "['true'] /x {'A': 'b'}", ENDED, ENDED, (ENDED,), None]
     assert programs.signals == [("p", 15)]
-    assert [type(each) for each in await everything(context, kept)] == [ContextExpired] * 7
+    assert [type(each) for each in await everything(context, kept)] == [CallbackContextExpired] * 7
     assert programs.signals == [("p", 15)]
 
 
@@ -126,13 +126,13 @@ async def test_a_task_that_outlives_its_callback() -> None:
             found.extend(await everything(context, Programs()))
 
         async def callback() -> None:
-            with leased() as lease:
+            with open_lease() as lease:
                 nursery.start_soon(outlive, context_of(lease, Programs()))
                 await trio.lowlevel.checkpoint()
 
         await callback()
         gone.set()
-    assert [type(found[0]), type(found[-1])] == [ContextExpired, ContextExpired]
+    assert [type(found[0]), type(found[-1])] == [CallbackContextExpired, CallbackContextExpired]
 
 
 async def test_what_is_under_way_when_a_callback_ends() -> None:
@@ -141,15 +141,15 @@ async def test_what_is_under_way_when_a_callback_ends() -> None:
 
     async def outlive(lease: Lease) -> None:
         try:
-            await lease.do(trio.sleep_forever)
-        except ContextExpired:
+            await lease.run_work(trio.sleep_forever)
+        except CallbackContextExpired:
             late.append("too late")
 
     async def callback(nursery: trio.Nursery) -> None:
-        with leased() as lease:
+        with open_lease() as lease:
             nursery.start_soon(outlive, lease)
             await wait_all_tasks_blocked()
-            assert "done" == await lease.do(in_a_moment)
+            assert "done" == await lease.run_work(in_a_moment)
 
     async with trio.open_nursery() as nursery:
         await callback(nursery)
@@ -164,9 +164,9 @@ async def in_a_moment() -> str:
 
 def test_a_lease_ends_with_a_failure_too() -> None:
     """However a callback ends, its lease is over."""
-    with pytest.raises(ZeroDivisionError), leased() as lease:
+    with pytest.raises(ZeroDivisionError), open_lease() as lease:
         raise ZeroDivisionError
-    with pytest.raises(ContextExpired, match="has ended"):
+    with pytest.raises(CallbackContextExpired, match="has ended"):
         lease.check()
 
 

@@ -1,4 +1,4 @@
-"""What a driver may answer: `checked_actions` lets through what keeps the contract and names what does not."""
+"""What a driver may answer: `check_actions` lets through what keeps the contract and names what does not."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from session_core.protocols.driver import (
     RunTools,
     SwitchFrame,
     Tell,
-    checked_actions,
+    check_actions,
 )
 from session_core.vocabulary.frozen import JsonObject
 
@@ -34,8 +34,8 @@ TELL, REMEMBER = Tell(text="again"), Remember(memory=1)
 )
 def test_what_keeps_the_contract(last: Any) -> None:
     """Any actions with one at the end that leads on are split into what is done at once and that one."""
-    assert ((), last) == checked_actions((last,))
-    assert ((TELL, REMEMBER), last) == checked_actions((TELL, REMEMBER, last))
+    assert ((), last) == check_actions((last,))
+    assert ((TELL, REMEMBER), last) == check_actions((TELL, REMEMBER, last))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_keeps_the_contract(last: Any) -> None:
 def test_what_breaks_it(actions: object, why: str) -> None:
     """Everything else is a fault that says what is wrong."""
     with pytest.raises(DriverFault, match=why):
-        checked_actions(actions)
+        check_actions(actions)
 
 
 def test_a_driver_that_is_async() -> None:
@@ -85,13 +85,13 @@ def test_a_driver_that_is_async() -> None:
         return (AskModel(),)
 
     with pytest.raises(DriverFault, match="a coroutine; the callbacks of a driver are plain functions"):
-        checked_actions(on_start())
+        check_actions(on_start())
 
 
 def test_a_result_that_could_change() -> None:
     """A result that is given as plain dicts and lists is taken as what it is now."""
     given: Any = {"a": [1]}
-    ((), finish) = checked_actions((Finish(output=given),))
+    ((), finish) = check_actions((Finish(output=given),))
     given["a"].append(2)
     assert Finish(output=JsonObject({"a": (1,)})) == finish
 
@@ -102,4 +102,4 @@ def test_a_bottomless_result() -> None:
     for _ in range(5_000):
         deep = (deep,)
     with pytest.raises(DriverFault, match="nested too deeply"):
-        checked_actions((Finish(output=deep),))
+        check_actions((Finish(output=deep),))

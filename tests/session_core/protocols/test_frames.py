@@ -9,12 +9,12 @@ from session_core.ids import MessageId, SessionId
 from session_core.protocols.frames import (
     INITIAL,
     FrameKeyInvalid,
-    GoBack,
-    Open,
-    Stay,
-    Switch,
+    FrameSwitch,
+    OpenNewFrame,
+    ReturnToFrame,
+    StayInFrame,
     decide_switch,
-    derived_key,
+    derive_key,
     first_frame,
     frame_id,
 )
@@ -27,17 +27,17 @@ PLAN = Frame(
 )
 
 
-def switch(key: str, current: Frame = FIRST, *frames: Frame) -> Switch:
+def switch(key: str, current: Frame = FIRST, *frames: Frame) -> FrameSwitch:
     """Decide at 9 o'clock."""
     return decide_switch(ME, frames, current.frame_id, key, reason="why", now=9)
 
 
 def test_the_three_kinds_of_a_switch() -> None:
     """The present key stays, a known one goes back to where it was left, and a new one opens a frame."""
-    assert switch(INITIAL) == Stay()
-    assert switch("plan", PLAN, FIRST, PLAN) == Stay()
-    assert switch("plan", FIRST, FIRST, PLAN) == GoBack(frame=PLAN)
-    assert switch("new", PLAN, FIRST, PLAN) == Open(
+    assert switch(INITIAL) == StayInFrame()
+    assert switch("plan", PLAN, FIRST, PLAN) == StayInFrame()
+    assert switch("plan", FIRST, FIRST, PLAN) == ReturnToFrame(frame=PLAN)
+    assert switch("new", PLAN, FIRST, PLAN) == OpenNewFrame(
         frame=Frame(frame_id=frame_id(ME, "new"), key="new", reason="why", opened_at=9)
     )
 
@@ -54,5 +54,5 @@ def test_ids_follow_from_session_and_key(one: str, other: str, session: str) -> 
     """The same session and key give the same id, everything else another one; keys of a lineage work alike."""
     same = (one, session) == (other, ME)
     assert (frame_id(ME, one) == frame_id(SessionId(session), other)) == same
-    assert (derived_key(ME, "turn", one) == derived_key(SessionId(session), "turn", other)) == same
-    assert switch(derived_key(ME, "turn", one)) == switch(derived_key(ME, "turn", one))
+    assert (derive_key(ME, "turn", one) == derive_key(SessionId(session), "turn", other)) == same
+    assert switch(derive_key(ME, "turn", one)) == switch(derive_key(ME, "turn", one))

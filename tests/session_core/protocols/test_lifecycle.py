@@ -12,10 +12,10 @@ from session_core import limits
 from session_core.ids import MessageId
 from session_core.protocols.api import ProtocolBundle, TurnAdditions
 from session_core.protocols.contexts import SessionContext
-from session_core.protocols.driver import Actions, DriverView, checked_actions
+from session_core.protocols.driver import Actions, DriverView, check_actions
 from session_core.protocols.execution import Cell, CellResult, Execution
-from session_core.protocols.faults import ContextExpired, ExtensionRejected, ProtocolFault, StateNotKeepable
-from session_core.protocols.prose import Span, project
+from session_core.protocols.faults import CallbackContextExpired, ExtensionRejected, ProtocolFault, StateNotKeepable
+from session_core.protocols.prose import Span, project_text
 from session_core.protocols.standard import NativeToolDriver
 from session_core.vocabulary.frozen import JsonObject
 from tests.session_core.protocols._lifecycle import (
@@ -126,7 +126,7 @@ async def test_order_and_counts() -> None:
     protocol = opened(factory)
     async with trio.open_nursery() as nursery:
         for _ in range(3):
-            nursery.start_soon(protocol.ready, FRAME, said("a", "b"))
+            nursery.start_soon(protocol.prepare, FRAME, said("a", "b"))
     assert factory.calls == [("build", dict(decided()), True), ("initialize",), ("restore", ("a", "b"))]
 
 
@@ -136,7 +136,7 @@ async def test_restored_again_after_a_fault(callback: str, quiet_log: None) -> N
     driver = NativeToolDriver()
     factory = Watched(driver=driver)
     protocol = opened(factory)
-    await protocol.ready(FRAME, said("a"))
+    await protocol.prepare(FRAME, said("a"))
     if callback == "restore":
         protocol.invalidate()
     factory.acts[callback] = fails
@@ -144,10 +144,10 @@ async def test_restored_again_after_a_fault(callback: str, quiet_log: None) -> N
         await call(protocol, callback)
     factory.acts.clear()
     factory.calls.clear()
-    await protocol.appended(FRAME, "op", ())
+    await protocol.note_appended(FRAME, "op", ())
     assert factory.calls == []  # it will find what was appended in the conversation
-    await protocol.ready(FRAME, said("a", "b"))
-    await protocol.ready(FRAME, said("a", "b"))
+    await protocol.prepare(FRAME, said("a", "b"))
+    await protocol.prepare(FRAME, said("a", "b"))
     assert factory.calls == [("restore", ("a", "b"))]
 
 
@@ -156,9 +156,9 @@ async def test_initialized_again_if_that_failed(quiet_log: None) -> None:
     factory = Watched(initialize=fails)
     protocol = opened(factory)
     with pytest.raises(ProtocolFault):
-        await protocol.ready(FRAME, said())
+        await protocol.prepare(FRAME, said())
     factory.acts.clear()
-    await protocol.ready(FRAME, said())
+    await protocol.prepare(FRAME, said())
     assert factory.names() == ["build", "initialize", "initialize", "restore"]
 
 
@@ -166,11 +166,11 @@ async def test_a_conversation_that_goes_another_way() -> None:
     """A plugin goes on with a conversation that goes on, and is restored for one that does not follow from its own."""
     factory = Watched()
     protocol = opened(factory)
-    await protocol.ready(FRAME, said("a"))
-    protocol.turn_ended(MessageId("b"))
-    await protocol.ready(FRAME, said("a", "b", "c"))
+    await protocol.prepare(FRAME, said("a"))
+    protocol.note_turn_end(MessageId("b"))
+    await protocol.prepare(FRAME, said("a", "b", "c"))
     assert factory.names() == ["build", "initialize", "restore"]
-    await protocol.ready(FRAME, said("a", "x"))
+    await protocol.prepare(FRAME, said("a", "x"))
     assert factory.calls[3:] == [("restore", ("a", "x"))]
 
 
@@ -187,7 +187,7 @@ async def test_callbacks_come_one_after_the_other() -> None:
 
     factory = Watched(appended=alone, apply_extension=alone, check_turn_extension=alone)
     protocol = opened(factory)
-    await protocol.ready(FRAME, said())
+    await protocol.prepare(FRAME, said())
     async with trio.open_nursery() as nursery:
         for callback in ("appended", "apply_extension", "check_turn_extension"):
             nursery.start_soon(call, protocol, callback)
@@ -203,10 +203,10 @@ async def test_a_context_that_was_kept() -> None:
         kept.append(context)
 
     protocol = opened(Watched(initialize=keep, restore=keep))
-    await protocol.ready(FRAME, said())
+    await protocol.prepare(FRAME, said())
     assert [context.session_id for context in kept] == [ME, ME]
     for context in kept:
-        with pytest.raises(ContextExpired):
+        with pytest.raises(CallbackContextExpired):
             context.check()
 
 
@@ -247,7 +247,7 @@ def test_building_and_telling_that_fail(quiet_log: None) -> None:
     with pytest.raises(ProtocolFault, match=r"failed in driver: the driver did not say .* an empty tuple.*in on_start"):
         opened(Watched(driver=Silent())).decide("on_start", DriverView())
     assert opened(Watched()).instructions(()) == ""
-    expected = checked_actions(NativeToolDriver().on_start(DriverView()))
+    expected = check_actions(NativeToolDriver().on_start(DriverView()))
     assert opened(Watched()).decide("on_start", DriverView()) == expected
 
 
@@ -286,7 +286,7 @@ def test_a_projector_that_fails(prose: Prose) -> None:
     guarded = opened(Watched(prose=prose)).prose
     assert guarded is not None
     with pytest.raises(ProtocolFault, match="the protocol watched failed in prose"):
-        project(guarded, "text")
+        project_text(guarded, "text")
 
 
 def test_a_projector_that_works() -> None:
@@ -294,7 +294,7 @@ def test_a_projector_that_works() -> None:
     divided = Prose(feed=lambda: (("text", "te"),), close=lambda: (("code", "xt"),))
     guarded = opened(Watched(prose=divided)).prose
     assert guarded is not None
-    assert project(guarded, "text") == (("text", "te"), ("code", "xt"))
+    assert project_text(guarded, "text") == (("text", "te"), ("code", "xt"))
     assert opened(Watched()).prose is None
 
 
@@ -314,7 +314,7 @@ def test_a_projector_that_makes_up_or_loses_text(spans: tuple[Span, ...]) -> Non
     guarded = opened(Watched(prose=Prose(feed=lambda: spans))).prose
     assert guarded is not None
     with pytest.raises(ProtocolFault, match=r"it told something else|it has lost"):
-        project(guarded, "answer")
+        project_text(guarded, "answer")
 
 
 async def test_tools_are_called_while_the_cell_runs() -> None:
@@ -327,7 +327,7 @@ async def test_tools_are_called_while_the_cell_runs() -> None:
             return await super().execute(cell, execution)
 
     await call(opened(Watched(driver=CellDriver(), executor=Keeping())), "execute")
-    with pytest.raises(ContextExpired):
+    with pytest.raises(CallbackContextExpired):
         await kept[0].call_tool("t", JsonObject())
 
 

@@ -14,12 +14,12 @@ from session_core.protocols.options import (
     Materialization,
     NoOptions,
     PluginOptions,
-    describes_options,
-    host_supplied,
+    is_options_class,
     option,
-    plugin_options,
+    parse_plugin_options,
     read_options,
     resolve_options,
+    select_host_options,
 )
 from session_core.vocabulary.frozen import JsonObject
 from tests.session_core.service._protocols import WatchedOptions, decided
@@ -117,15 +117,15 @@ def test_malformed_records() -> None:
 def test_null_is_not_empty(wrong: Any) -> None:
     """What is stated for a protocol is an object; null is not the same as nothing."""
     with pytest.raises(OptionsInvalid) as caught:
-        plugin_options(JsonObject({"watched": wrong}))
+        parse_plugin_options(JsonObject({"watched": wrong}))
     assert caught.value.field == "options.watched"
-    assert plugin_options(None) == PluginOptions()
-    assert plugin_options(JsonObject({"watched": {}})) == PluginOptions({"watched": JsonObject()})
+    assert parse_plugin_options(None) == PluginOptions()
+    assert parse_plugin_options(JsonObject({"watched": {}})) == PluginOptions({"watched": JsonObject()})
 
 
 def test_stating_options_in_a_program() -> None:
     """Options are stated as a value or as JSON; a plugin that none are stated for has none, rather than defaults."""
-    options = PluginOptions.of("watched", WatchedOptions(shape="round")).with_("other", {"a": [1]})
+    options = PluginOptions.for_plugin("watched", WatchedOptions(shape="round")).with_("other", {"a": [1]})
     assert options.get("watched", WatchedOptions) == WatchedOptions(shape="round")
     assert options.plugins["other"] == JsonObject({"a": [1]})
     assert options.get("third", WatchedOptions) is None
@@ -133,15 +133,15 @@ def test_stating_options_in_a_program() -> None:
     with pytest.raises(OptionsInvalid):
         options.get("other", WatchedOptions)
     with pytest.raises(TypeError, match="object"):
-        PluginOptions.of("watched", [1])
+        PluginOptions.for_plugin("watched", [1])
 
 
 def test_what_a_service_supplies() -> None:
     """Of what a service states for all, a session that comes back takes what is not its own; wrong names stay wrong."""
     supplied = JsonObject({"dialect": "x", "budget": 5, "shade": 1})
-    assert host_supplied(WatchedOptions, supplied) == JsonObject({"budget": 5, "shade": 1})
-    assert host_supplied(WatchedOptions, supplied, lambda name, _: name == "shape") == supplied
-    assert host_supplied(WatchedOptions, None) is None
+    assert select_host_options(WatchedOptions, supplied) == JsonObject({"budget": 5, "shade": 1})
+    assert select_host_options(WatchedOptions, supplied, lambda name, _: name == "shape") == supplied
+    assert select_host_options(WatchedOptions, None) is None
 
 
 def test_which_classes_describe_options() -> None:
@@ -152,8 +152,8 @@ def test_which_classes_describe_options() -> None:
         known: int = option(default=1)
         other: int = 2
 
-    assert [describes_options(each) for each in (WatchedOptions, NoOptions)] == [True, True]
-    assert [describes_options(each) for each in (Mixed, int, WatchedOptions(), None)] == [False] * 4
+    assert [is_options_class(each) for each in (WatchedOptions, NoOptions)] == [True, True]
+    assert [is_options_class(each) for each in (Mixed, int, WatchedOptions(), None)] == [False] * 4
 
 
 STATED = st.fixed_dictionaries(

@@ -8,14 +8,14 @@ import pytest
 
 from session_core import limits
 from session_core.protocols.api import ProtocolBundle
-from session_core.protocols.code.prose import CellProjector
-from session_core.protocols.execution import CellResult, StateCapture, digest_of
+from session_core.protocols.code.protocol import CellProjector
+from session_core.protocols.execution import CellResult, StateCapture, compute_digest
 from session_core.protocols.result_checks import (
+    find_bundle_problem,
+    find_capture_problem,
+    find_result_problem,
+    find_text_problem,
     is_large,
-    problem_of_bundle,
-    problem_of_capture,
-    problem_of_result,
-    problem_of_text,
 )
 from session_core.testing.scripted import ScriptedTool
 from session_core.vocabulary.frozen import JsonObject
@@ -24,7 +24,7 @@ from session_core.vocabulary.protocols import ExecutorState, StateLeaf
 from tests.session_core.service._protocols import CellDriver, ToyExecutor
 
 BODY = b"x" * 600
-LEAF = StateLeaf(name="a", digest=digest_of(BODY), size=len(BODY))
+LEAF = StateLeaf(name="a", digest=compute_digest(BODY), size=len(BODY))
 PICTURE = ImagePart(media_type="image/png", data="AAAA")
 
 
@@ -110,26 +110,26 @@ BAD_BUNDLES: Mapping[str, dict[str, Any]] = {
 @pytest.mark.parametrize(("problem", "change"), BAD_BUNDLES.items())
 def test_what_is_built(problem: str, change: dict[str, Any]) -> None:
     """A bundle that no turn could use is refused before there is a session."""
-    assert problem_of_bundle(BUNDLE) is None
-    assert problem.strip() in (problem_of_bundle(attrs.evolve(BUNDLE, **change)) or "")
+    assert find_bundle_problem(BUNDLE) is None
+    assert problem.strip() in (find_bundle_problem(attrs.evolve(BUNDLE, **change)) or "")
 
 
 def test_texts_for_models() -> None:
     """What a model is told is a text of a sensible length that can be sent."""
-    assert problem_of_text("yes") is None
+    assert find_text_problem("yes") is None
     for text, problem in ((7, "not text"), ("x" * 1_000_001, "1,000,001 characters"), ("\ud800", "half a character")):
-        assert problem in (problem_of_text(text) or "")
+        assert problem in (find_text_problem(text) or "")
 
 
 def test_results_of_cells() -> None:
     """A result that can be shown and recorded has no problem."""
-    assert [None] * len(GOOD_RESULTS) == [problem_of_result(each) for each in GOOD_RESULTS]
+    assert [None] * len(GOOD_RESULTS) == [find_result_problem(each) for each in GOOD_RESULTS]
 
 
 @pytest.mark.parametrize(("problem", "result"), BAD_RESULTS.items())
 def test_results_that_are_none(problem: str, result: object) -> None:
     """A result that cannot be is refused, and the reason says why."""
-    assert problem.strip() in (problem_of_result(result) or "")
+    assert problem.strip() in (find_result_problem(result) or "")
 
 
 GOOD_CAPTURES = (
@@ -167,13 +167,13 @@ BAD_CAPTURES: Mapping[str, object] = {
 
 def test_states_that_can_be_kept() -> None:
     """A state whose leaves are given, or are there already, has no problem."""
-    assert [None] * len(GOOD_CAPTURES) == [problem_of_capture(each, "toy", {"there"}) for each in GOOD_CAPTURES]
+    assert [None] * len(GOOD_CAPTURES) == [find_capture_problem(each, "toy", {"there"}) for each in GOOD_CAPTURES]
 
 
 @pytest.mark.parametrize(("problem", "capture"), BAD_CAPTURES.items())
 def test_states_that_cannot_be_kept(problem: str, capture: object) -> None:
     """A state that could not be read, or not be restored, is refused, and the reason says why."""
-    assert problem.strip() in (problem_of_capture(capture, "toy", {"there"}) or "")
+    assert problem.strip() in (find_capture_problem(capture, "toy", {"there"}) or "")
 
 
 def test_states_that_take_long_to_look_at() -> None:

@@ -17,7 +17,7 @@ from session_core.protocols.driver import (
     Remember,
     RunTools,
     Tell,
-    checked_actions,
+    check_actions,
 )
 from session_core.protocols.standard import MOST_REPAIRS, NativeToolDriver
 from session_core.providers.base import ModelFailed, StopReason
@@ -180,4 +180,4 @@ def test_any_views_lead_on(turn: list[DriverView], more: bool, failure: ModelFai
             DRIVER.on_checkpoint(view, "after_work", more=more),
             DRIVER.on_checkpoint(view, "before_completion", more=more),
         ):
-            checked_actions(actions)
+            check_actions(actions)

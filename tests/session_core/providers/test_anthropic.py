@@ -17,7 +17,7 @@ from session_core.providers.anthropic import (
     AnthropicProvider,
     ThinkingAbility,
     build_request,
-    encoded,
+    encode_body,
 )
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent, ThinkingChunk
 from session_core.providers.http import Endpoint
@@ -273,5 +273,5 @@ def test_requests_fit_the_types_of_the_official_client() -> None:
         output_schema=JsonObject({"type": "object"}),
     )
     for ability in get_args(ThinkingAbility):
-        body = json.loads(encoded(build_request(asked, "claude-x", AnthropicOptions(thinking=ability))))
+        body = json.loads(encode_body(build_request(asked, "claude-x", AnthropicOptions(thinking=ability))))
         assert body == _unrolled(known.validate_python(body)), ability

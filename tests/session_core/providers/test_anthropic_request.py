@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session_core.ids import CallId
-from session_core.providers.anthropic import AnthropicOptions, build_request, encoded
+from session_core.providers.anthropic import AnthropicOptions, build_request, encode_body
 from session_core.providers.base import ModelRequest, ThinkingEffort
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import (
@@ -230,7 +230,7 @@ def test_an_answer_that_follows_a_schema() -> None:
 
 def test_halves_of_characters_are_replaced() -> None:
     """Text that no file could hold does not break a request."""
-    body = json.loads(encoded(build_request(_request(message("user", "a\ud800b ü")), "claude", PLAIN)))
+    body = json.loads(encode_body(build_request(_request(message("user", "a\ud800b ü")), "claude", PLAIN)))
     assert "a?b ü" == body["messages"][0]["content"][0]["text"]
 
 
@@ -265,7 +265,7 @@ _MESSAGES = st.builds(lambda role, parts: message(role, *parts), _ROLES, st.list
 def test_any_conversation_is_legal(messages: list[Message], ability: Any, effort: ThinkingEffort) -> None:
     """Whatever was said and done, roles alternate, nothing is empty, each call is answered once, right after it."""
     options = AnthropicOptions(max_output_tokens=64_000, thinking=ability)
-    body = json.loads(encoded(build_request(_request(*messages, thinking=effort), "claude", options)))
+    body = json.loads(encode_body(build_request(_request(*messages, thinking=effort), "claude", options)))
     roles = [each["role"] for each in body["messages"]]
     assert ["user", "assistant"] * (len(roles) // 2) + ["user"] == roles
     waiting: list[str] = []

@@ -15,10 +15,10 @@ from session_core.providers.catalogue import (
     built_in_models,
     cost_micros,
     find_model,
+    find_nearest_name,
+    list_model_names,
+    merge_models,
     micros,
-    names_of,
-    nearest,
-    with_own,
 )
 from session_core.vocabulary.messages import Usage
 
@@ -34,7 +34,7 @@ def test_the_catalogue_makes_sense() -> None:
     """Every built-in model belongs to a built-in provider, has a name of its own and prices that fit each other."""
     providers = {each.name for each in BUILT_IN_PROVIDERS}
     models = built_in_models()
-    names = names_of(models)
+    names = list_model_names(models)
 
     assert len(names) == len(set(names))
     for each in models:
@@ -98,7 +98,7 @@ def test_own_models_go_first() -> None:
     own = ModelInfo(name="a/own", provider="a", api_id="own", aliases=("short",))
     old = ModelInfo(name="a/old", provider="a", api_id="old", aliases=("short", "other"))
 
-    first, second = with_own([own], [old, ModelInfo(name="a/own", provider="a", api_id="x")])
+    first, second = merge_models([own], [old, ModelInfo(name="a/own", provider="a", api_id="x")])
 
     assert (own, ("other",)) == (first, second.aliases)
 
@@ -140,7 +140,7 @@ def test_costs_add_up(one: Usage, other: Usage) -> None:
 )
 def test_what_was_probably_meant(name: str, expected: str | None) -> None:
     """A slip finds its name, whatever its capitals, and nonsense finds none."""
-    assert expected == nearest(name, ("sonnet", "opus", "haiku"))
+    assert expected == find_nearest_name(name, ("sonnet", "opus", "haiku"))
 
 
 def test_money_is_exact() -> None:

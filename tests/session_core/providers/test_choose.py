@@ -25,12 +25,12 @@ from session_core.providers.choose import (
     PickedModel,
     _model_names,
     available_models,
-    chosen_model,
     default_model,
     find_key,
     make_endpoint,
     make_provider,
     probe_ollama,
+    resolve_model,
 )
 from session_core.providers.openai_chat import ChatCompletionsProvider
 from session_core.providers.openai_responses import ResponsesProvider
@@ -148,7 +148,7 @@ async def test_a_key_goes_where_the_user_says(tmp_path: Path) -> None:
     requests: list[bytes] = []
     async with answering(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", requests) as url:
         config = config_of(tmp_path, f"[providers.anthropic]\nbase_url = '{url}'\nheaders = {{x-team = 'blue'}}\n")
-        info = chosen_model(config, "haiku", {"ANTHROPIC_API_KEY": KEY})
+        info = resolve_model(config, "haiku", {"ANTHROPIC_API_KEY": KEY})
         endpoint = make_endpoint(config.providers[0], {"ANTHROPIC_API_KEY": KEY})
         provider = make_provider(info, config, endpoint=endpoint)
         with trio.fail_after(60):
@@ -239,7 +239,7 @@ async def test_the_demo_is_the_last_resort(tmp_path: Path) -> None:
 def test_a_wrong_choice(tmp_path: Path, name: str, sentence: str) -> None:
     """A name that nobody knows is answered with the one that was probably meant."""
     with pytest.raises(InvalidInput) as refused:
-        chosen_model(config_of(tmp_path), name, {})
+        resolve_model(config_of(tmp_path), name, {})
 
     assert sentence == refused.value.message
 

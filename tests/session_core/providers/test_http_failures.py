@@ -11,8 +11,8 @@ from session_core.providers.failures import (
     MAX_EXCERPT_CHARS,
     MAX_RETRY_AFTER_MS,
     excerpt,
-    failed_by_status,
-    failed_in_stream,
+    failure_from_event,
+    failure_from_status,
     retry_after_ms,
 )
 from session_core.providers.secrets import Secret
@@ -65,7 +65,7 @@ def _body(message: str, **fields: object) -> bytes:
 )
 def test_what_a_status_means(status: int, body: bytes, kind: FailureKind) -> None:
     """Status, type and words of an error together tell its kind, and whether trying again helps."""
-    assert kind == failed_by_status(status, {}, body, now=NOW).kind
+    assert kind == failure_from_status(status, {}, body, now=NOW).kind
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_a_status_means(status: int, body: bytes, kind: FailureKind) -> Non
 def test_how_long_to_wait(headers: dict[str, str], expected: int | None) -> None:
     """Every customary way of asking us to wait is understood, within bounds; others are passed over."""
     assert expected == retry_after_ms(headers, NOW)
-    assert expected == failed_by_status(429, headers, b"", now=NOW).retry_after_ms
+    assert expected == failure_from_status(429, headers, b"", now=NOW).retry_after_ms
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
@@ -122,7 +122,7 @@ def test_any_header_gives_a_sensible_wait(asked: str, date: str) -> None:
 @given(st.integers(100, 999), st.binary(max_size=200))
 def test_any_body_gives_a_short_message(status: int, body: bytes) -> None:
     """Whatever the body holds, the message is one short line that can be printed and stored."""
-    message = failed_by_status(status, {}, body, now=NOW).message
+    message = failure_from_status(status, {}, body, now=NOW).message
     assert len(message) <= MAX_EXCERPT_CHARS + 120
     assert message.isprintable()
     message.encode()
@@ -130,12 +130,12 @@ def test_any_body_gives_a_short_message(status: int, body: bytes) -> None:
 
 def test_a_message_says_what_the_other_side_said() -> None:
     """The text of the provider stands behind ours, without its keys, and a web page is not quoted."""
-    said = failed_by_status(401, {}, _body("bad key hunter2-hunter2"), secrets=[Secret("hunter2-hunter2")])
+    said = failure_from_status(401, {}, _body("bad key hunter2-hunter2"), secrets=[Secret("hunter2-hunter2")])
     assert (
         "The provider does not accept the key, or the key may not use this model (status 401): bad key ***"
         == said.message
     )
-    page = failed_by_status(502, {}, b"<!DOCTYPE html><h1>Bad gateway</h1>")
+    page = failure_from_status(502, {}, b"<!DOCTYPE html><h1>Bad gateway</h1>")
     assert "The provider is overloaded or out of order (status 502): (a web page)" == page.message
 
 
@@ -148,4 +148,4 @@ def test_a_key_at_the_cut_does_not_survive_in_part() -> None:
 @pytest.mark.parametrize("error", [None, 7, [], {}, {"error": None}, {"error": {"message": 7}}, "text"])
 def test_an_odd_error_in_a_stream(error: object) -> None:
     """An error object of any shape is a failure that may pass."""
-    assert "overloaded" == failed_in_stream(error).kind
+    assert "overloaded" == failure_from_event(error).kind

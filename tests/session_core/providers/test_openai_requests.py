@@ -15,7 +15,7 @@ from session_core.ids import CallId
 from session_core.providers import openai_chat, openai_responses
 from session_core.providers.base import ModelRequest
 from session_core.providers.openai_chat import DIALECTS, ChatOptions
-from session_core.providers.openai_common import encoded, is_strict
+from session_core.providers.openai_common import encode_body, is_strict
 from session_core.providers.openai_responses import ResponsesOptions
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ImagePart, Message, ThinkingPart, ToolCallPart, ToolResultPart
@@ -52,7 +52,7 @@ def responses(request: ModelRequest, options: ResponsesOptions | None = None) ->
 @given(request=model_requests)
 def test_any_conversation_is_a_legal_chat(request: ModelRequest) -> None:
     """The roles are in order, each call is answered at once and exactly once, and the SDK's types agree."""
-    body = json.loads(encoded(chat(request, ChatOptions(thinking_field="reasoning_content"))))
+    body = json.loads(encode_body(chat(request, ChatOptions(thinking_field="reasoning_content"))))
     messages = body["messages"]
     CHAT_TYPES.validate_python(messages)
     CHAT_TOOLS.validate_python(body.get("tools", []))
@@ -79,7 +79,7 @@ def test_any_conversation_is_a_legal_chat(request: ModelRequest) -> None:
 @given(request=model_requests)
 def test_any_conversation_is_a_legal_input(request: ModelRequest) -> None:
     """Each call has one output behind it, reasoning is followed by what it led to, and the SDK's types agree."""
-    body = json.loads(encoded(responses(request)))
+    body = json.loads(encode_body(responses(request)))
     INPUT_TYPES.validate_python(body["input"])
     INPUT_TOOLS.validate_python(body.get("tools", []))
     called: list[str] = []
@@ -295,4 +295,4 @@ def test_strictness_is_asked_for_only_where_it_is_possible(schema: dict[str, Any
 
 def test_what_cannot_be_encoded_is_replaced() -> None:
     """Half of a surrogate pair does not keep the rest from being sent."""
-    assert json.loads(encoded({"a": "x\ud800y"})) == {"a": "x?y"}
+    assert json.loads(encode_body({"a": "x\ud800y"})) == {"a": "x?y"}

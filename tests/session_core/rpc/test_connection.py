@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.rpc.connection import RpcConnection, open_connection
-from session_core.rpc.failures import Closed, RpcClosed, RpcFailed, RpcTimedOut
+from session_core.rpc.failures import CloseReason, RpcClosed, RpcFailed, RpcTimedOut
 from session_core.rpc.memory import memory_connection_pair
 from session_core.rpc.messages import Notification, Request
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
@@ -248,13 +248,13 @@ async def test_the_end_fails_all_who_wait() -> None:
             await wait_all_tasks_blocked()
             assert not ended
             await theirs.send_eof()
-        assert Closed(kind="ended") == await connection.wait_closed() == connection.closed
+        assert CloseReason(kind="ended") == await connection.wait_closed() == connection.closed
         await ask(connection)
         with pytest.raises(RpcClosed):
             await connection.notify("a")
         await connection.flush()
 
-    assert [(-32603, "connection closed", {"reason": "ended"}, Closed(kind="ended"))] * 4 == failed
+    assert [(-32603, "connection closed", {"reason": "ended"}, CloseReason(kind="ended"))] * 4 == failed
     assert ["theirs"] == ended
 
 
@@ -268,7 +268,7 @@ async def test_the_block_keeps_its_own_error() -> None:
         await connection.notify("last words")
 
     assert b"last words" in await theirs.receive_some()
-    assert Closed(kind="left") == connection.closed
+    assert CloseReason(kind="left") == connection.closed
 
 
 async def test_bad_params_send_nothing() -> None:
@@ -353,7 +353,7 @@ async def test_random_conversations_always_end(
         for side in pair:
             assert 0 == side.statistics()[0].pending
             assert 0 == side.statistics()[0].unknown
-            assert 0 == side._serving.running
+            assert 0 == side._request_tasks.running
 
 
 async def test_a_request_can_be_cancelled_anywhere() -> None:
@@ -377,7 +377,7 @@ async def test_a_request_can_be_cancelled_anywhere() -> None:
         assert run.cancelled or 2 == len(results)
         assert {"n": 3} == await left.request("d", {"n": 3})
         await wait_all_tasks_blocked()
-        assert (0, 0) == (left.statistics()[0].pending, right._serving.running)
+        assert (0, 0) == (left.statistics()[0].pending, right._request_tasks.running)
         assert 0 == left.statistics()[0].unknown + left.statistics()[0].garbage
 
     assert await cancel_sweep(prepare, operation, check) > 3

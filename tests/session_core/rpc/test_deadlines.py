@@ -4,7 +4,7 @@ import attrs
 import trio
 import trio.testing
 
-from session_core.rpc.deadlines import Deadlines, Patience
+from session_core.rpc.deadlines import Deadlines, ExtendableTimeout
 
 
 @attrs.define
@@ -25,13 +25,13 @@ async def test_each_in_its_own_time(autojump_clock: trio.testing.MockClock) -> N
     late, early, answered, later = Waiter(), Waiter(), Waiter(), Waiter()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(deadlines.run)
-        deadlines.add(1, late, "a", Patience(30), pending=1)
+        deadlines.add(1, late, "a", ExtendableTimeout(30), pending=1)
         await trio.testing.wait_all_tasks_blocked()
-        deadlines.add(2, early, "b", Patience(10), pending=2)
-        deadlines.add(3, answered, "c", Patience(5), pending=3)
+        deadlines.add(2, early, "b", ExtendableTimeout(10), pending=2)
+        deadlines.add(3, answered, "c", ExtendableTimeout(5), pending=3)
         answered.asleep = False
         await trio.sleep(40)
-        deadlines.add(4, later, "d", Patience(1), pending=1)
+        deadlines.add(4, later, "d", ExtendableTimeout(1), pending=1)
         await trio.sleep(2)
         nursery.cancel_scope.cancel()
 
@@ -43,10 +43,10 @@ async def test_each_in_its_own_time(autojump_clock: trio.testing.MockClock) -> N
 async def test_answered_requests_do_not_pile_up(autojump_clock: trio.testing.MockClock) -> None:
     """However many requests are answered within their time, few are remembered, and one that waits is still told."""
     deadlines, waiting, begin = Deadlines(), Waiter(), trio.current_time()
-    deadlines.add(0, waiting, "x", Patience(60), pending=1)
+    deadlines.add(0, waiting, "x", ExtendableTimeout(60), pending=1)
     for number in range(1, 10_000):
         answered = Waiter()
-        deadlines.add(number, answered, "x", Patience(60), pending=2)
+        deadlines.add(number, answered, "x", ExtendableTimeout(60), pending=2)
         answered.asleep = False
     kept = len(deadlines._heap)
     async with trio.open_nursery() as nursery:
@@ -61,14 +61,14 @@ async def test_answered_requests_do_not_pile_up(autojump_clock: trio.testing.Moc
 async def test_a_time_limit_can_be_put_off(autojump_clock: trio.testing.MockClock) -> None:
     """A request whose limit is put off is told at the later time, whatever its limit was first, and never sooner."""
     deadlines, waiting, other, begin = Deadlines(), Waiter(), Waiter(), trio.current_time()
-    patience = Patience(10)
+    patience = ExtendableTimeout(10)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(deadlines.run)
         deadlines.add(1, waiting, "a", patience, pending=1)
-        deadlines.add(2, other, "b", Patience(12), pending=2)
+        deadlines.add(2, other, "b", ExtendableTimeout(12), pending=2)
         await trio.sleep(9)
-        patience.put_off(begin + 19)
-        patience.put_off(begin + 15)  # sooner than it is already
+        patience.extend_until(begin + 19)
+        patience.extend_until(begin + 15)  # sooner than it is already
         await trio.sleep(9)
         assert waiting.told is None
         await trio.sleep(9)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from session_core import limits
-from session_core.rpc.line_frames import LineSplitter, Oversized
+from session_core.rpc.line_frames import LineSplitter, OversizedLine
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -17,14 +17,14 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
-def expected(data: bytes, limit: int) -> tuple[list[bytes | Oversized], int, int]:
+def expected(data: bytes, limit: int) -> tuple[list[bytes | OversizedLine], int, int]:
     """What comes out, and how many blank lines and bytes of them do not, said plainly."""
     *lines, last = data.split(b"\n")
     whole = [*lines, last] if last else lines
     blank = [line for line in whole if not line.strip() and len(line) <= limit]
     return (
         [
-            line if len(line) <= limit else Oversized(size=len(line), head=line[: limits.RPC_HEAD_BYTES])
+            line if len(line) <= limit else OversizedLine(size=len(line), head=line[: limits.RPC_HEAD_BYTES])
             for line in whole
             if line.strip() or len(line) > limit
         ],
@@ -58,7 +58,7 @@ def test_the_limit_is_exact(extra: int) -> None:
 
     [line] = lines.feed(b"z" * (100 + extra) + b"\n")
 
-    assert line == (b"z" * 100 if not extra else Oversized(size=101, head=b"z" * 101))
+    assert line == (b"z" * 100 if not extra else OversizedLine(size=101, head=b"z" * 101))
 
 
 def test_an_endless_line_is_not_kept() -> None:
@@ -73,11 +73,11 @@ def test_an_endless_line_is_not_kept() -> None:
     finally:
         tracemalloc.stop()
 
-    assert lines.passed_over == 65_536_000
+    assert lines.skipped_bytes == 65_536_000
     assert held < 50_000
     assert peak < 1_000_000
-    assert [Oversized(size=65_536_000, head=piece[: limits.RPC_HEAD_BYTES]), b"next"] == lines.feed(b"\nnext\n")
-    assert lines.passed_over == 0
+    assert [OversizedLine(size=65_536_000, head=piece[: limits.RPC_HEAD_BYTES]), b"next"] == lines.feed(b"\nnext\n")
+    assert lines.skipped_bytes == 0
 
 
 def test_tiny_pieces_are_kept_as_one() -> None:

@@ -13,12 +13,12 @@ from session_core.errors import InvalidInput, ProtocolError
 from session_core.rpc.broken_lines import Glimpse, glimpse
 from session_core.rpc.fast_json import read_json
 from session_core.rpc.messages import (
-    Failure,
-    Message,
+    FailureReply,
     Notification,
     Request,
-    Success,
-    Unusable,
+    RpcMessage,
+    SuccessReply,
+    UnusableLine,
     encode_failure,
     encode_notification,
     encode_request,
@@ -48,14 +48,17 @@ PIECES = [b"{", b"}", b"[", b"]", b'"a"', b'"id"', b":", b" :", b",", b"1", b"1e
         ('{"id":"a","method":"ping","more":[1]}\r', Request(id="a", method="ping", params={})),
         ('{"id":1,"method":"ping","params":null}', Request(id=1, method="ping", params={})),
         ('{"method":"log","params":{"a":1}}', Notification(method="log", params={"a": 1})),
-        ('{"id":1,"result":null}', Success(id=1, result=None)),
-        ('{"id":1,"result":[1],"error":null}', Success(id=1, result=[1])),
-        ('{"id":1,"error":{"code":-1,"message":"no"}}', Failure(id=1, code=-1, message="no")),
-        ('{"id":1,"result":null,"error":{"code":-1,"message":"no"}}', Failure(id=1, code=-1, message="no")),
-        ('{"id":null,"error":{"code":-1,"message":"no","data":2}}', Failure(id=None, code=-1, message="no", data=2)),
+        ('{"id":1,"result":null}', SuccessReply(id=1, result=None)),
+        ('{"id":1,"result":[1],"error":null}', SuccessReply(id=1, result=[1])),
+        ('{"id":1,"error":{"code":-1,"message":"no"}}', FailureReply(id=1, code=-1, message="no")),
+        ('{"id":1,"result":null,"error":{"code":-1,"message":"no"}}', FailureReply(id=1, code=-1, message="no")),
+        (
+            '{"id":null,"error":{"code":-1,"message":"no","data":2}}',
+            FailureReply(id=None, code=-1, message="no", data=2),
+        ),
     ],
 )
-def test_what_is_understood(line: str, message: Message) -> None:
+def test_what_is_understood(line: str, message: RpcMessage) -> None:
     """Messages are told apart by their keys, and unknown keys are passed over."""
     assert message == parse(line.encode())
 
@@ -98,7 +101,7 @@ def test_what_is_understood(line: str, message: Message) -> None:
 def test_what_cannot_be_used(line: bytes, id: object, kind: str) -> None:
     """A line that is no message says why, and shows the id of whoever should be told."""
     match parse(line):
-        case Unusable(blank=False) as unusable:
+        case UnusableLine(blank=False) as unusable:
             assert (id, kind) == (unusable.id, unusable.kind)
             assert unusable.reason
         case other:
@@ -108,7 +111,7 @@ def test_what_cannot_be_used(line: bytes, id: object, kind: str) -> None:
 @pytest.mark.parametrize("line", [b"", b" ", b"\t\r"])
 def test_blank_lines_are_no_fault(line: bytes) -> None:
     """A line that holds nothing is told apart from a wrong one."""
-    assert Unusable(reason="a blank line", blank=True) == parse(line)
+    assert UnusableLine(reason="a blank line", blank=True) == parse(line)
 
 
 @given(
@@ -152,8 +155,8 @@ def test_the_usual_reply_is_read_as_any_other(id: bytes, result: bytes) -> None:
     """A reply in the form that has a way of its own means what the same line means with a blank in front of it."""
     line = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, result)
     quick, general = parse(line), parse(b" " + line)
-    if isinstance(general, Unusable):
-        assert isinstance(quick, Unusable)
+    if isinstance(general, UnusableLine):
+        assert isinstance(quick, UnusableLine)
         assert (quick.id, quick.kind) == (general.id, general.kind)
     else:
         assert quick == general
@@ -165,8 +168,8 @@ def test_what_is_written_is_read_back(id: int | str, method: str, plain: Any, co
     lines = {
         encode_request(id, method, {"a": plain}): Request(id=id, method=method, params={"a": plain}),
         encode_notification(method, {"a": plain}): Notification(method=method, params={"a": plain}),
-        encode_success(id, plain): Success(id=id, result=plain),
-        encode_failure(id, code, method, plain): Failure(id=id, code=code, message=method, data=plain),
+        encode_success(id, plain): SuccessReply(id=id, result=plain),
+        encode_failure(id, code, method, plain): FailureReply(id=id, code=code, message=method, data=plain),
     }
 
     for line, message in lines.items():

@@ -36,7 +36,7 @@ def drained(outbox: Outbox) -> bytes:
     data = b""
     while not outbox.empty:
         chunk = bytes(outbox.next_round(many_events=True))
-        outbox.sent(len(chunk))
+        outbox.confirm_sent(len(chunk))
         data += chunk
     return data
 
@@ -90,7 +90,7 @@ def test_control_overtakes_events() -> None:
     assert (True, False) == (clear_before, outbox.clear)
 
     first = bytes(outbox.next_round(many_events=True))
-    outbox.sent(len(first))
+    outbox.confirm_sent(len(first))
 
     assert [("control", 0), ("control", 1), ("event", 0)] == written(first)
     assert [("event", number) for number in range(1, 10)] == written(drained(outbox))
@@ -144,7 +144,7 @@ def test_nothing_is_torn_or_unaccounted_for(steps: list[tuple[str, int]], many_e
                 pushed += 1
         elif not outbox.empty:
             chunk = bytes(outbox.next_round(many_events=many_events))[:amount]
-            outbox.sent(len(chunk))
+            outbox.confirm_sent(len(chunk))
             data += chunk
     data += drained(outbox)
     found = written(bytes(data))

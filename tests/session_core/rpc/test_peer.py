@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from session_core import limits
 from session_core.errors import InvalidInput
-from session_core.rpc.messages import Failure, Notification, Request, Success
-from session_core.rpc.peer import Refused, RpcPeer, RpcStatistics, Settled
+from session_core.rpc.messages import FailureReply, Notification, Request, SuccessReply
+from session_core.rpc.peer import RefusedRequest, RpcPeer, RpcStatistics, SettledRequest
 
 NOTHING = RpcStatistics(pending=0, blank=0, garbage=0, oversized=0, late=0, unknown=0)
 
@@ -26,8 +26,8 @@ def counts(peer: RpcPeer[str]) -> dict[str, int]:
 def understood(peer: RpcPeer[Any]) -> list[Any]:
     """All that was received, portion by portion."""
     found: list[Any] = []
-    while peer.unread:
-        found += peer.portion()
+    while peer.has_unread:
+        found += peer.take_portion()
     return found
 
 
@@ -51,8 +51,8 @@ def test_ids_are_our_own() -> None:
     assert [
         Request(id=1, method="theirs", params={}),
         Notification(method="told", params={}),
-        Settled(waiter="second", reply=Success(id=2, result="r")),
-        Settled(waiter="first", reply=Failure(id=1, code=5, message="m")),
+        SettledRequest(waiter="second", reply=SuccessReply(id=2, result="r")),
+        SettledRequest(waiter="first", reply=FailureReply(id=1, code=5, message="m")),
     ] == received(
         peer,
         b'{"id":1,"method":"theirs"}\n{"method":"told"}\n{"id":2,"result":"r"}\n'
@@ -112,8 +112,8 @@ def test_an_unreadable_reply_fails_its_request(line: bytes, counted: str) -> Non
 
     [settled] = received(peer, line + b"\n" + line + b"\n")
 
-    assert isinstance(settled, Settled)
-    assert isinstance(settled.reply, Failure)
+    assert isinstance(settled, SettledRequest)
+    assert isinstance(settled.reply, FailureReply)
     assert ("waiter", -32603) == (settled.waiter, settled.reply.code)
     assert {counted: 2} == counts(peer)
 
@@ -128,7 +128,7 @@ def test_an_unreadable_request_is_refused() -> None:
         b'{"method":"a","params":[]}\n' + b"x" * 200 + b"\n",
     )
 
-    assert ["q", 8] == [item.id for item in found if isinstance(item, Refused)]
+    assert ["q", 8] == [item.id for item in found if isinstance(item, RefusedRequest)]
     assert 2 == len(found)
     assert {"oversized": 2, "garbage": 2} == counts(peer)
 
@@ -159,13 +159,13 @@ def test_a_flood_is_noticed(piece: bytes, bound: str, monkeypatch: pytest.Monkey
     for _ in range(2):
         for _ in range(12):
             received(peer, piece)
-        assert not peer.flooded
+        assert not peer.is_flooded
         assert 1 == len(received(peer, b"\n" + MESSAGE))
-        assert not peer.flooded
+        assert not peer.is_flooded
     for _ in range(17):
         received(peer, piece)
 
-    assert peer.flooded
+    assert peer.is_flooded
 
 
 def test_large_replies_that_come_late_are_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_large_replies_that_come_late_are_no_flood(monkeypatch: pytest.MonkeyPat
         received(peer, b'{"id":%d,"result":"%s"}\n' % (number, b"x" * 5_000))
 
     assert {"late": 100} == counts(peer)
-    assert not peer.flooded
+    assert not peer.is_flooded
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_a_portion_is_small(line: bytes, most: int) -> None:
     count = 3 * most + 1
     peer.receive((line + b"\n") * count + MESSAGE)
     sizes, found = [], 0
-    while peer.unread:
+    while peer.has_unread:
         before = found + len(heard)
-        found += len(peer.portion())
+        found += len(peer.take_portion())
         sizes.append(found + len(heard) - before)
 
     assert [most] * 3 == sizes[:3]
@@ -241,7 +241,7 @@ def test_the_end_gives_back_all_who_wait() -> None:
     assert [] == received(peer, b'{"id":2,"result":1}')
     peer.finish()
 
-    assert [Settled(waiter="two", reply=Success(id=2, result=1))] == understood(peer)
+    assert [SettledRequest(waiter="two", reply=SuccessReply(id=2, result=1))] == understood(peer)
     assert ["one"] == peer.close()
     assert [] == peer.close()
 
@@ -274,11 +274,11 @@ def test_every_line_is_accounted_for(lines: list[bytes], given_up: set[int], pla
 
     assert outcomes[0] == outcomes[1]
     found, statistics, heard = outcomes[0]
-    settled = [item.waiter for item in found if isinstance(item, Settled)]
+    settled = [item.waiter for item in found if isinstance(item, SettledRequest)]
     assert len(settled) == len(set(settled))
     assert not given_up & set(settled)
     assert 6 - len(given_up) == len(settled) + statistics.pending
     assert statistics.garbage + statistics.oversized == len(heard)
-    of_use = [item for item in found if not isinstance(getattr(item, "reply", item), Refused | Failure)]
+    of_use = [item for item in found if not isinstance(getattr(item, "reply", item), RefusedRequest | FailureReply)]
     counted = attrs.asdict(statistics)
     assert len(lines) == len(of_use) + sum(counted.values()) - statistics.pending

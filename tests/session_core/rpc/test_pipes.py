@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from session_core import limits
 from session_core.rpc.connection import RpcConnection, open_connection
-from session_core.rpc.failures import Closed, RpcClosed, RpcFailed
+from session_core.rpc.failures import CloseReason, RpcClosed, RpcFailed
 from session_core.rpc.messages import Request
 from tests.session_core.rpc._pipes import Wire, open_wire
 
@@ -138,7 +138,7 @@ async def test_a_peer_that_reads_no_replies_is_given_up(monkeypatch: pytest.Monk
 
         nursery.start_soon(ask)
         closed = await wire.connection.wait_closed()
-        assert Closed(kind="not_reading") == closed
+        assert CloseReason(kind="not_reading") == closed
         assert wire.connection.statistics()[1].control_bytes <= 1_000_000
         nursery.cancel_scope.cancel()
 
@@ -183,7 +183,7 @@ async def test_a_flood_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(limits, "MAX_RPC_SKIPPED", 500_000)
     async with open_wire(max_line=1_000) as wire, trio.open_nursery() as nursery:
         nursery.start_soon(wire.say, b"x" * 550_000)
-        assert Closed(kind="flooded") == await wire.connection.wait_closed()
+        assert CloseReason(kind="flooded") == await wire.connection.wait_closed()
         nursery.cancel_scope.cancel()
 
 
@@ -246,7 +246,7 @@ async def test_a_peer_that_closes_its_input_is_gone() -> None:
         await wire.reads.aclose()
         with pytest.raises(RpcClosed) as caught:
             await wire.connection.request("a")
-        assert Closed(kind="write_failed", detail="Broken pipe") == caught.value.closed == wire.connection.closed
+        assert CloseReason(kind="write_failed", detail="Broken pipe") == caught.value.closed == wire.connection.closed
 
 
 @pytest.mark.parametrize("noise", [b"", b"x\n" * 1_000], ids=["at once", "behind noise"])

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from session_core.sandbox.bubblewrap import Bubblewrap, find_bubblewrap, open_filter, sandbox_argv
-from session_core.sandbox.plan import ResourceLimits, SandboxPlan, hold_places, plan_sandbox, without_vanished
+from session_core.sandbox.plan import ResourceLimits, SandboxPlan, drop_vanished_files, hold_places, plan_sandbox
 from session_core.sandbox.seccomp import write_filter
 
 CANARY = "canary-7f3a9"
@@ -69,7 +69,7 @@ class World:
         return ran
 
     async def _run(self, script: str, plan: SandboxPlan | None, program: tuple[str, ...]) -> Ran:
-        chosen = without_vanished(plan if plan is not None else self.plan())
+        chosen = drop_vanished_files(plan if plan is not None else self.plan())
         with hold_places(chosen), trio.fail_after(PATIENCE), ExitStack() as closing:
             argv = sandbox_argv([*program, script], chosen, self.bubblewrap)
             words, opened = closing.enter_context(open_argv(argv, self.bubblewrap))

@@ -107,13 +107,13 @@ def test_a_file_that_moved_behind_a_link(home: Path) -> None:
     (home / "a").mkdir()
     (home / "b").mkdir()
     (home / "d").symlink_to("a")
-    place = workspace.place_of("d/new")
+    place = workspace.resolve_target("d/new")
     (home / "d").unlink()
     (home / "d").symlink_to("b")
     with pytest.raises(FileChanged, match="leads elsewhere"):
         workspace.write("d/new", b"x", expected=None, place=place)
     assert _names(home / "b") == []
-    workspace.write("d/new", b"x", expected=None, place=workspace.place_of("d/new"))
+    workspace.write("d/new", b"x", expected=None, place=workspace.resolve_target("d/new"))
     assert _names(home / "b") == ["new"]
 
 

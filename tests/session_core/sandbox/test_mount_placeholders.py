@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from session_core.sandbox import mount_placeholders
-from session_core.sandbox.mount_placeholders import CannotConfine, held_here
+from session_core.sandbox.mount_placeholders import CannotConfine, held_stand_ins
 from session_core.sandbox.plan import SandboxPlan, hold_places, plan_sandbox
 from session_core.sandbox.protected_mounts import clear_stand_ins
 from session_core.sandbox.workspace import Workspace
@@ -54,11 +54,11 @@ def test_files_come_and_go(tmp_path: Path) -> None:
     with hold_places(plan):
         assert _names(tmp_path) == [".bashrc", ".zshrc"]
         with hold_places(plan):
-            assert set(held_here()) == set(plan.missing_files)
+            assert set(held_stand_ins()) == set(plan.missing_files)
             assert [path for path, _ in Workspace(str(tmp_path)).walk(".", ignore=None, limit=9)] == []
         (tmp_path / ".zshrc").write_text("mine")
     assert _names(tmp_path) == [".zshrc"]
-    assert held_here() == ()
+    assert held_stand_ins() == ()
 
 
 def test_a_login_meanwhile_reads_the_same_files(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_one_that_was_replaced_while_we_waited(tmp_path: Path, monkeypatch: pyte
 
 def test_one_that_never_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a stand-in is taken away again and again, the run is refused rather than begun without it."""
-    monkeypatch.setattr(mount_placeholders, "_is_at", lambda _path, _descriptor: False)
+    monkeypatch.setattr(mount_placeholders, "_is_same_file", lambda _path, _descriptor: False)
     with pytest.raises(CannotConfine, match="try again"), hold_places(SandboxPlan(cwd="/", missing=(f"{tmp_path}/a",))):
         pytest.fail("it began")
 

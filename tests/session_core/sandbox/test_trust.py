@@ -13,7 +13,7 @@ import trio
 
 from session_core.errors import StoreUnusable
 from session_core.sandbox import trust
-from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, TrustStore, fingerprint
+from session_core.sandbox.trust import Fingerprint, TooMuchToTrust, TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 
 NAMES = (".session-core", "AGENTS.md", "mcp.json")
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> TrustStore:
 
 
 def _print(root: Path) -> Fingerprint:
-    return fingerprint(Workspace(str(root)), NAMES)
+    return take_fingerprint(Workspace(str(root)), NAMES)
 
 
 def test_same_files_same_fingerprint(root: Path) -> None:
@@ -46,7 +46,7 @@ def test_same_files_same_fingerprint(root: Path) -> None:
     (root / "code.py").write_text("x")
     os.utime(root / "AGENTS.md", (1, 1))
     workspace = Workspace(str(root))
-    assert fingerprint(workspace, [*reversed(NAMES), "./AGENTS.md", ".session-core/skills"]) == before
+    assert take_fingerprint(workspace, [*reversed(NAMES), "./AGENTS.md", ".session-core/skills"]) == before
     assert [path for path, _ in before.files] == [
         ".session-core/config.toml",
         ".session-core/skills/one",
@@ -56,7 +56,7 @@ def test_same_files_same_fingerprint(root: Path) -> None:
     assert before.covers("AGENTS.md", b"be kind")
     assert not before.covers("AGENTS.md", b"be evil")
     assert not before.covers("other", b"be kind")
-    assert fingerprint(workspace, ["missing", "code.py/below"]).is_empty
+    assert take_fingerprint(workspace, ["missing", "code.py/below"]).is_empty
 
 
 @pytest.mark.parametrize("change", ["content", "new", "removed", "renamed", "moved bytes", "link", "link outside"])
@@ -224,10 +224,10 @@ def test_extensions_are_pinned_apart(tmp_path: Path, folder: str) -> None:
     workspace = Workspace(str(tmp_path))
     extensions = tmp_path / folder
     (extensions / "one").mkdir(parents=True)
-    before = fingerprint(workspace)
+    before = take_fingerprint(workspace)
     assert [folder] == [path for path, _ in before.files]
     for number in range(2_100):
         (extensions / "one" / f"{number}.js").touch()
-    assert before == fingerprint(workspace)
+    assert before == take_fingerprint(workspace)
     (extensions / "two").mkdir()
-    assert before != fingerprint(workspace)
+    assert before != take_fingerprint(workspace)

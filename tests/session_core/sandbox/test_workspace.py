@@ -9,9 +9,9 @@ import pytest
 
 from session_core.sandbox.ignore import IgnoreRules
 from session_core.sandbox.workspace import (
-    Entry,
     FileChanged,
     FileVersion,
+    FolderEntry,
     Location,
     OutsideWorkspace,
     ProtectedPath,
@@ -169,7 +169,9 @@ def test_roots(root: Path) -> None:
     outside = root.parent / "outside"
     extra = Workspace(str(root), extra_roots=[str(outside)])
     extra.write(str(outside / "new"), b"x")
-    assert extra.locate("../outside/new") == Location(root=str(outside), relative="new", shown=str(outside / "new"))
+    assert extra.locate("../outside/new") == Location(
+        root=str(outside), relative="new", display_path=str(outside / "new")
+    )
     readable = Workspace(str(root), readable_roots=[str(outside)])
     assert readable.read(str(outside / "secret"), max_bytes=10).data == b"secret"
     with pytest.raises(PermissionError, match="only be read"):
@@ -188,7 +190,7 @@ def test_whole_disk(root: Path) -> None:
     assert workspace.read("link/secret", max_bytes=10).data == b"secret"
     workspace.write("link/secret", b"new")
     assert (root.parent / "outside/secret").read_bytes() == b"new"
-    assert workspace.locate("link").shown == "link"
+    assert workspace.locate("link").display_path == "link"
     assert workspace.is_protected(".git/hooks/x")
 
 
@@ -242,7 +244,7 @@ def test_scan_and_walk(workspace: Workspace, root: Path) -> None:
     (root / "out").symlink_to("../outside")
     (root / "circle").symlink_to(".")
     assert [entry.name for entry in workspace.scan("b", limit=9)] == ["one", "two"]
-    assert list(workspace.scan("b", limit=1)) == [Entry(name="one", kind="file", size=2)]
+    assert list(workspace.scan("b", limit=1)) == [FolderEntry(name="one", kind="file", size=2)]
     paths = [path for path, _ in workspace.walk(".", ignore=None, limit=99)]
     assert paths == ["a", "b", "b/one", "b/two", "c", "c/d", "c/d/e", "circle", "out"]
     assert [path for path, _ in workspace.walk("c", ignore=None, limit=99)] == ["c/d", "c/d/e"]

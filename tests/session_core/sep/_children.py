@@ -11,30 +11,32 @@ import trio
 
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.catalogue.consent import digest_of
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.process_session import Pace
+from session_core.sep.host.process.process_session import ExtensionTimeouts
 from session_core.sep.protocol.manifest import read_manifest
 
 SCRIPTS = Path(__file__).with_name("_extensions")
 PATIENCE = 60
 """No test should take a fraction of this; what takes longer hangs."""
-QUICK = Pace(start=PATIENCE, stop=20, backoffs=())
+QUICK = ExtensionTimeouts(start=PATIENCE, stop=20, backoffs=())
 """No second try: the first crash is a failure. And no hurry."""
 
 
-def found_in(folder: Path, command: str, args: list[str], *, more: str = "", run: str = "") -> Found:
+def found_in(folder: Path, command: str, args: list[str], *, more: str = "", run: str = "") -> DiscoveredExtension:
     """Write the manifest of an extension into a folder, and find it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "extension.toml").write_text(
         f'name = "tried"\nversion = "1"\n{more}\n'
         f"[run]\ncommand = {json.dumps(command)}\nargs = {json.dumps(args)}\n{run}"
     )
-    return Found(name="tried", folder=folder, scope="user", manifest=read_manifest(folder), digest=digest_of(folder))
+    return DiscoveredExtension(
+        name="tried", folder=folder, scope="user", manifest=read_manifest(folder), digest=digest_of(folder)
+    )
 
 
-def script(tmp_path: Path, name: str, *args: str, more: str = "") -> Found:
+def script(tmp_path: Path, name: str, *args: str, more: str = "") -> DiscoveredExtension:
     """Find an extension that is one of our scripts; its last argument is a folder for notes, `tmp_path`."""
     return found_in(
         tmp_path / "extension",
@@ -53,19 +55,19 @@ class Host:
         self.notifications: list[tuple[int, str]] = []
         self._changed = trio.lowlevel.ParkingLot()
 
-    def initialize_params(self, extension: Extension) -> dict[str, Any]:
+    def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
         return {"protocol_version": 1, "host": {"name": "test", "version": "1"}, "mode": "headless"}
 
-    async def on_request(self, extension: Extension, generation: int, request: Request) -> Any:
+    async def on_request(self, extension: HostedExtension, generation: int, request: Request) -> Any:
         await trio.lowlevel.checkpoint()
         self.requests.append((generation, request.method))
         return {"asked": request.method}
 
-    def on_notification(self, extension: Extension, generation: int, notification: Notification) -> None:
+    def on_notification(self, extension: HostedExtension, generation: int, notification: Notification) -> None:
         self.notifications.append((generation, notification.method))
         self._changed.unpark_all()
 
-    def on_changed(self, extension: Extension) -> None:
+    def on_changed(self, extension: HostedExtension) -> None:
         self.history.append((extension.state, extension.problem))
         self._changed.unpark_all()
 
@@ -81,11 +83,11 @@ class Host:
 
 @asynccontextmanager
 async def running(
-    found: Found, *, pace: Pace = QUICK, log: ExtensionLog | None = None, **settings: Any
-) -> AsyncGenerator[tuple[Extension, Host]]:
+    found: DiscoveredExtension, *, pace: ExtensionTimeouts = QUICK, log: ExtensionLog | None = None, **settings: Any
+) -> AsyncGenerator[tuple[HostedExtension, Host]]:
     """Run an extension for the length of the block."""
     host = Host()
-    extension = Extension(found, host, log or ExtensionLog(), pace=pace, **settings)
+    extension = HostedExtension(found, host, log or ExtensionLog(), pace=pace, **settings)
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             await nursery.start(extension.run)

@@ -9,10 +9,10 @@ import attrs
 import trio
 
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.process_session import Pace
+from session_core.sep.host.process.process_session import ExtensionTimeouts
 from session_core.sep.protocol.manifest import Manifest, RunSpec
 from tests.session_core.sep._children import Host
 from tests.session_core.sep._stand_in import StandIn, StandIns, no_preparation
@@ -31,7 +31,7 @@ class Member:
     backoffs: tuple[float, ...] = ()
     processes: StandIns = attrs.field(factory=StandIns)
     asked: list[Request] = attrs.field(factory=list)
-    extension: Extension = attrs.field(init=False)
+    extension: HostedExtension = attrs.field(init=False)
 
     def crash(self) -> None:
         """End the newest process; without backoffs it is the last one."""
@@ -46,29 +46,29 @@ class Member:
 class UpdateHost(Host):
     """A host that hands notifications on."""
 
-    def __init__(self, take: Callable[[Extension, Notification], None]) -> None:
+    def __init__(self, take: Callable[[HostedExtension, Notification], None]) -> None:
         super().__init__()
         self._take = take
 
-    def on_notification(self, extension: Extension, generation: int, notification: Notification) -> None:
+    def on_notification(self, extension: HostedExtension, generation: int, notification: Notification) -> None:
         self._take(extension, notification)
         super().on_notification(extension, generation, notification)
 
 
 @asynccontextmanager
 async def gathered(
-    take: Callable[[Extension, Notification], None] = lambda _extension, _notification: None, /, **members: Member
-) -> AsyncGenerator[list[Extension]]:
+    take: Callable[[HostedExtension, Notification], None] = lambda _extension, _notification: None, /, **members: Member
+) -> AsyncGenerator[list[HostedExtension]]:
     """Run extensions under the names they are given by, in that order."""
-    extensions: list[Extension] = []
+    extensions: list[HostedExtension] = []
     async with trio.open_nursery() as nursery:
         for name, member in members.items():
-            extension = Extension(
+            extension = HostedExtension(
                 _found(name, member),
                 UpdateHost(take),
                 ExtensionLog(),
                 prepare=no_preparation,
-                pace=Pace(backoffs=member.backoffs),
+                pace=ExtensionTimeouts(backoffs=member.backoffs),
                 open_process=member.processes.open,
             )
             member.extension = extension
@@ -94,6 +94,6 @@ def _answering(member: Member) -> Callable[[StandIn, Request], Awaitable[Any]]:
     return answer
 
 
-def _found(name: str, member: Member) -> Found:
+def _found(name: str, member: Member) -> DiscoveredExtension:
     manifest = Manifest(name=name, version="1", run=RunSpec(command="x"), hook_timeout_ms=member.hook_timeout_ms)
-    return Found(name=name, folder=Path("/nowhere"), scope="user", manifest=manifest, digest="")
+    return DiscoveredExtension(name=name, folder=Path("/nowhere"), scope="user", manifest=manifest, digest="")

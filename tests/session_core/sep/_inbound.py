@@ -10,12 +10,12 @@ from session_core.ids import SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.calls.requests import Inbound, LogLevel
-from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.calls.requests import InboundRequests, LogLevel
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.registrations import Registrations
 from session_core.sep.protocol.manifest import Capabilities, Manifest, RunSpec
 from session_core.sep.protocol.names import CAPABILITIES, UI_KINDS, Capability, UiKind
-from session_core.sep.protocol.service_api import Asker, DeliverAs, Ran, Role
+from session_core.sep.protocol.service_api import DeliverAs, ExtensionCaller, ProgramResult, Role
 from session_core.storage.memory import MemoryStore
 
 SESSION = SessionId("ses_here")
@@ -24,7 +24,7 @@ OTHER_SESSION = SessionId("ses_other")
 
 @attrs.define
 class Speaking:
-    """An extension, as `Inbound` sees it."""
+    """An extension, as `InboundRequests` sees it."""
 
     name: str
     manifest: Manifest
@@ -32,8 +32,8 @@ class Speaking:
     registrations: Registrations = attrs.field(factory=Registrations)
 
     @property
-    def found(self) -> Found:
-        return Found(name=self.name, folder=Path("/x"), scope="user", manifest=self.manifest, digest="")
+    def found(self) -> DiscoveredExtension:
+        return DiscoveredExtension(name=self.name, folder=Path("/x"), scope="user", manifest=self.manifest, digest="")
 
     def manifest_of(self, generation: int) -> Manifest:
         return self.manifest
@@ -56,9 +56,9 @@ class Service:
         self.answer: Mapping[str, Any] = {"confirmed": True}
         self.error: Exception | None = None
         self.store = MemoryStore()
-        self.askers: list[Asker] = []
+        self.askers: list[ExtensionCaller] = []
 
-    def _called(self, what: str, asker: Asker | None, *arguments: Any) -> None:
+    def _called(self, what: str, asker: ExtensionCaller | None, *arguments: Any) -> None:
         if asker is not None:
             self.askers.append(asker)
         self.calls.append((what, asker and asker.session_id, *arguments))
@@ -68,31 +68,33 @@ class Service:
     def ui_kinds(self) -> frozenset[UiKind]:
         return self.kinds
 
-    async def send_message(self, asker: Asker, text: str, role: Role) -> None:
+    async def send_message(self, asker: ExtensionCaller, text: str, role: Role) -> None:
         self._called("send_message", asker, text, role)
 
-    async def send_user_message(self, asker: Asker, text: str, deliver_as: DeliverAs) -> None:
+    async def send_user_message(self, asker: ExtensionCaller, text: str, deliver_as: DeliverAs) -> None:
         self._called("send_user_message", asker, text, deliver_as)
 
-    async def append_entry(self, asker: Asker, entry: Mapping[str, Any]) -> None:
+    async def append_entry(self, asker: ExtensionCaller, entry: Mapping[str, Any]) -> None:
         self._called("append_entry", asker, entry)
 
-    async def set_model(self, asker: Asker, model: str, provider: str | None, thinking: str | None) -> None:
+    async def set_model(self, asker: ExtensionCaller, model: str, provider: str | None, thinking: str | None) -> None:
         self._called("set_model", asker, model, provider, thinking)
 
-    async def state(self, asker: Asker) -> Mapping[str, Any]:
+    async def state(self, asker: ExtensionCaller) -> Mapping[str, Any]:
         self._called("state", asker)
         return {"name": "a session"}
 
-    async def ask(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
         self._called("ask", asker, kind, params)
         return self.answer
 
-    async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> Ran:
+    async def run_program(
+        self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+    ) -> ProgramResult:
         self._called("run_program", asker, command, args, cwd)
-        return Ran(stdout="out", stderr="err", exit_code=3)
+        return ProgramResult(stdout="out", stderr="err", exit_code=3)
 
-    def active_tools(self, asker: Asker, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    def active_tools(self, asker: ExtensionCaller, wanted: tuple[str, ...]) -> tuple[str, ...]:
         self._called("active_tools", asker, wanted)
         return wanted[:1]
 
@@ -145,14 +147,14 @@ class World:
         self.contexts = Contexts()
         self.service = Service()
         self.host = host or Host()
-        self.inbound = Inbound(self.contexts, self.service, self.host)
+        self.inbound = InboundRequests(self.contexts, self.service, self.host)
         self._ids = 0
 
     async def ask(self, extension: Speaking, method: str, params: dict[str, Any] | None = None, **more: Any) -> Any:
         """Let an extension ask; each request has an id of its own unless one is given."""
         self._ids += 1
         request = Request(id=more.pop("id", self._ids), method=method, params=params or {})
-        return await self.inbound.answer(extension, more.pop("generation", extension.generation), request)
+        return await self.inbound.handle_request(extension, more.pop("generation", extension.generation), request)
 
     async def refusal(self, extension: Speaking, method: str, params: dict[str, Any] | None = None) -> RpcFailed:
         """Let an extension ask for what it must not get, and return what it is told."""
@@ -167,4 +169,4 @@ class World:
     def tell(self, extension: Speaking, method: str, params: dict[str, Any] | None = None) -> None:
         """Let an extension tell something."""
         notification = Notification(method=method, params=params or {})
-        self.inbound.note(extension, extension.generation, notification)
+        self.inbound.handle_notification(extension, extension.generation, notification)

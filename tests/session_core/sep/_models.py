@@ -9,10 +9,10 @@ from session_core.rpc.connection import RpcConnection
 from session_core.rpc.memory import memory_connection_pair
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.models.logins import Logins
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.models.logins import ProviderLogins
 from session_core.sep.host.models.providers import ExtensionProviders
-from session_core.sep.host.models.stream import Patience
+from session_core.sep.host.models.stream import AnswerTimeouts
 from session_core.sep.host.registrations import Registrations, read_registrations
 from session_core.sep.protocol.manifest import Manifest, RunSpec
 
@@ -74,9 +74,11 @@ class PlayedExtension:
         return await self._connection.request(method, params, timeout=timeout)
 
 
-def found(name: str) -> Found:
+def found(name: str) -> DiscoveredExtension:
     manifest = Manifest(name=name, version="1", run=RunSpec(command="true"))
-    return Found(name=name, folder=Path("/extensions") / name, scope="user", manifest=manifest, digest="0")
+    return DiscoveredExtension(
+        name=name, folder=Path("/extensions") / name, scope="user", manifest=manifest, digest="0"
+    )
 
 
 def registering(*providers: dict[str, Any]) -> Registrations:
@@ -95,7 +97,7 @@ class Shop:
 
 @asynccontextmanager
 async def open_shop(
-    peer: Peer, *, patience: Patience | None = None, logins: Callable[[Contexts], Logins] | None = None
+    peer: Peer, *, patience: AnswerTimeouts | None = None, logins: Callable[[Contexts], ProviderLogins] | None = None
 ) -> AsyncGenerator[Shop]:
     """Have an extension called acme, with a provider called acme, for the length of the block."""
     contexts = Contexts()
@@ -106,5 +108,5 @@ async def open_shop(
         providers.delta("acme", params["request_id"], params["event"])
 
     async with memory_connection_pair(right_requests=peer.answer, left_notifications=note) as (ours, theirs):
-        peer.connection, peer.hang_up = theirs, ours.shut
+        peer.connection, peer.hang_up = theirs, ours.close
         yield Shop(PlayedExtension("acme", ours, registering(ACME)), providers, contexts)

@@ -11,17 +11,17 @@ import attrs
 import trio
 
 from session_core.assembly.extension_setup import join_extensions
-from session_core.assembly.surroundings import Place
+from session_core.assembly.surroundings import AgentEnvironment
 from session_core.config.load import load_config
 from session_core.ids import SessionId
 from session_core.sep.host.catalogue.consent import CONSENT_FILE, Consents
 from session_core.sep.host.catalogue.folder_digest import digest_of
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.host import ExtensionHost
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Answer, ScriptedProvider
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
 from session_core.tools.base import Tool
 from tests.session_core.sep._children import PATIENCE, SCRIPTS
 
@@ -61,8 +61,8 @@ class Home:
         self.consents.agree(name, folder, digest_of(folder))
 
     @property
-    def place(self) -> Place:
-        return Place(home=self.path, folder=str(self.folder), environ=self.environ)
+    def place(self) -> AgentEnvironment:
+        return AgentEnvironment(home=self.path, folder=str(self.folder), environ=self.environ)
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +75,7 @@ class World:
     provider: ScriptedProvider
     session_id: SessionId
 
-    def extension(self, name: str) -> Extension:
+    def extension(self, name: str) -> HostedExtension:
         return self.host.extension(name)
 
     async def do(self, name: str, *calls: list[Any], session_id: SessionId | None = None) -> list[Any]:
@@ -120,7 +120,7 @@ class World:
         await self.service.send_user_message(where, text)
         return (await self.service.wait_for_turn(where)).outcome.final_text
 
-    async def until(self, name: str, holds: Callable[[Extension], bool]) -> None:
+    async def until(self, name: str, holds: Callable[[HostedExtension], bool]) -> None:
         """Wait until something holds of an extension, of which everybody is told when it changes."""
         async with self.service.subscribe() as events:
             while not holds(self.extension(name)):
@@ -130,7 +130,7 @@ class World:
 @asynccontextmanager
 async def open_world(
     home: Home,
-    *answers: Answer,
+    *answers: ScriptedAnswer,
     tools: tuple[Tool, ...] = (),
     flags: Mapping[str, object] | None = None,
     **settings: Any,

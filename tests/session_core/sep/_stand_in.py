@@ -11,12 +11,12 @@ from session_core.rpc.connection import NotificationHandler, RpcConnection
 from session_core.rpc.memory import memory_connection_pair
 from session_core.rpc.messages import Notification, Request
 from session_core.rpc.request_tasks import RequestHandler
-from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch import Launch
+from session_core.sep.host.process.launch import ExtensionLaunch
 from session_core.sep.protocol.manifest import Manifest, RunSpec
 
-FOUND = Found(
+FOUND = DiscoveredExtension(
     name="tried",
     folder=Path("/nowhere"),
     scope="user",
@@ -25,10 +25,10 @@ FOUND = Found(
 )
 
 
-async def no_preparation(found: Found) -> Launch:
+async def no_preparation(found: DiscoveredExtension) -> ExtensionLaunch:
     """Prepare nothing."""
     await trio.lowlevel.checkpoint()
-    return Launch(argv=("x",), env={}, cwd="/")
+    return ExtensionLaunch(argv=("x",), env={}, cwd="/")
 
 
 class StandIn:
@@ -44,7 +44,7 @@ class StandIn:
     def crash(self, reason: str = "it fell over") -> None:
         """End, for a reason."""
         self._reason = reason
-        self.connection.shut()
+        self.connection.close()
         self._over.set()
 
     async def wait_over(self) -> str:
@@ -81,7 +81,7 @@ class StandIns:
     @asynccontextmanager
     async def open(
         self,
-        launch: Launch,
+        launch: ExtensionLaunch,
         log: ProcessLog,
         *,
         name: str,

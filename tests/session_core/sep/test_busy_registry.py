@@ -5,9 +5,9 @@ import trio
 from trio.testing import MockClock
 
 from session_core.sep.host import registrations as module
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.registrations import CommandRegistration, Registrations, merged, read_registrations
+from session_core.sep.host.registrations import CommandRegistration, Registrations, merge_update, read_registrations
 from tests.session_core.sep._children import Host
 from tests.session_core.sep._stand_in import FOUND, StandIns, no_preparation
 
@@ -28,14 +28,14 @@ def test_an_addition_measures_only_what_is_new(monkeypatch: pytest.MonkeyPatch) 
         return 0
 
     monkeypatch.setattr(module, "size_of", size_of)
-    assert len(merged(large, {"tools": [tool("new")]}).tools) == 201
+    assert len(merge_update(large, {"tools": [tool("new")]}).tools) == 201
     assert len(measured) == 1
 
 
 async def test_changes_are_told_now_and_then(autojump_clock: MockClock) -> None:
     """Of many changes in a row the first is told at once, the others together, and the last is never left out."""
     host, processes = Host(), StandIns()
-    extension = Extension(FOUND, host, ExtensionLog(), open_process=processes.open, prepare=no_preparation)
+    extension = HostedExtension(FOUND, host, ExtensionLog(), open_process=processes.open, prepare=no_preparation)
     told: list[int] = []
     async with trio.open_nursery() as nursery:
         await nursery.start(extension.run)

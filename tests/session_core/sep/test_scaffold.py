@@ -8,8 +8,7 @@ import pytest
 import trio
 
 from session_core.errors import Conflict, InvalidInput
-from session_core.sep.scaffold.kinds import KINDS
-from session_core.sep.scaffold.template import module_name, scaffold_extension
+from session_core.sep.scaffold.template import KINDS, module_name, scaffold_extension
 from session_core.testing.scripted import ScriptedTool, text, tool_call
 from session_core.vocabulary.messages import ToolResultPart
 from tests.session_core.sep._service import Home, open_world
@@ -115,7 +114,7 @@ async def test_all_of_them_in_a_service(tmp_path: Path) -> None:
         tool_call("shell", {"command": "rm -rf build"}),
         text("Done."),
     )
-    async with open_world(home, *answers, tools=(ScriptedTool("shell"),), permission_tier="full") as world:
+    async with open_world(home, *answers, tools=(ScriptedTool("shell"),), permission_mode="full") as world:
         kept = await world.service.run_command(world.session_id, "command", "style Plain words.")
         await world.service.run_command(world.session_id, "command", "style")
         count = await world.service.run_command(world.session_id, "widget")

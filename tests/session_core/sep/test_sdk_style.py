@@ -38,7 +38,7 @@ async def test_an_extension_of_the_sdk_works(home: Home) -> None:
     """It registers without naming hooks, is asked for all of them, and its tools, flags and contexts work."""
     answers = (tool_call("hello.greet", {"name": "Eve"}), text("done"))
     flags = {"extensions.flags": ["plan"]}
-    async with open_world(home, *answers, flags=flags, permission_tier="full") as world:
+    async with open_world(home, *answers, flags=flags, permission_mode="full") as world:
         assert all(world.host.handles(hook) for hook in HOOKS)
         assert "done" == await world.turn()
         assert "said" == await run(world, "talk")
@@ -108,7 +108,7 @@ async def test_one_that_dies_of_an_error_comes_back(home: Home) -> None:
 async def test_no_line_is_anything_but_an_object(home: Home) -> None:
     """Through a turn with a stop in it nothing is sent that such a reader dies of, and it hears of the stop."""
     answers = (tool_call("hello.greet", {"name": "nobody"}), text("done"))
-    async with open_world(home, *answers, permission_tier="full") as world:
+    async with open_world(home, *answers, permission_mode="full") as world:
         async with world.service.subscribe(world.session_id) as events:
             await world.service.send_user_message(world.session_id, "hi")
             async for each in events:

@@ -12,19 +12,19 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from session_core.rpc.failures import RpcClosed, RpcFailed
 from session_core.rpc.messages import Request
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.extension import Extension, ReloadFailed
+from session_core.sep.host.extension import HostedExtension, ReloadFailed
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.process_session import Pace
+from session_core.sep.host.process.process_session import ExtensionTimeouts
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from tests.session_core.sep._children import Host
 from tests.session_core.sep._stand_in import FOUND, StandIn, StandIns, no_preparation
 
 
 @asynccontextmanager
-async def running(processes: StandIns, **settings: Any) -> AsyncGenerator[tuple[Extension, Host]]:
+async def running(processes: StandIns, **settings: Any) -> AsyncGenerator[tuple[HostedExtension, Host]]:
     host = Host()
     settings.setdefault("prepare", no_preparation)
-    extension = Extension(FOUND, host, ExtensionLog(), open_process=processes.open, **settings)
+    extension = HostedExtension(FOUND, host, ExtensionLog(), open_process=processes.open, **settings)
     async with trio.open_nursery() as nursery:
         await nursery.start(extension.run)
         yield extension, host
@@ -88,7 +88,7 @@ async def test_who_is_silent_is_pinged_and_given_up_after_two_misses(autojump_cl
     """After a minute without a word comes a ping; the second one without an answer is the end."""
     processes = StandIns()
     processes.answer = others_hang("ping")
-    async with running(processes, pace=Pace(backoffs=())) as (extension, host):
+    async with running(processes, pace=ExtensionTimeouts(backoffs=())) as (extension, host):
         await host.until(lambda: extension.state == "failed")
         assert trio.current_time() == 80
         assert extension.problem == "it did not answer two pings in a row"
@@ -248,7 +248,7 @@ async def test_the_last_events_are_heard_before_the_end(autojump_clock: MockCloc
 async def test_a_reload_does_not_wait_for_the_next_restart(autojump_clock: MockClock) -> None:
     """Who reloads an extension that has crashed need not wait, and the restart that was due does not happen."""
     processes = StandIns()
-    async with running(processes, pace=Pace(backoffs=(20, 20))) as (extension, host):
+    async with running(processes, pace=ExtensionTimeouts(backoffs=(20, 20))) as (extension, host):
         processes.all[0].crash()
         await host.until(lambda: extension.state == "restarting")
         await extension.reload()
@@ -262,10 +262,10 @@ async def test_what_cannot_be_sent_is_a_failure_of_that_extension(autojump_clock
     processes = StandIns()
 
     class BadHost(Host):
-        def initialize_params(self, extension: Extension) -> dict[str, Any]:
+        def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
             return {"flags": {"x": object()}}
 
-    extension = Extension(FOUND, BadHost(), ExtensionLog(), prepare=no_preparation, open_process=processes.open)
+    extension = HostedExtension(FOUND, BadHost(), ExtensionLog(), prepare=no_preparation, open_process=processes.open)
     async with trio.open_nursery() as nursery:
         await nursery.start(extension.run)
         assert extension.state == "failed"
@@ -277,16 +277,16 @@ async def test_a_cancelled_reload_tears_nothing(autojump_clock: MockClock) -> No
     """Cancelled at any of its steps, a reload has happened or has not; one process answers, and it can be stopped."""
 
     @asynccontextmanager
-    async def prepare() -> AsyncGenerator[tuple[Extension, StandIns]]:
+    async def prepare() -> AsyncGenerator[tuple[HostedExtension, StandIns]]:
         processes = StandIns()
         async with running(processes) as (extension, _):
             yield extension, processes
         assert sorted(processes.gone) == list(range(len(processes.all)))
 
-    async def operation(world: tuple[Extension, StandIns]) -> None:
+    async def operation(world: tuple[HostedExtension, StandIns]) -> None:
         await world[0].reload()
 
-    async def check(world: tuple[Extension, StandIns], run: SweepRun) -> None:
+    async def check(world: tuple[HostedExtension, StandIns], run: SweepRun) -> None:
         extension, processes = world
         assert extension.state == "ready"
         assert extension.generation in {1, 2}
@@ -309,7 +309,7 @@ async def test_whose_silence_means_no(
     """A dead extension stands in the way if it said that it guards something, or said nothing and has done so once."""
     processes = StandIns()
     processes.registrations = {"hooks": hooks}
-    async with running(processes, pace=Pace(backoffs=())) as (extension, host):
+    async with running(processes, pace=ExtensionTimeouts(backoffs=())) as (extension, host):
         processes.all[0].crash()
         await host.until(lambda: extension.state == "failed")
         assert extension.may_veto_when_dead == before

@@ -12,7 +12,7 @@ import trio
 
 from session_core.errors import ExtensionFailed
 from session_core.ids import RequestId
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.extension import HostedExtension
 from session_core.testing.scripted import ScriptedTool, text, tool_call
 from session_core.vocabulary.messages import ToolResultPart
 from tests.session_core.sep._service import Home, World, open_world
@@ -281,7 +281,7 @@ async def test_20_all_begin_and_end_together(home: Home) -> None:
         home.install(name, wait_for=[other for other in names if other != name])
     async with open_world(home) as world:
         assert {"ready"} == {each.state for each in world.host.extensions}
-        extensions: tuple[Extension, ...] = world.host.extensions
+        extensions: tuple[HostedExtension, ...] = world.host.extensions
 
     assert {f"{name}-ended" for name in names} <= {each.name for each in home.notes.iterdir()}
     assert not [line.text for each in extensions for line in each.log.lines() if "kill" in line.text]
@@ -296,7 +296,7 @@ async def test_23_a_reload_concerns_one_extension_only(home: Home) -> None:
     home.install("stays", registrations={"tools": tools})
     home.install("reloaded")
     answers = (tool_call("stays.t"), text("once"), tool_call("stays.t"), text("twice"))
-    async with open_world(home, *answers, permission_tier="full") as world:
+    async with open_world(home, *answers, permission_mode="full") as world:
         await world.turn()
         found: list[object] = []
 
@@ -383,7 +383,7 @@ async def test_37_wrong_arguments_never_reach_an_extension(home: Home) -> None:
     """What does not fit the schema of a tool is told to the model, and the extension need not look."""
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     home.install("one", registrations={"tools": [{"name": "greet", "description": "", "parameters": schema}]})
-    async with open_world(home, tool_call("one.greet", {}), text("oh"), permission_tier="full") as world:
+    async with open_world(home, tool_call("one.greet", {}), text("oh"), permission_mode="full") as world:
         await world.turn()
         result = await result_of(world)
         assert "tool/execute" not in dict(await world.heard("one"))

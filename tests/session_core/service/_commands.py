@@ -40,7 +40,7 @@ def one_of_each(session_id: SessionId) -> list[Command[object]]:
         c.RemoveQueueItem(session_id=session_id, item_id=item_id),
         c.TakeQueue(session_id=session_id),
         c.SwitchModel(session_id=session_id, model="m"),
-        c.ChangePermissionTier(session_id=session_id, tier="full"),
+        c.ChangePermissionMode(session_id=session_id, mode="full"),
         c.ChangeSandboxPolicy(session_id=session_id, policy=SandboxPolicy()),
         c.ChangeWorkingDirectory(session_id=session_id, cwd="/"),
         c.ChangeTurnLimits(session_id=session_id, limits=TurnLimits()),

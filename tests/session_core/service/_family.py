@@ -8,11 +8,11 @@ from session_core.ids import SessionId
 from session_core.providers.base import ModelRequest, ProviderEvent
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService
-from session_core.testing.scripted import Answer, Item, ScriptedProvider, tool_calls
-from session_core.tools.task import Task
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider, ScriptItem, tool_calls
+from session_core.tools.task import TaskTool
 from tests.session_core.service._helpers import scripted
 
-Scripts = Mapping[str, Sequence[Answer]]
+Scripts = Mapping[str, Sequence[ScriptedAnswer]]
 """The answers that belong to each prompt."""
 
 
@@ -37,11 +37,11 @@ class PromptedProvider(ScriptedProvider):
 
 def helped(scripts: Scripts, **settings: Any) -> ServiceConfig:
     """A config with the task tool and one script per prompt."""
-    tools = (Task(), *settings.pop("tools", ()))
-    return scripted(PromptedProvider(scripts), tools=tools, **{"permission_tier": "full", **settings})
+    tools = (TaskTool(), *settings.pop("tools", ()))
+    return scripted(PromptedProvider(scripts), tools=tools, **{"permission_mode": "full", **settings})
 
 
-def hand_over(*prompts: str, **arguments: Any) -> tuple[Item, ...]:
+def hand_over(*prompts: str, **arguments: Any) -> tuple[ScriptItem, ...]:
     """An answer that starts a helper for each prompt."""
     return tool_calls(*(("task", {"title": prompt, "prompt": prompt, **arguments}) for prompt in prompts))
 

@@ -17,7 +17,7 @@ from session_core.service.service import SessionService, open_session_service
 from session_core.storage.base import SessionStore
 from session_core.stream.subscription import Subscription
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Answer, ScriptedProvider
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
 from session_core.vocabulary.events import ExtensionChanged, ExtensionRemoved, MessageCompleted
 from session_core.vocabulary.extensions import ExtensionInfo
 from session_core.vocabulary.messages import Message
@@ -101,7 +101,7 @@ class World:
 
 
 @asynccontextmanager
-async def served(place: Place, *answers: Answer, store: SessionStore | None = None) -> AsyncGenerator[World]:
+async def served(place: Place, *answers: ScriptedAnswer, store: SessionStore | None = None) -> AsyncGenerator[World]:
     """Open a service for the home; without a store all laws are checked at the end."""
     model = ScriptedProvider(*answers)
     with trio.fail_after(PATIENCE):

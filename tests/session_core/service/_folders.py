@@ -14,14 +14,14 @@ from session_core.agent.hooks import NO_HOOKS
 from session_core.assembly.folders.registry import Folders
 from session_core.assembly.setup import open_home_setup
 from session_core.ids import SessionId
-from session_core.sandbox.trust import TrustStore, fingerprint
+from session_core.sandbox.trust import TrustStore, take_fingerprint
 from session_core.sandbox.workspace import Workspace
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.base import SessionStore
 from session_core.stream.subscription import Subscription
-from session_core.testing.scripted import Answer, ScriptedProvider
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
+from session_core.vocabulary.events import ConfigurationChanged
 from session_core.vocabulary.messages import ToolResultPart
-from session_core.vocabulary.work_events import ConfigurationChanged
 from tests.session_core.config._documents import write_project
 
 SERVER = Path(__file__).parents[1] / "mcp" / "_rude_server.py"
@@ -73,7 +73,7 @@ def folder(
     home = top / "home"
     home.mkdir(mode=0o700, exist_ok=True)
     if trusted:
-        TrustStore(home).trust(str(path), fingerprint(Workspace(str(path))))
+        TrustStore(home).trust(str(path), take_fingerprint(Workspace(str(path))))
     return str(path)
 
 
@@ -91,7 +91,9 @@ async def told_of(events: Subscription, path: str) -> ConfigurationChanged:
 
 
 @asynccontextmanager
-async def served(top: Path, *answers: Answer, store: SessionStore | None = None, **more: Any) -> AsyncGenerator[World]:
+async def served(
+    top: Path, *answers: ScriptedAnswer, store: SessionStore | None = None, **more: Any
+) -> AsyncGenerator[World]:
     """Open a service for the home `home`."""
     (top / "home").mkdir(mode=0o700, exist_ok=True)
     model = ScriptedProvider(*answers)

@@ -12,7 +12,7 @@ from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.memory import MemoryStore
 from session_core.testing.checked import WitnessStore, check_laws
-from session_core.testing.scripted import Answer, ScriptedProvider
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
 from session_core.vocabulary.events import Event, SessionEvent
 from session_core.vocabulary.messages import Message
 from session_core.vocabulary.sessions import TurnOutcome
@@ -25,7 +25,7 @@ def trio_now() -> int:
     return int(trio.current_time() * 1000)
 
 
-def scripted(*answers: Answer | ScriptedProvider, **settings: Any) -> ServiceConfig:
+def scripted(*answers: ScriptedAnswer | ScriptedProvider, **settings: Any) -> ServiceConfig:
     """Make a config whose only model "m" plays these answers."""
     first = answers[0] if answers else None
     provider = first if isinstance(first, ScriptedProvider) else ScriptedProvider(*answers)  # type: ignore[arg-type]

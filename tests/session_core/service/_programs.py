@@ -9,13 +9,13 @@ import attrs
 import trio
 
 from session_core.ids import SessionId
-from session_core.sep.protocol.service_api import Asker, Ran
+from session_core.sep.protocol.service_api import ExtensionCaller, ProgramResult
 from session_core.service.config import ServiceConfig
 from session_core.service.extension_bridge.programs import ProgramGate
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider
-from session_core.tools.shell import Shell
+from session_core.tools.shell import ShellTool
 from tests.session_core.service._helpers import new_session
 from tests.session_core.tools._running import names
 
@@ -28,7 +28,7 @@ class People:
         self.asked: list[tuple[SessionId, str, str, str]] = []
         self.meanwhile: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint
 
-    async def __call__(self, session_id: SessionId, asker: Asker, title: str, shown: str) -> bool:
+    async def __call__(self, session_id: SessionId, asker: ExtensionCaller, title: str, shown: str) -> bool:
         self.asked.append((session_id, asker.extension, title, shown))
         await self.meanwhile()
         return self.yes
@@ -44,7 +44,7 @@ class Programs:
     session_id: SessionId
     root: Path
 
-    async def run(self, line: str, cwd: str | None = None) -> Ran:
+    async def run(self, line: str, cwd: str | None = None) -> ProgramResult:
         """Run a program for the extension, but not for ever."""
         with trio.fail_after(60):
             return await self.gate(asker(self.session_id), line, cwd)
@@ -54,18 +54,18 @@ class Programs:
         return names(self.root)
 
 
-def asker(session_id: SessionId) -> Asker:
+def asker(session_id: SessionId) -> ExtensionCaller:
     """The extension, in a dispatch of a session."""
-    return Asker(extension="git", session_id=session_id)
+    return ExtensionCaller(extension="git", session_id=session_id)
 
 
 @asynccontextmanager
-async def open_programs(folder: Path, *, tool: Shell | None = None, **settings: Any) -> AsyncGenerator[Programs]:
+async def open_programs(folder: Path, *, tool: ShellTool | None = None, **settings: Any) -> AsyncGenerator[Programs]:
     """Open a checked service that works in `folder/project`."""
     root = folder / "project"
     root.mkdir()
     people = People()
-    defaults = {"models": {"m": ScriptedProvider()}, "tools": (tool or Shell(),), "permission_tier": "full"}
+    defaults = {"models": {"m": ScriptedProvider()}, "tools": (tool or ShellTool(),), "permission_mode": "full"}
     config = ServiceConfig(**{**defaults, "cwd": str(root), **settings})
     async with open_checked_service(config) as service:
         gate = ProgramGate(service._core, people)

@@ -11,28 +11,28 @@ from session_core.checkpoints.store import CheckpointStore
 from session_core.service.config import ServiceConfig
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.memory import MemoryStore
-from session_core.testing.scripted import Answer, Item, text, tool_call
+from session_core.testing.scripted import ScriptedAnswer, ScriptItem, text, tool_call
 from session_core.tools.background import BackgroundJobs, open_background_jobs
 from session_core.tools.files import coding_file_tools
 from session_core.tools.job_tools import shell_tools
-from session_core.tools.task import Task
+from session_core.tools.task import TaskTool
 from session_core.vocabulary.sessions import SandboxPolicy
 from tests.session_core.service._family import PromptedProvider, Scripts
 
 FULL_ACCESS = SandboxPolicy(mode="full_access")
 
 
-def write(path: str, content: str) -> tuple[Item, ...]:
+def write(path: str, content: str) -> tuple[ScriptItem, ...]:
     """An answer that writes a file."""
     return tool_call("write", {"path": path, "content": content})
 
 
-def shell(command: str, **arguments: Any) -> tuple[Item, ...]:
+def shell(command: str, **arguments: Any) -> tuple[ScriptItem, ...]:
     """An answer that runs a command."""
     return tool_call("shell", {"command": command, **arguments})
 
 
-def turn(*calls: Answer) -> Sequence[Answer]:
+def turn(*calls: ScriptedAnswer) -> Sequence[ScriptedAnswer]:
     """The answers of one turn: some calls, then a word."""
     return (*calls, text("done"))
 
@@ -66,9 +66,9 @@ async def open_project(
     async with open_background_jobs() as jobs:
         config = ServiceConfig(
             models=settings.pop("models", None) or {"m": PromptedProvider(scripts)},
-            tools=(*coding_file_tools(), *shell_tools(jobs), Task()),
+            tools=(*coding_file_tools(), *shell_tools(jobs), TaskTool()),
             cwd=str(root),
-            permission_tier="full",
+            permission_mode="full",
             checkpoints=kept,
             jobs=jobs,
             store=settings.pop("store", None) or MemoryStore(),

@@ -207,10 +207,10 @@ class ToyExecutor(CodeExecutor):
     def abort(self, capture: StateCapture) -> None:
         self.known = []
 
-    async def restore(self, kept: KeptState | None) -> None:
-        cells: Any = () if kept is None else kept.state.root["cells"]
+    async def restore(self, saved: KeptState | None) -> None:
+        cells: Any = () if saved is None else saved.state.root["cells"]
         self.cells, self.known = list(cells), list(cells)
-        self.restored.append(None if kept is None else len(cells))
+        self.restored.append(None if saved is None else len(cells))
         await self._did("restore", None)
 
     async def aclose(self) -> None:

@@ -12,7 +12,7 @@ from session_core.errors import Conflict, InvalidInput, NotFound
 from session_core.ids import MessageId, SessionId
 from session_core.protocols.api import TurnAdditions
 from session_core.protocols.contexts import SessionContext
-from session_core.protocols.faults import ContextExpired, ExtensionRejected
+from session_core.protocols.faults import CallbackContextExpired, ExtensionRejected
 from session_core.service.protocols import ProtocolUnusable
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.sqlite import SqliteStore
@@ -353,5 +353,5 @@ async def test_a_context_of_an_extension_that_was_kept() -> None:
         scripted(**Watched(apply_extension=lambda context, _: kept.append(context)).settings())
     ) as service:
         await service.apply_extension(await new_session(service), EXTENSION)
-    with pytest.raises(ContextExpired):
+    with pytest.raises(CallbackContextExpired):
         kept[0].check()

@@ -14,7 +14,7 @@ from session_core.protocols.contexts import (
     ReplaceRequest,
     SwitchTo,
 )
-from session_core.protocols.faults import ContextExpired
+from session_core.protocols.faults import CallbackContextExpired
 from session_core.protocols.frames import first_frame
 from session_core.providers.base import ModelRequest
 from session_core.providers.catalogue import ModelInfo
@@ -54,7 +54,7 @@ async def test_what_a_protocol_sees() -> None:
             assert (context.cwd, context.sandbox) == (state.settings.cwd, state.settings.sandbox)
             assert context.tools == request.tools == (tool.spec,)
         assert [request for _, request in seen] == provider.requests
-        with pytest.raises(ContextExpired):
+        with pytest.raises(CallbackContextExpired):
             _ = seen[0][0].processes
 
 
@@ -127,7 +127,7 @@ async def test_what_came_meanwhile_is_answered() -> None:
     async with open_checked_service(config) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
-        await provider.waiting("here")
+        await provider.wait_for_pause("here")
         await service.send_user_message(session_id, "and then?")
         provider.release("here")
         outcome = (await service.wait_for_turn(session_id)).outcome

@@ -9,7 +9,7 @@ from session_core import limits
 from session_core.ids import MessageId, SessionId
 from session_core.protocols.api import ProtocolBundle
 from session_core.protocols.contexts import BuildContext
-from session_core.protocols.execution import Cell, CellResult, Execution, KeptState, StateCapture, digest_of
+from session_core.protocols.execution import Cell, CellResult, Execution, KeptState, StateCapture, compute_digest
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.maintenance.export_import import import_session
 from session_core.storage.maintenance.rebuild import rebuild_store
@@ -36,14 +36,14 @@ class Keeper(ToyExecutor):
         return CellResult(output=",".join(self.cells))
 
     async def capture(self) -> StateCapture:
-        new = {digest_of(_leaf(each)): _leaf(each) for each in self.cells if each not in self.known}
+        new = {compute_digest(_leaf(each)): _leaf(each) for each in self.cells if each not in self.known}
         leaves = tuple(
-            StateLeaf(name=each, digest=digest_of(_leaf(each)), size=len(_leaf(each))) for each in self.cells
+            StateLeaf(name=each, digest=compute_digest(_leaf(each)), size=len(_leaf(each))) for each in self.cells
         )
         return StateCapture(state=ExecutorState(engine="toy", version=1, root=JsonObject(), leaves=leaves), new=new)
 
-    async def restore(self, kept: KeptState | None) -> None:
-        self.cells = [] if kept is None else [leaf.name for leaf in kept.state.leaves]
+    async def restore(self, saved: KeptState | None) -> None:
+        self.cells = [] if saved is None else [leaf.name for leaf in saved.state.leaves]
         self.known = list(self.cells)
 
 

@@ -7,7 +7,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from session_core.ids import SessionId
 from session_core.service.feed import Feed
-from session_core.session.recorder import Ledger
+from session_core.session.recorder import EventRecorder
 from session_core.session.state import SessionState
 from session_core.storage.memory import MemoryStore
 from session_core.stream.event_stream import EventStream
@@ -25,10 +25,10 @@ class World:
 
     def __init__(self, capacity: int) -> None:
         stream = EventStream(capacity=capacity, session_capacity=capacity)
-        self.ledger = Ledger(stream, MemoryStore(), lambda: 1)
+        self.ledger = EventRecorder(stream, MemoryStore(), lambda: 1)
         self.states = {name: SessionState(session_id=name) for name in (MINE, OTHER)}
         for name, state in self.states.items():
-            self.ledger.enter(state, ev.SessionCreated(name=name, settings=Settings(model="m", cwd="/")))
+            self.ledger.record_event(state, ev.SessionCreated(name=name, settings=Settings(model="m", cwd="/")))
         self.feed = self._follow(None)
         self.known = 0  # the session's own number of the newest thing that was received
 
@@ -44,7 +44,7 @@ class World:
         )
 
     def rename(self, name: SessionId) -> None:
-        self.ledger.enter(self.states[name], ev.SessionRenamed(name="n"))
+        self.ledger.record_event(self.states[name], ev.SessionRenamed(name="n"))
 
     def reconnect(self) -> None:
         """Leave, and come back with nothing but the cursor."""

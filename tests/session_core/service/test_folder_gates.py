@@ -12,12 +12,12 @@ import trio
 
 from session_core.agent import tool_runner
 from session_core.agent.folder_settings import FolderUnusable
-from session_core.agent.tool_calls import preview_of
+from session_core.agent.tool_calls import build_preview
 from session_core.assembly.folders import mcp_servers
 from session_core.assembly.folders.files import read_settings_of
 from session_core.assembly.folders.registry import Folders, open_folders
 from session_core.assembly.setup import open_home_setup
-from session_core.assembly.surroundings import Place
+from session_core.assembly.surroundings import AgentEnvironment
 from session_core.errors import Conflict, Forbidden
 from session_core.service.extension_bridge import programs
 from session_core.service.extension_bridge.programs import ProgramGate
@@ -80,12 +80,12 @@ async def test_who_leaves_while_a_call_is_looked_at(tmp_path: Path, monkeypatch:
     left, right = folder(tmp_path, "left", ""), folder(tmp_path, "right", "")
 
     async def look_and_leave(tool: Tool, call: ToolCallPart, context: ToolContext) -> CallPreview:
-        preview = await preview_of(tool, call, context)
+        preview = await build_preview(tool, call, context)
         await world.service.change_working_directory(session, right)
         return preview
 
     for module in (tool_runner, programs):
-        monkeypatch.setattr(module, "preview_of", look_and_leave)
+        monkeypatch.setattr(module, "build_preview", look_and_leave)
     async with served(tmp_path, tool_call("write", {"path": "made", "content": "x"}), text("done")) as world:
         session = await new_session(world.service, cwd=left)
         await say(world.service, session)
@@ -112,7 +112,7 @@ async def test_nothing_runs_where_the_rules_cannot_be_read(tmp_path: Path) -> No
         gate = ProgramGate(world.service.core, People())
         with pytest.raises(FolderUnusable, match="line 1"):
             await world.folders.hold(str(link))
-        assert world.folders.at(str(link)) is None
+        assert world.folders.get_known(str(link)) is None
         with pytest.raises(FolderUnusable, match="line 1"):
             await gate(asker(session), "touch made", None)
 
@@ -125,7 +125,9 @@ async def test_a_server_that_never_answers_holds_nobody_up(tmp_path: Path, monke
     server = {"command": sys.executable, "args": [str(SERVER), "mute"]}
     (tmp_path / "left" / "mcp.json").write_text(json.dumps({"mcpServers": {"mute": server}}))
     folder(tmp_path, "left")
-    place = Place(home=tmp_path / "home", folder=path, environ={"HOME": str(tmp_path)}, keeps=False, whole_home=True)
+    place = AgentEnvironment(
+        home=tmp_path / "home", folder=path, environ={"HOME": str(tmp_path)}, keeps=False, whole_home=True
+    )
     _, base = read_settings_of(place, {})
     monkeypatch.setattr(mcp_servers, "FOLDER_SERVERS_WAIT_MS", 1)
     with trio.fail_after(60):
@@ -133,7 +135,7 @@ async def test_a_server_that_never_answers_holds_nobody_up(tmp_path: Path, monke
             release = await folders.hold(path)
             monkeypatch.setattr(mcp_servers, "FOLDER_SERVERS_WAIT_MS", 3_600_000)
             (await folders.hold(path))()
-            states = [each.state for each in (await folders.ready(path)).servers.statuses()]
+            states = [each.state for each in (await folders.load(path)).servers.statuses()]
             release()
 
     assert ["connecting"] == states
@@ -145,7 +147,9 @@ async def test_whoever_gives_up_holds_nothing(tmp_path: Path) -> None:
     idle = {"mcpServers": {"idle": {"command": "/bin/false", "disabled": True}}}
     (tmp_path / "left" / "mcp.json").write_text(json.dumps(idle))
     folder(tmp_path, "left")
-    place = Place(home=tmp_path / "home", folder=left, environ={"HOME": str(tmp_path)}, keeps=False, whole_home=True)
+    place = AgentEnvironment(
+        home=tmp_path / "home", folder=left, environ={"HOME": str(tmp_path)}, keeps=False, whole_home=True
+    )
     _, base = read_settings_of(place, {})
 
     @asynccontextmanager

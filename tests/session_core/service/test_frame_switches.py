@@ -176,7 +176,7 @@ async def test_round_in_circles(decide: Callable[[int], str], opened: int) -> No
         reason = f"it has switched {limits.MAX_FRAME_SWITCHES} times in one turn"
         assert (outcome.status, outcome.error) == ("failed", f"the protocol watched failed in driver: {reason}")
         assert (len(of_type(service, session_id, ev.FrameOpened)), provider.requests) == (opened, [])
-        assert (await service.load_session(session_id)).activity.at_rest
+        assert (await service.load_session(session_id)).activity.is_at_rest
 
 
 async def test_a_key_that_is_none() -> None:
@@ -197,7 +197,7 @@ async def test_messages_wait_for_the_frames() -> None:
     async with open_checked_service(scripted(provider, **Watched(driver=Switching()).settings())) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "hello")
-        await provider.waiting("here")
+        await provider.wait_for_pause("here")
         await service.send_user_message(session_id, "wait")
         provider.release("here")
         await service.wait_for_turn(session_id)
@@ -227,8 +227,8 @@ async def test_a_crash_between_two_frames(tmp_path: Path) -> None:
     async with open_session_service(config) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "hello")
-        await provider.waiting("here")
-        await service._core.sessions[session_id].until_durable()
+        await provider.wait_for_pause("here")
+        await service._core.sessions[session_id].wait_until_durable()
         shutil.copytree(tmp_path / "home", tmp_path / "copy")
         opened = (await service.load_session(session_id)).frames
         provider.release("here")

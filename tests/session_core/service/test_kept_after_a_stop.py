@@ -29,7 +29,7 @@ async def test_state_of_a_turn_without_a_proper_end(end: str, tmp_path: Path, qu
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
         if end == "stopped":
-            await provider.waiting("here")
+            await provider.wait_for_pause("here")
             await service.request_stop(session_id)
         assert (await service.wait_for_turn(session_id)).outcome.status == end
     executor: Any = ToyExecutor()

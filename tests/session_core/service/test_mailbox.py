@@ -87,9 +87,9 @@ async def test_bounds_cancellation_and_the_end() -> None:
                 await wait_all_tasks_blocked()
                 with pytest.raises(Overloaded):
                     await mailbox.call(request("c"))
-                assert ["a", "b"] == [name_of(each) for each in mailbox.waiting()]
+                assert ["a", "b"] == [name_of(each) for each in mailbox.waiting_requests()]
                 given_up.cancel()
-        assert ["b"] == [name_of(each) for each in mailbox.waiting()]
+        assert ["b"] == [name_of(each) for each in mailbox.waiting_requests()]
         mailbox.close()
         with pytest.raises(ServiceClosed):
             await mailbox.call(request("d"))

@@ -27,7 +27,7 @@ from session_core.service.protocols import ProtocolUnusable
 from session_core.service.service import open_session_service
 from session_core.storage.memory import MemoryStore
 from session_core.testing.checked import open_checked_service
-from session_core.testing.driver_protocol import driven_by
+from session_core.testing.driver_protocol import driver_settings
 from session_core.testing.scripted import ScriptedProvider, text
 from session_core.vocabulary import commands as c
 from session_core.vocabulary.frozen import JsonObject
@@ -52,7 +52,7 @@ class Insisting(NativeToolDriver):
 async def test_an_undo_goes_back_to_the_user() -> None:
     """What a driver has told the model is no message of the user: an undo goes back beyond it."""
     provider = ScriptedProvider(*map(text, "abcd"))
-    async with open_checked_service(scripted(provider, **driven_by(Insisting()))) as service:
+    async with open_checked_service(scripted(provider, **driver_settings(Insisting()))) as service:
         session_id = await new_session(service)
         for said in ("first", "second"):
             await say(service, session_id, said)
@@ -81,7 +81,7 @@ class Repeating(NativeToolDriver):
 async def test_the_view_has_the_prompt() -> None:
     """A driver finds what people have said, and not what it has told the model itself."""
     driver = Repeating()
-    async with open_checked_service(scripted(text("a"), text("b"), **driven_by(driver))) as service:
+    async with open_checked_service(scripted(text("a"), text("b"), **driver_settings(driver))) as service:
         session_id = await new_session(service)
         await say(service, session_id, "one")
         await say(service, session_id, "two")
@@ -100,7 +100,7 @@ class Switching(NativeToolDriver):
 
 async def test_memory_outlives_a_switch_of_frames() -> None:
     """What a driver remembers, and what it was asked, is there in the next frame of the turn; not in the next turn."""
-    async with open_checked_service(scripted(**driven_by(Switching()))) as service:
+    async with open_checked_service(scripted(**driver_settings(Switching()))) as service:
         session_id = await new_session(service)
         assert (await say(service, session_id, "go")).error == "next: kept, go"
         assert (await say(service, session_id, "more")).error == "next: kept, more"
@@ -127,7 +127,7 @@ class Ending(NativeToolDriver):
 )
 async def test_an_end_of_the_wrong_shape(finish: Finish, said: str, output: Any, error: str | None) -> None:
     """A turn that was asked for JSON is completed with JSON of that shape, whatever its driver says."""
-    async with open_checked_service(scripted(text(said), **driven_by(Ending(finish)))) as service:
+    async with open_checked_service(scripted(text(said), **driver_settings(Ending(finish)))) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go", output_schema=SCHEMA)
         outcome = (await service.wait_for_turn(session_id)).outcome

@@ -20,7 +20,7 @@ from session_core.storage.memory import MemoryStore
 from session_core.storage.sqlite import SqliteStore
 from session_core.testing.checked import WitnessStore, open_checked_service
 from session_core.testing.scripted import ScriptedProvider, text
-from session_core.tools.task import Task
+from session_core.tools.task import TaskTool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.protocols import ProtocolRecord
@@ -63,7 +63,7 @@ async def test_the_protocols_there_are() -> None:
         ({"protocols": (Watched(), Watched())}, DuplicatePlugin, "protocol"),
         ({"protocol": "nope"}, UnknownPlugin, "protocol"),
         ({"protocol": ""}, UnknownPlugin, "protocol"),
-        ({"protocol_options": PluginOptions.of("nope", {})}, UnknownPlugin, "protocol_options"),
+        ({"protocol_options": PluginOptions.for_plugin("nope", {})}, UnknownPlugin, "protocol_options"),
     ],
 )
 async def test_a_service_that_could_not_work(
@@ -118,7 +118,7 @@ async def test_a_protocol_that_cannot_be_built(quiet_log: None) -> None:
 async def test_options_of_a_new_session() -> None:
     """What is stated goes before what the service states for all, each option by itself; the rest has its default."""
     factory = Watched()
-    supplied = PluginOptions.of("watched", {"shape": "square", "budget": 5})
+    supplied = PluginOptions.for_plugin("watched", {"shape": "square", "budget": 5})
     async with open_checked_service(scripted(**factory.settings(), protocol_options=supplied)) as service:
         session_id = await new_session(service, options=stated(dialect="mine", budget=6))
         assert await recorded_of(service, session_id) == record(dialect="mine", shape="square", budget=6)
@@ -128,7 +128,7 @@ async def test_options_of_a_new_session() -> None:
 async def test_options_of_children_and_forks() -> None:
     """A child inherits what its parent was given, whatever the service states for all; a fork takes over everything."""
     factory = Watched()
-    supplied = PluginOptions.of("watched", {"shape": "square", "budget": 5})
+    supplied = PluginOptions.for_plugin("watched", {"shape": "square", "budget": 5})
     async with open_checked_service(scripted(**factory.settings(), protocol_options=supplied)) as service:
         parent = await new_session(service, options=stated(dialect="mine", shape="round", budget=6))
         child = await new_session(service, parent_id=parent)
@@ -162,7 +162,7 @@ async def test_a_helper_has_the_protocol_of_its_parent() -> None:
     """A session that a tool starts for its own has the same protocol, as a child."""
     factory = Watched()
     provider = ScriptedProvider(hand_over("look"), text("seen"), text("done"))
-    config = scripted(provider, tools=(Task(),), permission_tier="full", protocols=(factory,))
+    config = scripted(provider, tools=(TaskTool(),), permission_mode="full", protocols=(factory,))
     async with open_checked_service(config) as service:
         session_id = await new_session(service, protocol="watched", options=stated(shape="round"))
         assert (await say(service, session_id)).final_text == "done"
@@ -182,7 +182,7 @@ async def test_options_after_a_restart(tmp_path: Path) -> None:
     ):
         store = SqliteStore(tmp_path)
         factory = Watched()
-        async with serving(store, factory, protocol_options=PluginOptions.of("watched", supplied)) as service:
+        async with serving(store, factory, protocol_options=PluginOptions.for_plugin("watched", supplied)) as service:
             await service.load_session(session_id)
             assert factory.calls == []  # looking at a session needs nothing of its protocol
             assert (await say(service, session_id)).status == "completed"

@@ -12,10 +12,9 @@ from session_core.service.service import open_session_service
 from session_core.storage.memory import MemoryStore
 from session_core.testing.scripted import Forever, Hang, ScriptedTool, text, tool_call
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.commands import Command, EditMessage, SwitchBranch
+from session_core.vocabulary.commands import Command, EditMessage, ForkSession, SwitchBranch
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import Message
-from session_core.vocabulary.session_commands import ForkSession
 from tests.session_core.service._helpers import new_session, say, scripted
 
 

@@ -15,7 +15,7 @@ from session_core.errors import InternalError, Overloaded, ReadOnly, SessionCore
 from session_core.ids import LOCAL_CLIENT, ClientId, Cursor, Epoch, SessionId
 from session_core.service import retention as tested
 from session_core.service.config import ServiceConfig
-from session_core.service.retention import AT_ONCE, LOOK_EVERY_S, PAUSE_S, due
+from session_core.service.retention import AT_ONCE, LOOK_EVERY_S, PAUSE_S, find_due_actions
 from session_core.service.service import SessionService, open_session_service
 from session_core.storage.memory import MemoryStore
 from session_core.storage.settings import Retention
@@ -67,16 +67,16 @@ def summary(session_id: str, *, days: float, archived: bool = False, parent: str
 )
 def test_when_a_session_is_due(one: SessionSummary, expected: tuple[str, str] | None) -> None:
     """A session is due to the day after its last change, if nothing in it works or waits."""
-    assert ((expected,) if expected else ()) == due([one], BOTH, NOW)
+    assert ((expected,) if expected else ()) == find_due_actions([one], BOTH, NOW)
 
 
 def test_each_half_stands_alone() -> None:
     """With only one of the numbers set, the other thing never happens; with none, nothing does."""
     sessions = [summary("a", days=500), summary("b", days=500, archived=True)]
 
-    assert () == due(sessions, Retention(), NOW)
-    assert (("archive", "a"),) == due(sessions, Retention(archive_after_days=1), NOW)
-    assert (("delete", "b"),) == due(sessions, Retention(delete_archived_after_days=1), NOW)
+    assert () == find_due_actions(sessions, Retention(), NOW)
+    assert (("archive", "a"),) == find_due_actions(sessions, Retention(archive_after_days=1), NOW)
+    assert (("delete", "b"),) == find_due_actions(sessions, Retention(delete_archived_after_days=1), NOW)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_each_half_stands_alone() -> None:
 )
 def test_a_family_goes_as_one(family: list[SessionSummary], expected: tuple[tuple[str, str], ...]) -> None:
     """Nothing of a family is due before all of it is, and then children go before parents, in whatever order listed."""
-    assert expected == due(family, BOTH, NOW)
-    assert expected == due(reversed(family), BOTH, NOW)
+    assert expected == find_due_actions(family, BOTH, NOW)
+    assert expected == find_due_actions(reversed(family), BOTH, NOW)
 
 
 @given(
@@ -136,7 +136,7 @@ def test_any_list_gives_an_answer(sessions: list[SessionSummary], busy: set[str]
     sessions = [attrs.evolve(one, queued=1) if one.session_id in busy else one for one in sessions]
     by_id = {one.session_id: one for one in sessions}
 
-    found = due(sessions, BOTH, NOW)
+    found = find_due_actions(sessions, BOTH, NOW)
 
     names = [session_id for _, session_id in found]
     assert len(set(names)) == len(names)

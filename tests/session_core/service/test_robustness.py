@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core.errors import InternalError
-from session_core.service.core import Later
+from session_core.service.core import PendingReply
 from session_core.service.handlers import HANDLERS
 from session_core.session.state import fold
 from session_core.testing.checked import WitnessStore, open_checked_service
@@ -162,7 +162,7 @@ async def test_a_bug_in_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None
         await trio.lowlevel.checkpoint()
         raise ZeroDivisionError("oh no")
 
-    monkeypatch.setitem(HANDLERS, c.RenameSession, lambda *_: Later(broken))
+    monkeypatch.setitem(HANDLERS, c.RenameSession, lambda *_: PendingReply(broken))
     async with open_checked_service(scripted(text("fine"))) as service:
         session_id = await new_session(service)
         with pytest.raises(InternalError) as caught:

@@ -56,7 +56,7 @@ class Slow:
 async def busy(service: SessionService, session_id: SessionId, model: ScriptedProvider) -> None:
     """Let a turn begin that does not end, so that messages are queued in their order."""
     await service.send_user_message(session_id, "go")
-    await model.waiting("busy")
+    await model.wait_for_pause("busy")
 
 
 @attrs.frozen
@@ -354,7 +354,7 @@ async def test_a_session_that_comes_back_keeps_the_order() -> None:
     order: list[str] = []
     async with open_checked_service(scripted()) as service:
         session_id = await new_session(service)
-        service.core.residents.remove(session_id)
+        service.core.loaded_sessions.remove(session_id)
 
         async def rename(name: str) -> None:
             order.append(name)

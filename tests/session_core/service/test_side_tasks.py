@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from session_core.errors import Conflict, FilesChanged
-from session_core.service.side_tasks import SideWorks
+from session_core.service.side_tasks import SideTasks
 
 
 async def refused() -> str:
@@ -15,7 +15,7 @@ async def test_each_who_waits_gets_a_failure_of_their_own() -> None:
     """A failure is the same for all who wait, but no object is raised twice: each raising adds to it."""
     caught: list[FilesChanged] = []
     async with trio.open_nursery() as nursery:
-        ended = SideWorks(nursery).start(None, "login", refused)
+        ended = SideTasks(nursery).start(None, "login", refused)
         for _ in range(3):
             with pytest.raises(FilesChanged) as failure:
                 await ended()
@@ -34,12 +34,12 @@ async def test_an_answer_is_for_everybody_and_a_stop_is_told() -> None:
         return "done"
 
     async with trio.open_nursery() as nursery:
-        works = SideWorks(nursery)
+        works = SideTasks(nursery)
         ended = works.start(None, "login", answer)
         assert ["done", "done"] == [await ended(), await ended()]
         held = works.start(None, "reload", trio.sleep_forever)
-        (running,) = works.of(None)
+        (running,) = works.running_for(None)
         running.stop()
         with pytest.raises(Conflict, match="reload was stopped before it was done"):
             await held()
-        assert () == works.of(None)
+        assert () == works.running_for(None)

@@ -18,7 +18,7 @@ from session_core.testing.scripted import Hang, Pause, ScriptedTool, failure, te
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import RequestStop
 from session_core.vocabulary.messages import ToolResultPart, Usage
-from session_core.vocabulary.sessions import PermissionTier, SandboxPolicy, TurnLimits, UsageLine
+from session_core.vocabulary.sessions import PermissionMode, SandboxPolicy, TurnLimits, UsageLine
 from tests.session_core.service._family import PromptedProvider, Scripts, by_name, hand_over, helped
 from tests.session_core.service._helpers import new_session, of_type, say, trace, until
 
@@ -44,7 +44,7 @@ async def test_a_helper_is_a_session_of_its_own() -> None:
             state.parent_id,
             state.activity.name,
             state.settings.model,
-            state.settings.permission_tier,
+            state.settings.permission_mode,
         )
         (started,) = of_type(service, parent, ev.TaskStarted)
         assert child == started.child_id
@@ -65,7 +65,7 @@ async def test_eight_helpers_work_at_once() -> None:
         parent = await new_session(service)
         await service.send_user_message(parent, "go")
         for name in names:
-            await provider.waiting(name)
+            await provider.wait_for_pause(name)
         assert 9 == service.statistics().running
         for name in reversed(names):
             provider.release(name)
@@ -195,7 +195,7 @@ async def test_messages_to_a_helper_reach_it() -> None:
     async with open_checked_service(config) as service:
         parent = await new_session(service)
         await service.send_user_message(parent, "go")
-        await provider.waiting("here")
+        await provider.wait_for_pause("here")
         await service.send_user_message(by_name(service)["look"], "and also there")
         provider.release("here")
         await service.wait_for_turn(parent)
@@ -216,7 +216,7 @@ def asking_scripts() -> Scripts:
 async def test_a_helper_asks_where_people_watch() -> None:
     """A helper's helper asks in the topmost session and is named there; the first answer wins, and counts for both."""
     write = ScriptedTool("write", effects=("write",))
-    config = helped(asking_scripts(), tools=(write,), permission_tier="ask_writes")
+    config = helped(asking_scripts(), tools=(write,), permission_mode="ask_writes")
     async with open_checked_service(config) as service:
         parent = await new_session(service, name="go")
         await service.send_user_message(parent, "go")
@@ -248,7 +248,7 @@ async def test_what_is_allowed_above_is_allowed_below() -> None:
         "a": [tool_call("write"), (Pause("a"), *tool_call("other")), (Pause("late"), *tool_call("write")), text("2")],
         "b": [tool_call("other"), text("3")],
     }
-    config = helped(scripts, tools=(write, other), permission_tier="ask_writes")
+    config = helped(scripts, tools=(write, other), permission_mode="ask_writes")
     provider = config.models["m"]
     assert isinstance(provider, PromptedProvider)
     async with open_checked_service(config) as service:
@@ -257,16 +257,16 @@ async def test_what_is_allowed_above_is_allowed_below() -> None:
         await wait_all_tasks_blocked()
         (first,) = (await service.load_session(parent)).approvals
         await service.answer_approval(parent, first.request_id, "allow_session")
-        await provider.waiting("a")
+        await provider.wait_for_pause("a")
         await wait_all_tasks_blocked()
         assert 2 == len(write.calls), "the helper's call was not asked for"
         (second,) = (await service.load_session(parent)).approvals
         assert by_name(service)["b"] == second.session_id
         await service.answer_approval(parent, second.request_id, "allow_session")
         provider.release("a")
-        await provider.waiting("late")
+        await provider.wait_for_pause("late")
         assert 2 == len(other.calls), "what one helper was allowed, its sibling need not ask for"
-        await service.change_permission_tier(parent, "ask_writes")
+        await service.change_permission_mode(parent, "ask_writes")
         for name in ("go", "a", "b"):
             assert () == (await service.load_session(by_name(service)[name])).grants
         provider.release("late")
@@ -276,7 +276,7 @@ async def test_what_is_allowed_above_is_allowed_below() -> None:
 
 
 @pytest.mark.parametrize(
-    ("began", "read_only", "changes", "tiers"),
+    ("began", "read_only", "changes", "modes"),
     [
         ("ask_writes", False, ("full",), ("full", "full", "full")),
         ("full", False, ("ask_all",), ("ask_all", "ask_all", "ask_all")),
@@ -285,34 +285,34 @@ async def test_what_is_allowed_above_is_allowed_below() -> None:
         ("read_only", True, ("full",), ("full", "read_only", "read_only")),
     ],
 )
-async def test_a_new_tier_holds_for_helpers_too(
-    began: PermissionTier,
+async def test_a_new_mode_holds_for_helpers_too(
+    began: PermissionMode,
     read_only: bool,  # noqa: FBT001
-    changes: tuple[PermissionTier, ...],
-    tiers: tuple[str, ...],
+    changes: tuple[PermissionMode, ...],
+    modes: tuple[str, ...],
 ) -> None:
-    """Helpers follow a change of the tier above at once, but one that must change nothing stays as it is."""
+    """Helpers follow a change of the mode above at once, but one that must change nothing stays as it is."""
     scripts: Scripts = {
         "go": [hand_over("a", read_only=read_only), text("1")],
         "a": [hand_over("b", read_only=False), text("2")],
         "b": [Hang()],
     }
-    async with open_checked_service(helped(scripts, permission_tier=began)) as service:
+    async with open_checked_service(helped(scripts, permission_mode=began)) as service:
         parent = await new_session(service, name="go")
         await service.send_user_message(parent, "go")
         await wait_all_tasks_blocked()
-        for tier in changes:
-            await service.change_permission_tier(parent, tier)
+        for mode in changes:
+            await service.change_permission_mode(parent, mode)
         ids = by_name(service)
-        found = [(await service.load_session(ids[name])).settings.permission_tier for name in ("go", "a", "b")]
-        assert list(tiers) == found
+        found = [(await service.load_session(ids[name])).settings.permission_mode for name in ("go", "a", "b")]
+        assert list(modes) == found
         await service.request_stop(parent)
-        await service.change_permission_tier(parent, "ask_writes")
-        assert tiers[1] == (await service.load_session(ids["a"])).settings.permission_tier, "it works for nobody now"
+        await service.change_permission_mode(parent, "ask_writes")
+        assert modes[1] == (await service.load_session(ids["a"])).settings.permission_mode, "it works for nobody now"
 
 
-async def test_a_helper_of_its_own_tier_is_only_narrowed() -> None:
-    """A helper whose tier a person has changed never gets more than its parent, and keeps its own confinement."""
+async def test_a_helper_of_its_own_mode_is_only_narrowed() -> None:
+    """A helper whose mode a person has changed never gets more than its parent, and keeps its own confinement."""
     async with open_checked_service(helped({"go": [hand_over("a"), text("1")], "a": [Hang()]})) as service:
         parent = await new_session(service, name="go")
         await service.send_user_message(parent, "go")
@@ -325,22 +325,22 @@ async def test_a_helper_of_its_own_tier_is_only_narrowed() -> None:
         await service.change_sandbox_policy(parent, SandboxPolicy())
         assert own == (await service.load_session(helper)).settings.sandbox
         found = []
-        await service.change_permission_tier(helper, "ask_all")
-        for tier in TIERS:
-            await service.change_permission_tier(parent, tier)
-            found.append((await service.load_session(helper)).settings.permission_tier)
+        await service.change_permission_mode(helper, "ask_all")
+        for mode in MODES:
+            await service.change_permission_mode(parent, mode)
+            found.append((await service.load_session(helper)).settings.permission_mode)
         assert ["ask_all", "read_only", "read_only"] == found
         await service.request_stop(parent)
 
 
-TIERS: tuple[PermissionTier, ...] = ("auto_edit", "read_only", "read_only")
+MODES: tuple[PermissionMode, ...] = ("auto_edit", "read_only", "read_only")
 
 
 @pytest.mark.parametrize("stopped", ["go", "a", "b"])
 async def test_an_approval_is_denied_when_whoever_it_is_for_stops(stopped: str) -> None:
     """Stopping the session that asks, or any that waits for it, denies the approval in the same step."""
     write = ScriptedTool("write", effects=("write",))
-    config = helped(asking_scripts(), tools=(write,), permission_tier="ask_writes")
+    config = helped(asking_scripts(), tools=(write,), permission_mode="ask_writes")
     async with open_checked_service(config) as service:
         parent = await new_session(service, name="go")
         await service.send_user_message(parent, "go")
@@ -360,7 +360,7 @@ async def test_an_approval_that_nobody_answers_is_denied(autojump_clock: MockClo
     """Time runs out for a helper's approval as for any other, and the helper goes on with the refusal."""
     write = ScriptedTool("write", effects=("write",))
     scripts: Scripts = {"go": [hand_over("a"), text("1")], "a": [tool_call("write"), text("then not")]}
-    config = helped(scripts, tools=(write,), permission_tier="ask_writes", approval_timeout_ms=1_000)
+    config = helped(scripts, tools=(write,), permission_mode="ask_writes", approval_timeout_ms=1_000)
     async with open_checked_service(config) as service:
         parent = await new_session(service)
         await say(service, parent, "go")

@@ -11,11 +11,11 @@ from session_core.config.rules import PermissionRule
 from session_core.ids import SessionId
 from session_core.service.child_sessions import TurnHost
 from session_core.service.service import SessionService
-from session_core.testing.scripted import Answer, text
+from session_core.testing.scripted import ScriptedAnswer, text
 from session_core.tools.base import ToolFailed
 from session_core.vocabulary.events import ApprovalRequested
 from session_core.vocabulary.frozen import JsonObject
-from session_core.vocabulary.sessions import Approval, PermissionTier
+from session_core.vocabulary.sessions import Approval, PermissionMode
 from tests._needs import disable_sandbox
 from tests.session_core.service._helpers import new_session
 from tests.session_core.service._project import FULL_ACCESS, open_project
@@ -23,7 +23,7 @@ from tests.session_core.service._project import FULL_ACCESS, open_project
 CODE = "open('made.txt', 'w').write('new')\nfinish(1)"
 
 
-def cell(code: str = CODE) -> Answer:
+def cell(code: str = CODE) -> ScriptedAnswer:
     """An answer that is one cell."""
     return text(f"```python\n{code}\n```")
 
@@ -45,7 +45,7 @@ async def asked_about(service: SessionService, session_id: SessionId) -> Approva
 
 
 async def test_a_yes_runs_the_cell_and_undo_takes_it_back(tmp_path: Path) -> None:
-    """Even in the fullest tier the cell is shown and asked about; after a yes it runs, and undo takes it back."""
+    """Even in the fullest mode the cell is shown and asked about; after a yes it runs, and undo takes it back."""
     async with open_project(tmp_path, {"go": [cell()]}, protocol="code") as project:
         project.put("made.txt", "old")
         session_id = await new_session(project.service)
@@ -87,19 +87,19 @@ async def test_a_stop_ends_the_question(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tier", "rules", "why"),
+    ("mode", "rules", "why"),
     [
         ("read_only", (), "this session is read-only, and the call runs a program"),
         ("full", (PermissionRule(tool="cell", decision="deny"),), "a rule in the configuration forbids it"),
     ],
 )
 async def test_nobody_is_asked_for_what_is_forbidden(
-    tmp_path: Path, tier: PermissionTier, rules: tuple[PermissionRule, ...], why: str
+    tmp_path: Path, mode: PermissionMode, rules: tuple[PermissionRule, ...], why: str
 ) -> None:
     """A session that may only read, or a rule against cells, refuses them without asking anybody."""
     scripts = {"go": [cell(), text("then not")]}
     async with open_project(tmp_path, scripts, protocol="code", rules=rules) as project:
-        session_id = await new_session(project.service, permission_tier=tier)
+        session_id = await new_session(project.service, permission_mode=mode)
         await project.service.send_user_message(session_id, "go")
         assert "then not" == (await project.service.wait_for_turn(session_id)).outcome.final_text
         assert why in (await project.service.load_session(session_id)).transcript[-2].text

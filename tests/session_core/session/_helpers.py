@@ -1,22 +1,22 @@
 """A session without a service: its ledger in memory, its clock in the test's hand."""
 
 from session_core.ids import CallId, MessageId, TurnId, new_session_id
-from session_core.session.recorder import Ledger
+from session_core.session.recorder import EventRecorder
 from session_core.session.session import Session, Work
 from session_core.session.state import SessionState
-from session_core.session.turn_handle import TurnDesk
+from session_core.session.turn_handle import TurnHandle
 from session_core.storage.memory import MemoryStore
 from session_core.stream.event_stream import EventStream
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import Event
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart
-from session_core.vocabulary.sessions import PermissionTier, Settings
+from session_core.vocabulary.sessions import PermissionMode, Settings
 
 TURN = TurnId("turn_1")
 
 
-def new_session(tier: PermissionTier = "ask_writes") -> tuple[Session, list[Event]]:
+def new_session(mode: PermissionMode = "ask_writes") -> tuple[Session, list[Event]]:
     """Make a session, and the list to which everything it records is added."""
     seen: list[Event] = []
 
@@ -25,18 +25,18 @@ def new_session(tier: PermissionTier = "ask_writes") -> tuple[Session, list[Even
             super().append(event)
             seen.append(event.event)
 
-    session = Session(SessionState(session_id=new_session_id()), Ledger(EventStream(), Store(), lambda: 1_000))
-    session.record(ev.SessionCreated(name="s", settings=Settings(model="m", cwd="/", permission_tier=tier)))
+    session = Session(SessionState(session_id=new_session_id()), EventRecorder(EventStream(), Store(), lambda: 1_000))
+    session.record(ev.SessionCreated(name="s", settings=Settings(model="m", cwd="/", permission_mode=mode)))
     seen.clear()
     return session, seen
 
 
-def started(tier: PermissionTier = "ask_writes") -> tuple[Session, TurnDesk, list[Event]]:
+def started(mode: PermissionMode = "ask_writes") -> tuple[Session, TurnHandle, list[Event]]:
     """Make a session with a turn that has just begun, and the turn's desk."""
-    session, seen = new_session(tier)
+    session, seen = new_session(mode)
     session.work = Work(kind="turn", turn_id=TURN)
     session.record(ev.TurnStarted(turn_id=TURN))
-    desk = TurnDesk(session, session.work, approval_timeout_ms=1_000)
+    desk = TurnHandle(session, session.work, approval_timeout_ms=1_000)
     seen.clear()
     return session, desk, seen
 

@@ -94,7 +94,7 @@ def test_the_end_of_a_turn(status: TurnStatus, found: ActivityName) -> None:
     }
     shown = after(found, ev.TurnEnded(outcome=outcome))
     assert (expected[status], outcome.error) == (shown.name, shown.message)
-    assert shown.at_rest
+    assert shown.is_at_rest
     assert expected == AFTER_TURN
 
 

@@ -15,7 +15,7 @@ from session_core.session import message_window, new_messages
 from session_core.session.finish_work import next_closing_event
 from session_core.session.state import SessionState, apply, fold
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.added_messages import added_messages
+from session_core.vocabulary.added_messages import collect_added_messages
 from session_core.vocabulary.events import Event, SessionEvent
 from session_core.vocabulary.frozen import JsonObject, Vector
 from session_core.vocabulary.messages import (
@@ -27,7 +27,7 @@ from session_core.vocabulary.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
-    size_of,
+    count_message_chars,
 )
 from session_core.vocabulary.snapshots import SessionSnapshot
 from session_core.wire.codec import decode, encode
@@ -146,13 +146,13 @@ def test_the_window_is_the_same_from_any_snapshot(
         assert at_once == fold(half, run[cut:])
         assert at_once == fold(decode(encode(half), SessionSnapshot), run[cut:])
         assert at_once == stepwise
-    assert at_once.earlier + len(at_once.messages) == sum(len(added_messages(each, {}, 0)) for each in events)
+    assert at_once.earlier + len(at_once.messages) == sum(len(collect_added_messages(each, {}, 0)) for each in events)
 
 
 @given(events=conversations(), bounds=small_windows)
 def test_the_window_does_not_depend_on_the_events(events: list[Event], bounds: tuple[int, int]) -> None:
     """Messages that come many at once leave the same window as if they had come one by one."""
-    messages = [message for event in events for message in added_messages(event, {}, 0)]
+    messages = [message for event in events for message in collect_added_messages(event, {}, 0)]
     with window_of(*bounds):
         together = state_after(numbered(events))
         alone = state_after(numbered(ev.MessageAdded(message=message) for message in messages))
@@ -215,9 +215,9 @@ def test_measuring_is_amortised(monkeypatch: pytest.MonkeyPatch) -> None:
     def counting(message: Message) -> int:
         nonlocal measured
         measured += 1
-        return size_of(message)
+        return count_message_chars(message)
 
-    monkeypatch.setattr(message_window, "size_of", counting)
+    monkeypatch.setattr(message_window, "count_message_chars", counting)
     state = state_after(events)
 
     assert len(events) == state.earlier + len(state.messages)
@@ -231,9 +231,9 @@ def test_a_snapshot_is_measured_at_its_first_new_message(monkeypatch: pytest.Mon
 
     def counting(messages: Vector[Message]) -> int:
         looked.append(len(messages))
-        return sum(map(size_of, messages))
+        return sum(map(count_message_chars, messages))
 
-    monkeypatch.setattr(new_messages, "chars_in", counting)
+    monkeypatch.setattr(new_messages, "count_total_chars", counting)
     state = SessionState.from_snapshot(snapshot)
     answer, turn = MessageId("answer"), TurnId("turn")
     others: list[Event] = [
@@ -271,7 +271,7 @@ def test_the_head_may_be_outside() -> None:
         snapshot = fold(empty(), added_one_by_one([1] * 6))
         state = SessionState.from_snapshot(snapshot)
         state.apply(SessionEvent(7, 7, SESSION, 7, ev.BranchSwitched(head=MessageId("1"))))
-        assert ((), None) == (state.transcript, state.message(state.head))
+        assert ((), None) == (state.transcript, state.find_message(state.head))
         assert next_closing_event(state, "stopped", now=8) is None
 
         reply = Message(message_id=MessageId("new"), parent_id=state.head, role="user", parts=(), created_at=8)
@@ -308,7 +308,7 @@ def test_the_fold_adds_what_is_said_to_be_added(events: list[Event]) -> None:
     told: list[Message] = []
     run = numbered(events)
     for envelope in run:
-        told.extend(added_messages(envelope.event, results, envelope.at))
+        told.extend(collect_added_messages(envelope.event, results, envelope.at))
         match envelope.event:
             case ev.ToolCallFinished(result=result):
                 results.setdefault(result.call_id, result)
@@ -359,7 +359,7 @@ def test_sizes(parts: tuple[Part, ...], size: int) -> None:
     """A message is as large as the characters in its parts, each JSON value counting one more, and at least 1."""
     message = Message(message_id=MessageId("m"), parent_id=None, role="user", parts=parts, created_at=0)
 
-    assert size == size_of(message)
+    assert size == count_message_chars(message)
 
 
 def test_deep_json_can_be_measured() -> None:
@@ -370,4 +370,4 @@ def test_deep_json_can_be_measured() -> None:
     call = ToolCallPart(call_id=CallId("call"), name="tool", arguments=nested)
     message = Message(message_id=MessageId("m"), parent_id=None, role="assistant", parts=(call,), created_at=0)
 
-    assert 20_001 + 20_000 == size_of(message)
+    assert 20_001 + 20_000 == count_message_chars(message)

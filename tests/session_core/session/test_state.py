@@ -4,7 +4,7 @@ import pytest
 
 from session_core.errors import ProtocolError
 from session_core.ids import MessageId, SessionId, TurnId
-from session_core.session.recorder import Ledger
+from session_core.session.recorder import EventRecorder
 from session_core.session.session import Session
 from session_core.session.state import SessionState, fold
 from session_core.storage.memory import MemoryStore
@@ -18,7 +18,7 @@ from session_core.vocabulary.snapshots import SessionSnapshot
 MESSAGE, TURN = MessageId("msg_1"), TurnId("turn_1")
 
 
-def streaming(name: str, ledger: Ledger) -> Session:
+def streaming(name: str, ledger: EventRecorder) -> Session:
     """A session whose model is about to say something."""
     session = Session(SessionState(session_id=SessionId(name)), ledger)
     session.record(ev.SessionCreated(name=name, settings=Settings(model="m", cwd="/")))
@@ -40,7 +40,7 @@ def say(session: Session, words: str) -> tuple[list[SessionEvent], list[SessionS
 @pytest.mark.parametrize("place", range(5))
 def test_a_merged_event_around_a_snapshot(place: int) -> None:
     """A merged event is folded when all of it is new, ignored when all of it is old, and refused in between."""
-    events, snapshots = say(streaming("a", Ledger(EventStream(), MemoryStore(), lambda: 1)), "abcd")
+    events, snapshots = say(streaming("a", EventRecorder(EventStream(), MemoryStore(), lambda: 1)), "abcd")
     (merged,) = coalesce(events)
     assert 4 == merged.merged
     if place in (0, 4):
@@ -54,7 +54,7 @@ def test_a_merged_event_around_a_snapshot(place: int) -> None:
 
 def test_merged_events_of_other_sessions_are_ignored() -> None:
     """A merged event of another session does not concern a snapshot, wherever it lies."""
-    ledger = Ledger(EventStream(), MemoryStore(), lambda: 1)
+    ledger = EventRecorder(EventStream(), MemoryStore(), lambda: 1)
     other = streaming("other", ledger)
     mine = streaming("mine", ledger)
     _, before = say(mine, "xyz")

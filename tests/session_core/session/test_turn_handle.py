@@ -4,7 +4,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core.ids import CallId, ClientId, QueueItemId, RequestId
-from session_core.session.turn_handle import AskedCall, TurnDesk
+from session_core.session.turn_handle import ApprovalPrompt, TurnHandle
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import TextPart
 from session_core.vocabulary.sessions import DeliverAs, QueueItem, TurnLimits
@@ -13,7 +13,7 @@ from tests.session_core.session._helpers import call, started
 ONE_OF_EACH: tuple[DeliverAs, ...] = ("steer", "follow_up", "steer", "next_turn")
 
 
-def queued(desk: TurnDesk, number: int, deliver_as: DeliverAs) -> None:
+def queued(desk: TurnHandle, number: int, deliver_as: DeliverAs) -> None:
     item = QueueItem(
         item_id=QueueItemId(f"item_{number}"),
         parts=(TextPart(text=str(number)),),
@@ -59,8 +59,8 @@ async def test_nobody_is_asked_after_the_end() -> None:
     watched, *_ = started()
     helper, _, _ = started()
     assert helper.work is not None
-    desk = TurnDesk(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, watched))
-    asked = AskedCall(call=call("rm"), summary="", shown="", fingerprint="f", reason="r", grant="rm")
+    desk = TurnHandle(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, watched))
+    asked = ApprovalPrompt(call=call("rm"), summary="", displayed_text="", fingerprint="f", reason="r", grant="rm")
     watched.close_work("completed")
     decision, why = await desk.ask_approval(asked)
     assert ("deny", "Nobody can be asked any more: the turn that this call belongs to has ended.") == (decision, why)
@@ -71,8 +71,8 @@ def test_a_desk_knows_those_above() -> None:
     top, above, _ = started()
     helper, _, _ = started()
     assert helper.work is not None
-    desk = TurnDesk(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, top))
-    assert (None, frozenset()) == (desk.time_left_ms, desk.grants)
+    desk = TurnHandle(helper, helper.work, approval_timeout_ms=1_000, lineage=lambda: (helper, top))
+    assert (None, frozenset()) == (desk.remaining_ms, desk.grants)
     for session, grant in ((top, "one"), (helper, "two")):
         resolved = ev.ApprovalResolved(
             request_id=RequestId("r"), tool_name="t", decision="allow_session", because="answered", grant=grant
@@ -82,7 +82,7 @@ def test_a_desk_knows_those_above() -> None:
     assert {"one"} == above.grants
     top.record(ev.TurnLimitsChanged(limits=TurnLimits(time_ms=500)))
     helper.record(ev.TurnLimitsChanged(limits=TurnLimits(time_ms=900)))
-    assert (500, top) == (desk.time_left_ms, desk.foremost)
+    assert (500, top) == (desk.remaining_ms, desk.root_session)
 
 
 async def test_an_approval_is_asked_for_and_answered() -> None:
@@ -91,8 +91,8 @@ async def test_an_approval_is_asked_for_and_answered() -> None:
     decisions = []
 
     async def ask() -> None:
-        asked = AskedCall(
-            call=call("rm"), summary="rm (write)", shown="rm -r x", fingerprint="f", reason="r", grant="rm"
+        asked = ApprovalPrompt(
+            call=call("rm"), summary="rm (write)", displayed_text="rm -r x", fingerprint="f", reason="r", grant="rm"
         )
         decisions.append(await desk.ask_approval(asked))
 

@@ -11,7 +11,7 @@ from session_core.ids import MessageId, SessionId
 from session_core.storage.base import MessagePage, OpenedStore, StoredReply, StoredSession
 from session_core.storage.memory import MemoryStore
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.messages import Message
 from session_core.vocabulary.replies import SearchHit
 from session_core.vocabulary.snapshots import SessionSummary
@@ -89,7 +89,7 @@ class CountsOn(MemoryStore):
 
 class DropsUnfinishedText(MemoryStore):
     def append(self, event: SessionEvent) -> None:
-        if not isinstance(event.event, PASSING):
+        if not isinstance(event.event, TRANSIENT_EVENTS):
             super().append(event)
 
 
@@ -97,7 +97,7 @@ class KeepsFinishedText(MemoryStore):
     def append(self, event: SessionEvent) -> None:
         unfinished = [*self._unfinished.get(event.session_id or SessionId(""), ())]
         super().append(event)
-        if event.session_id is not None and unfinished and not isinstance(event.event, PASSING):
+        if event.session_id is not None and unfinished and not isinstance(event.event, TRANSIENT_EVENTS):
             self._unfinished[event.session_id] = unfinished
 
 

@@ -18,7 +18,7 @@ from session_core.storage.base import SessionStore, StoreReader
 from session_core.storage.memory import MemoryStore
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
-from session_core.testing.check_store import LiveSessions, StoreHarness, serving
+from session_core.testing.check_store import LiveSessions, StoreHarness, open_live_sessions
 
 
 class SqliteHarness(StoreHarness):
@@ -84,7 +84,7 @@ async def serving_until_failure(store: SessionStore) -> AsyncGenerator[LiveSessi
     """Like `serving`, for a store that fails on the way: leaving the block must say so."""
     ended = False
     try:
-        async with serving(store) as live:
+        async with open_live_sessions(store) as live:
             yield live
             ended = True
     except StorageFailed:

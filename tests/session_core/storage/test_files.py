@@ -15,7 +15,7 @@ from session_core.storage.home import prepare_home
 from session_core.storage.schema import VERSION
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
-from session_core.testing.check_store import serving
+from session_core.testing.check_store import open_live_sessions
 from tests.session_core.storage._harness import change, rows
 
 
@@ -30,9 +30,9 @@ async def test_files_are_private(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(0o755)
     (home / STORE_FILE).touch(0o644)
-    async with serving(SqliteStore(home)) as live:
+    async with open_live_sessions(SqliteStore(home)) as live:
         live.create()
-        await live.durable()
+        await live.wait_durable()
         at_work = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()}
     names = {STORE_FILE, MARK_FILE, "lock"}
     assert dict.fromkeys((*names, f"{STORE_FILE}-wal", f"{STORE_FILE}-shm"), 0o600) == at_work
@@ -53,9 +53,9 @@ def test_every_commit_reaches_the_disk(tmp_path: Path) -> None:
 async def test_homes_with_odd_names(tmp_path: Path, name: str) -> None:
     """The store is inside the home, whatever its name is."""
     home = tmp_path / name
-    async with serving(SqliteStore(home)) as live:
+    async with open_live_sessions(SqliteStore(home)) as live:
         session_id = live.create()
-        await live.durable()
+        await live.wait_durable()
         reader = SqliteReader(home)
         async with reader.open_reader():
             assert [session_id] == [each.session_id for each in await reader.list_sessions()]

@@ -16,10 +16,10 @@ import trio
 from session_core.errors import StoreInUse, StoreUnusable
 from session_core.storage import home_lock as home_module
 from session_core.storage.home import prepare_home, private_open
-from session_core.storage.home_lock import Holder, HomeLock, lock_holder
+from session_core.storage.home_lock import HomeLock, LockHolder, lock_holder
 from tests.session_core.storage._homes import HOLD, child, mode_of, open_descriptors
 
-UNKNOWN = Holder(pid=0, program="", since=0, host="")
+UNKNOWN = LockHolder(pid=0, program="", since=0, host="")
 IN_USE_BY_SOMEBODY = "this home is in use by another process; wait for it, or stop it"
 
 
@@ -60,7 +60,9 @@ def test_the_holder_is_known_while_it_holds(home: Path, monkeypatch: pytest.Monk
     before = open_descriptors()
     assert lock_holder(home) is None
     lock = HomeLock.acquire(home)
-    expected = Holder(pid=os.getpid(), program="session-core serve", since=1_700_000_000_000, host=os.uname().nodename)
+    expected = LockHolder(
+        pid=os.getpid(), program="session-core serve", since=1_700_000_000_000, host=os.uname().nodename
+    )
     assert expected == lock_holder(home)
     assert 0o600 == mode_of(home / "lock")
     lock.release()
@@ -123,7 +125,7 @@ async def test_a_dead_process_is_never_named(home: Path) -> None:
 def test_a_holder_is_shown_with_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time stands alone on the same day, with its date otherwise, and another machine is named."""
     monkeypatch.setattr(home_module, "_now", lambda: 1_700_000_000_000)
-    holder = Holder(pid=7, program="x", since=1_700_000_000_000, host=os.uname().nodename)
+    holder = LockHolder(pid=7, program="x", since=1_700_000_000_000, host=os.uname().nodename)
     assert re.fullmatch(r"process 7 \(x, since \d\d:\d\d\)", str(holder))
     before = attrs.evolve(holder, since=1_690_000_000_000, host="elsewhere")
     assert re.fullmatch(r"process 7 on elsewhere \(x, since 2023-07-2\d \d\d:\d\d\)", str(before))

@@ -8,9 +8,9 @@ import trio.testing
 
 from session_core import limits
 from session_core.errors import Overloaded, ServiceClosed, StorageFailed, StoreDamaged
-from session_core.storage.kv import decoded_value, encoded_value
+from session_core.storage.kv import decode_value, encode_value
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.check_store_world import serving
+from session_core.testing.check_store_world import open_live_sessions
 from tests.session_core.storage._harness import Gate, WatchedDisk, change, rows, serving_until_failure
 
 
@@ -23,7 +23,7 @@ async def test_a_change_returns_when_it_is_committed_and_not_before(tmp_path: Pa
     """Whoever keeps a value waits for the commit that holds it, and a cancelled one may be kept all the same."""
     disk = WatchedDisk()
     returned = trio.Event()
-    async with serving(SqliteStore(tmp_path, connect=disk.connect)) as live, trio.open_nursery() as nursery:
+    async with open_live_sessions(SqliteStore(tmp_path, connect=disk.connect)) as live, trio.open_nursery() as nursery:
         gate = Gate(disk)
 
         async def keep() -> None:
@@ -63,7 +63,7 @@ async def test_a_slow_disk_is_no_endless_queue(tmp_path: Path, monkeypatch: pyte
     """When too much waits for the disk, another value is refused instead of joining."""
     monkeypatch.setattr(limits, "MAX_BACKLOG_BYTES", 10)
     disk = WatchedDisk()
-    async with serving(SqliteStore(tmp_path, connect=disk.connect)) as live, trio.open_nursery() as nursery:
+    async with open_live_sessions(SqliteStore(tmp_path, connect=disk.connect)) as live, trio.open_nursery() as nursery:
         gate = Gate(disk)
         nursery.start_soon(live.store.kv_set, "ext", "first", "longer than ten")
         await gate.reached()
@@ -77,7 +77,7 @@ async def test_a_closed_store_keeps_nothing(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     with pytest.raises(ServiceClosed):
         await store.kv_set("ext", "early", 1)
-    async with serving(store):
+    async with open_live_sessions(store):
         await store.kv_set("ext", "between", 1)
     with pytest.raises(ServiceClosed):
         await store.kv_set("ext", "late", 1)
@@ -94,14 +94,14 @@ async def test_a_closed_store_keeps_nothing(tmp_path: Path) -> None:
 )
 async def test_a_damaged_value_is_not_handed_out(tmp_path: Path, damage: str) -> None:
     """A value that is not what was written, or belongs elsewhere, is an error; it can be replaced or let go of."""
-    async with serving(SqliteStore(tmp_path)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path)) as live:
         if "other" in damage:
             await live.store.kv_set("other", "theirs", 1)
         else:
             await live.store.kv_set("ext", "hit", 1)
         await live.store.kv_set("ext", "beside", 2)
     change(tmp_path, damage)
-    async with serving(SqliteStore(tmp_path)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path)) as live:
         with pytest.raises(StoreDamaged, match='"ext" keeps under "hit" is damaged'):
             await live.store.kv_get("ext", "hit")
         assert 2 == await live.store.kv_get("ext", "beside")
@@ -111,6 +111,6 @@ async def test_a_damaged_value_is_not_handed_out(tmp_path: Path, damage: str) ->
 
 def test_a_kept_value_is_nobodys_to_change() -> None:
     """What comes back is a new value each time, so that changing it does not change what is kept."""
-    raw = encoded_value({"list": [1]})
-    decoded_value(raw)["list"].append(2)
-    assert {"list": [1]} == decoded_value(raw)
+    raw = encode_value({"list": [1]})
+    decode_value(raw)["list"].append(2)
+    assert {"list": [1]} == decode_value(raw)

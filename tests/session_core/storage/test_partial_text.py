@@ -6,8 +6,8 @@ from trio.testing import MockClock
 
 from session_core import limits
 from session_core.ids import CallId, MessageId, SessionId
-from session_core.storage.partial_text import PartialText, about_of, ended_by
-from session_core.storage.writer import KeptText
+from session_core.storage.partial_text import PartialText, ended_message_id, unfinished_message_id
+from session_core.storage.writer import UnfinishedText
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 from session_core.vocabulary.messages import Message
@@ -26,9 +26,9 @@ def merged(event: SessionEvent, count: int) -> SessionEvent:
     return SessionEvent(event.seq, event.sseq, event.session_id, event.at, event.event, event.by, count)
 
 
-def kept(event: SessionEvent, about: MessageId = ONE) -> KeptText:
+def kept(event: SessionEvent, about: MessageId = ONE) -> UnfinishedText:
     assert event.session_id is not None
-    return KeptText(event.session_id, about, encode(event))
+    return UnfinishedText(event.session_id, about, encode(event))
 
 
 async def test_text_is_due_after_a_moment(mock_clock: MockClock) -> None:
@@ -95,10 +95,10 @@ def test_what_events_are_about() -> None:
     """Pieces of an answer name it, both of its ends name it, and other events name nothing."""
     message = Message(message_id=ONE, parent_id=None, role="assistant", parts=(), created_at=0)
     started = ev.PartStarted(message_id=ONE, kind="text")
-    assert [ONE, ONE] == [about_of(event) for event in (started, ev.PartDelta(message_id=ONE, text=""))]
+    assert [ONE, ONE] == [unfinished_message_id(event) for event in (started, ev.PartDelta(message_id=ONE, text=""))]
     ends = (ev.MessageCompleted(message=message), ev.MessageDiscarded(message_id=ONE, reason=""))
-    assert [ONE, ONE] == [ended_by(event) for event in ends]
+    assert [ONE, ONE] == [ended_message_id(event) for event in ends]
     for other in (ev.SessionArchived(), ev.MessageAdded(message=message), *ends):
-        assert about_of(other) is None
+        assert unfinished_message_id(other) is None
     others = (ev.SessionArchived(), ev.MessageAdded(message=message), started)
-    assert [None, None, None] == [ended_by(event) for event in others]
+    assert [None, None, None] == [ended_message_id(event) for event in others]

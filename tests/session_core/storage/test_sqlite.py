@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from session_core import limits
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.check_store_world import journal_of, serving
+from session_core.testing.check_store_world import open_live_sessions, read_journal
 from session_core.vocabulary import events as ev
 from tests.session_core.storage._harness import Gate, WatchedDisk, rows
 
@@ -18,15 +18,15 @@ from tests.session_core.storage._harness import Gate, WatchedDisk, rows
 async def test_many_waiting_callers_share_a_commit(tmp_path: Path) -> None:
     """What many callers hand over in one moment is one transaction, and so is all that comes while it is written."""
     disk = WatchedDisk()
-    async with serving(SqliteStore(tmp_path, connect=disk.connect)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path, connect=disk.connect)) as live:
         session_id = live.create()
-        await live.durable()
+        await live.wait_durable()
         before = disk.commits
         gate = Gate(disk)
 
         async def call() -> None:
             live.say(session_id, "a command")
-            await live.durable()
+            await live.wait_durable()
 
         async with trio.open_nursery() as nursery:
             for _ in range(200):
@@ -43,12 +43,12 @@ async def test_many_waiting_callers_share_a_commit(tmp_path: Path) -> None:
 async def test_a_busy_store_writes_too(tmp_path: Path) -> None:
     """However busy the others are, somebody who waits is not put off for ever: here, for two hundred ticks."""
     store = SqliteStore(tmp_path)
-    async with serving(store) as live:
+    async with open_live_sessions(store) as live:
         session_id = live.create()
         written = trio.Event()
 
         async def wait() -> None:
-            await live.durable()
+            await live.wait_durable()
             written.set()
 
         async with trio.open_nursery() as nursery:
@@ -69,7 +69,7 @@ def is_writing(store: SqliteStore) -> bool:
 async def test_what_nobody_waits_for_is_written_soon(tmp_path: Path, mock_clock: MockClock) -> None:
     """Events that nobody waits for gather for a moment, and are written when it is over or when they are many."""
     store = SqliteStore(tmp_path)
-    async with serving(store) as live:
+    async with open_live_sessions(store) as live:
         session_id = live.create()
         await trio.testing.wait_all_tasks_blocked()
         assert not is_writing(store), "they should gather"
@@ -91,12 +91,12 @@ async def test_what_nobody_waits_for_is_written_soon(tmp_path: Path, mock_clock:
 async def test_an_idle_store_writes_at_once(tmp_path: Path) -> None:
     """A single event does not wait for company."""
     disk = WatchedDisk()
-    async with serving(SqliteStore(tmp_path, connect=disk.connect)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path, connect=disk.connect)) as live:
         session_id = live.create()
         for _ in range(5):
             before = disk.commits
             live.say(session_id, "alone")
-            await live.durable()
+            await live.wait_durable()
             assert 1 == disk.commits - before
             assert live.seq == live.store.durable_seq
 
@@ -113,7 +113,7 @@ async def test_the_file_never_holds_half_a_step(tmp_path: Path) -> None:
             assert found == listed, "events and the list do not fit"
             seen.append([count for (count,) in found])
 
-    async with serving(SqliteStore(tmp_path, connect=disk.connect)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path, connect=disk.connect)) as live:
         disk.after = look
         sessions = [live.create(f"number {number}") for number in range(3)]
         for number in range(30):
@@ -122,8 +122,8 @@ async def test_the_file_never_holds_half_a_step(tmp_path: Path) -> None:
             for _ in range(number % 3):
                 await trio.lowlevel.checkpoint()
             if number % 3 == 0:
-                await live.durable()
-        await live.durable()
+                await live.wait_durable()
+        await live.wait_durable()
     assert [31, 31, 31] == seen[-1]
     assert len(seen) > 5, "the check should see many commits"
     assert all(len(counts) == 3 and len(set(counts)) == 1 for counts in seen), "half a step was durable"
@@ -132,7 +132,7 @@ async def test_the_file_never_holds_half_a_step(tmp_path: Path) -> None:
 async def test_the_backlog_counts_what_waits(tmp_path: Path) -> None:
     """The backlog grows with what is handed over, and shrinks only when that is written."""
     disk = WatchedDisk()
-    async with serving(SqliteStore(tmp_path, connect=disk.connect)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path, connect=disk.connect)) as live:
         gate = Gate(disk)
         session_id = live.create()
         live.say(session_id, "x" * 10_000)
@@ -143,21 +143,21 @@ async def test_the_backlog_counts_what_waits(tmp_path: Path) -> None:
         live.say(session_id, "x" * 20_000)
         assert 30_000 < live.store.backlog < 32_000
         gate.open()
-        await live.durable()
+        await live.wait_durable()
         assert 0 == live.store.backlog
 
 
 async def test_a_caller_who_gives_up_takes_nothing_back(tmp_path: Path) -> None:
     """Cancelling a wait in the middle of a commit leaves the commit, its events and the other callers alone."""
     disk = WatchedDisk()
-    async with serving(SqliteStore(tmp_path, connect=disk.connect)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path, connect=disk.connect)) as live:
         session_id = live.create()
         gate = Gate(disk)
         done = 0
 
         async def call() -> None:
             nonlocal done
-            await live.durable()
+            await live.wait_durable()
             done += 1
 
         async with trio.open_nursery() as nursery:
@@ -166,16 +166,16 @@ async def test_a_caller_who_gives_up_takes_nothing_back(tmp_path: Path) -> None:
                 nursery.start_soon(gate.reached)
                 await gate.reached()
                 scope.cancel()
-                await live.durable()
+                await live.wait_durable()
             assert scope.cancelled_caught
             gate.open()
         assert 1 == done
-        assert live.kept(session_id) == await journal_of(live.store, session_id)
+        assert live.expected_journal(session_id) == await read_journal(live.store, session_id)
 
 
 async def test_reading_waits_for_what_was_handed_over(tmp_path: Path) -> None:
     """Whoever reads right after handing something over reads that too."""
-    async with serving(SqliteStore(tmp_path)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path)) as live:
         for number in range(5):
             session_id = live.create(f"number {number}")
             live.say(session_id, f"quick{number}")

@@ -14,7 +14,7 @@ from session_core.errors import ProtocolError, StorageFailed
 from session_core.ids import ClientId
 from session_core.storage.base import StoredReply
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.check_store_world import NOWHERE, ids_in, journal_of, serving
+from session_core.testing.check_store_world import NOWHERE, list_ids, open_live_sessions, read_journal
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.replies import Acknowledged
 from tests.session_core.storage._harness import Gate, WatchedDisk, serving_until_failure
@@ -30,14 +30,14 @@ async def test_a_failed_commit_is_the_last(tmp_path: Path, statement: str) -> No
     async with serving_until_failure(store) as live:
         session_id = live.create()
         live.say(session_id, "acknowledged")
-        await live.durable()
-        acknowledged, seq = live.kept(session_id), live.seq
+        await live.wait_durable()
+        acknowledged, seq = live.expected_journal(session_id), live.seq
         disk.fail(statement)
 
         async def call() -> None:
             live.say(session_id, "lost")
             try:
-                await live.durable()
+                await live.wait_durable()
             except StorageFailed as failure:
                 told.append(failure.message)
 
@@ -53,14 +53,14 @@ async def test_a_failed_commit_is_the_last(tmp_path: Path, statement: str) -> No
         store.remember(StoredReply(client_id=ClientId("c"), key="k", fingerprint=b"", reply=None))
         store.forget(session_id)
         with pytest.raises(StorageFailed):
-            await live.durable()
+            await live.wait_durable()
         await store.wait_durable(seq)
         assert (0, seq, 1) == (store.backlog, store.durable_seq, len(live.failures))
-        assert acknowledged == await journal_of(store, session_id), "reading goes on"
+        assert acknowledged == await read_journal(store, session_id), "reading goes on"
         assert 1 == len(await store.search("acknowledged", limit=5))
-    async with serving(SqliteStore(tmp_path)) as again:
-        assert [session_id] == ids_in(again.opened.summaries)
-        assert acknowledged == await journal_of(again.store, session_id)
+    async with open_live_sessions(SqliteStore(tmp_path)) as again:
+        assert [session_id] == list_ids(again.opened.summaries)
+        assert acknowledged == await read_journal(again.store, session_id)
 
 
 @pytest.mark.usefixtures("quiet_log")
@@ -74,7 +74,7 @@ async def test_those_who_come_during_a_failing_commit_are_told(tmp_path: Path) -
         async def call(name: str) -> None:
             live.create(name)
             try:
-                await live.durable()
+                await live.wait_durable()
             except StorageFailed:
                 told.append(name)
 
@@ -102,13 +102,13 @@ async def test_text_that_was_held_back_is_not_written_after_a_failure(tmp_path: 
     async with serving_until_failure(store) as live:
         session_id = live.create()
         message_id = live.start_answer(session_id)
-        await live.durable()
+        await live.wait_durable()
         seq = live.seq
         live.record(session_id, ev.PartDelta(message_id=message_id, text="held back"))
         disk.fail("COMMIT")
         live.record(session_id, ev.SessionRenamed(name="lost"))
         with pytest.raises(StorageFailed):
-            await live.durable()
+            await live.wait_durable()
         disk.heal()
         written = disk.commits
         mock_clock.jump(2 * limits.PARTIAL_TEXT_EVERY_MS / 1000)
@@ -127,24 +127,24 @@ async def test_a_failure_while_closing_is_told(tmp_path: Path) -> None:
     disk = WatchedDisk()
     async with serving_until_failure(SqliteStore(tmp_path, connect=disk.connect)) as live:
         live.create()
-        await live.durable()
+        await live.wait_durable()
         live.create("lost")
         disk.fail("COMMIT")
-    async with serving(SqliteStore(tmp_path)) as again:
+    async with open_live_sessions(SqliteStore(tmp_path)) as again:
         assert 1 == len(again.opened.summaries)
 
 
 @pytest.mark.parametrize("key", ["\ud83d", "half \udc00"])
 async def test_a_reply_that_cannot_be_written_is_refused(tmp_path: Path, key: str) -> None:
     """A key that has no encoding is refused when it comes, and is no failure of the disk later."""
-    async with serving(SqliteStore(tmp_path)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path)) as live:
         reply = StoredReply(client_id=ClientId("c"), key=key, fingerprint=b"", reply=Acknowledged(cursor=NOWHERE))
         with pytest.raises(ProtocolError):
             live.store.remember(reply)
         live.create()
-        await live.durable()
+        await live.wait_durable()
         assert live.store.failure is None
-    async with serving(SqliteStore(tmp_path)) as again:
+    async with open_live_sessions(SqliteStore(tmp_path)) as again:
         assert () == again.opened.replies
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from session_core import limits
 from session_core.ids import CallId, SessionId
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.check_store_world import LiveSessions, journal_of, loads, serving
+from session_core.testing.check_store_world import LiveSessions, check_loads, open_live_sessions, read_journal
 from session_core.vocabulary import events as ev
 
 FEW = max(settings.default.max_examples // 10, 10) if settings.default else 10  # each writes to a disk
@@ -56,7 +56,7 @@ class Player:
         if move.kind == "pause":
             await trio.lowlevel.checkpoint()
         elif move.kind == "durable":
-            await live.durable()
+            await live.wait_durable()
         elif calls := self.open_calls(session_id):
             self._work(session_id, move, calls)
         else:
@@ -65,7 +65,7 @@ class Player:
     def open_calls(self, session_id: SessionId) -> list[CallId]:
         """The calls of the head that wait for their results; nothing else happens in a session meanwhile."""
         state = self.live.states[session_id]
-        head = state.message(state.head)
+        head = state.find_message(state.head)
         return [call.call_id for call in head.tool_calls] if head is not None and head.role == "assistant" else []
 
     def _work(self, session_id: SessionId, move: Move, calls: list[CallId]) -> None:
@@ -103,8 +103,8 @@ class Player:
         """Compare everything that can be asked with the model."""
         live, store = self.live, self.live.store
         for session_id in self.sessions:
-            await loads(live, session_id)
-            assert live.kept(session_id) == await journal_of(store, session_id)
+            await check_loads(live, session_id)
+            assert live.expected_journal(session_id) == await read_journal(store, session_id)
             everything = tuple(live.messages[session_id])
             for before, limit in ((len(everything), 5), (pick, 3), (len(everything) // 2, 100), (pick, pick)):
                 page = await store.load_messages(session_id, before=before, limit=limit)
@@ -129,12 +129,12 @@ async def test_the_store_tells_what_the_model_tells(play: list[list[Move]], pick
         patch.setattr(limits, "WINDOW_MESSAGES", 6)
         try:
             for run in play:
-                async with serving(SqliteStore(home)) as live:
+                async with open_live_sessions(SqliteStore(home)) as live:
                     if earlier is None:
                         sessions = [live.create("one"), live.create("two")]
                     else:
                         for session_id in sessions:
-                            await live.bring(session_id, earlier)
+                            await live.load_session(session_id, earlier)
                     player = Player(live, sessions)
                     for move in run:
                         await player.play(move)

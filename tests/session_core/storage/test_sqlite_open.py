@@ -17,7 +17,14 @@ from session_core.ids import SessionId
 from session_core.storage import files
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
-from session_core.testing.check_store_world import LiveSessions, ids_in, journal_of, loads, restored, serving
+from session_core.testing.check_store_world import (
+    LiveSessions,
+    check_loads,
+    list_ids,
+    open_live_sessions,
+    read_journal,
+    restore_snapshot,
+)
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.messages import TextPart
 from session_core.vocabulary.sessions import QueueItem
@@ -45,7 +52,7 @@ async def test_an_error_in_the_block_comes_out_and_everything_is_written(tmp_pat
     """The block's own error is the one that is seen, and what was handed over before it is kept."""
 
     async def break_off() -> None:
-        async with serving(SqliteStore(tmp_path)) as live:
+        async with open_live_sessions(SqliteStore(tmp_path)) as live:
             live.create()
             raise ZeroDivisionError
 
@@ -57,13 +64,13 @@ async def test_an_error_in_the_block_comes_out_and_everything_is_written(tmp_pat
 async def test_cancelling_the_block_writes_the_rest(tmp_path: Path) -> None:
     """A block that is cancelled still writes what was handed over, and frees the home."""
     with trio.CancelScope() as scope:
-        async with serving(SqliteStore(tmp_path)) as live:
+        async with open_live_sessions(SqliteStore(tmp_path)) as live:
             live.say(live.create(), "the last word")
             scope.cancel()
             await trio.sleep_forever()
-    async with serving(SqliteStore(tmp_path)) as again:
-        (session_id,) = ids_in(again.opened.summaries)
-        found = restored(session_id, await again.store.load(session_id))
+    async with open_live_sessions(SqliteStore(tmp_path)) as again:
+        (session_id,) = list_ids(again.opened.summaries)
+        found = restore_snapshot(session_id, await again.store.load(session_id))
         assert ["the last word"] == [message.text for message in found.messages]
 
 
@@ -84,9 +91,9 @@ async def test_leaving_waits_for_whoever_still_reads(tmp_path: Path) -> None:
         leaving.set()
 
     async with trio.open_nursery() as nursery:
-        async with serving(SqliteStore(tmp_path, connect=disk.connect)) as live:
+        async with open_live_sessions(SqliteStore(tmp_path, connect=disk.connect)) as live:
             live.create()
-            await live.durable()
+            await live.wait_durable()
 
             async def read() -> None:
                 found.append(len(await live.store.list_sessions()))
@@ -112,7 +119,7 @@ async def test_no_connection_is_open_after_the_end(tmp_path: Path) -> None:
             ended.append(error.code)
 
     async with trio.open_nursery() as nursery:
-        async with serving(store) as live:
+        async with open_live_sessions(store) as live:
             session_id = live.create()
             for _ in range(5):
                 nursery.start_soon(read, session_id)
@@ -121,17 +128,17 @@ async def test_no_connection_is_open_after_the_end(tmp_path: Path) -> None:
             nursery.start_soon(read, session_id)
     assert 6 == len(ended)
     assert 0 == disk.open_connections
-    async with serving(SqliteStore(tmp_path)) as again:
-        assert [session_id] == ids_in(again.opened.summaries)
+    async with open_live_sessions(SqliteStore(tmp_path)) as again:
+        assert [session_id] == list_ids(again.opened.summaries)
 
 
 async def test_a_read_sees_one_moment(tmp_path: Path) -> None:
     """A session that is deleted while it is being read is there or not there, but never damaged."""
     disk = WatchedDisk()
-    async with serving(SqliteStore(tmp_path)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path)) as live:
         session_id = live.create()
         live.say(session_id, "soon gone")
-        await live.durable()
+        await live.wait_durable()
         wanted = live.snapshot(session_id)
         reader = SqliteReader(tmp_path, connect=disk.connect)
         async with reader.open_reader():
@@ -142,22 +149,22 @@ async def test_a_read_sees_one_moment(tmp_path: Path) -> None:
                     trio.from_thread.run(_delete, live, session_id)
 
             disk.after = delete
-            assert wanted == restored(session_id, await reader.load(session_id))
+            assert wanted == restore_snapshot(session_id, await reader.load(session_id))
             assert await reader.load(session_id) is None
 
 
 async def _delete(live: LiveSessions, session_id: SessionId) -> None:
     live.delete(session_id)
-    await live.durable()
+    await live.wait_durable()
 
 
 async def test_deleted_sessions_leave_nothing_in_memory(tmp_path: Path) -> None:
     """A store that has seen many sessions come and go is no larger than a new one."""
     store = SqliteStore(tmp_path)
-    async with serving(store) as live:
+    async with open_live_sessions(store) as live:
         for _ in range(10):
             live.delete(live.create())
-            await live.durable()
+            await live.wait_durable()
         assert {} == store._since_state
         assert store._writer is not None
         assert {} == store._writer._sessions
@@ -174,7 +181,7 @@ async def test_deleted_words_are_in_no_file(
     words = [
         f"{letter}anarybird" for letter in "qwzxjkvy"
     ]  # an index leaves out what a word shares with the one before
-    async with serving(SqliteStore(tmp_path)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path)) as live:
         stays, gone = live.create("stays"), live.create(words[0])
         for session_id, text in ((gone, words[1]), (stays, "nothing special"), (gone, words[2] * 5_000)):
             for number in range(20):
@@ -187,17 +194,17 @@ async def test_deleted_words_are_in_no_file(
         message_id = live.start_answer(gone)
         live.record(gone, ev.PartDelta(message_id=message_id, text=words[7]))
         mock_clock.jump(MOMENT)
-        await live.durable()
+        await live.wait_durable()
         assert set(words) == words_in_files(tmp_path, words), "the check should find what there is"
         live.delete(gone)
-        await live.durable()
+        await live.wait_durable()
         writer = live.store._writer  # type: ignore[attr-defined]
         for _ in range(100_000):  # it is wiped in quiet moments, which a busy machine has few of
             if not writer.traces:
                 break
             await trio.to_thread.run_sync(bool)
         assert set() == words_in_files(tmp_path, words)
-        await loads(live, stays)
+        await check_loads(live, stays)
         assert 5 == len(await live.store.search("special", limit=5))
     assert set() == words_in_files(tmp_path, words)
     with closing(files.connect(tmp_path, True)) as connection:
@@ -215,43 +222,43 @@ def words_in_files(home: Path, words: list[str]) -> set[str]:
 
 async def test_a_reader_needs_no_writer(tmp_path: Path) -> None:
     """A home that nobody writes to can be read, and written again afterwards."""
-    async with serving(SqliteStore(tmp_path)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path)) as live:
         session_id = live.create()
         live.say(session_id, "at rest")
     reader = SqliteReader(tmp_path)
     async with reader.open_reader():
-        assert live.kept(session_id) == await journal_of(reader, session_id)
-        assert live.snapshot(session_id) == restored(session_id, await reader.load(session_id))
-    async with serving(SqliteStore(tmp_path)) as again:
-        assert [session_id] == ids_in(again.opened.summaries)
+        assert live.expected_journal(session_id) == await read_journal(reader, session_id)
+        assert live.snapshot(session_id) == restore_snapshot(session_id, await reader.load(session_id))
+    async with open_live_sessions(SqliteStore(tmp_path)) as again:
+        assert [session_id] == list_ids(again.opened.summaries)
 
 
 async def test_readers_do_not_wait_for_each_other(tmp_path: Path) -> None:
     """Several readers and the writer work at the same time, and all of them see the same."""
-    async with serving(SqliteStore(tmp_path)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path)) as live:
         session_id = live.create()
         readers = [SqliteReader(tmp_path) for _ in range(3)]
         async with readers[0].open_reader(), readers[1].open_reader(), readers[2].open_reader():
             for number in range(10):
                 live.say(session_id, f"message {number}")
-                await live.durable()
+                await live.wait_durable()
                 for reader in readers:
-                    assert live.kept(session_id) == await journal_of(reader, session_id)
+                    assert live.expected_journal(session_id) == await read_journal(reader, session_id)
 
 
 async def test_a_passing_visitor_takes_no_events_along(tmp_path: Path) -> None:
     """With a reader in the same process, a program that opens and closes the file beside us leaves the log alone."""
-    async with serving(SqliteStore(tmp_path)) as live:
+    async with open_live_sessions(SqliteStore(tmp_path)) as live:
         session_id = live.create()
     reader, visit = (
         SqliteReader(tmp_path),
         "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT 1 FROM event')",
     )
-    async with reader.open_reader(), serving(SqliteStore(tmp_path)) as again:
-        await again.bring(session_id, live)
+    async with reader.open_reader(), open_live_sessions(SqliteStore(tmp_path)) as again:
+        await again.load_session(session_id, live)
         again.say(session_id, "before the visit")
-        await again.durable()
+        await again.wait_durable()
         await trio.run_process([sys.executable, "-c", visit, files.store_file(tmp_path)])
         again.say(session_id, "after the visit")
-        await again.durable()
+        await again.wait_durable()
         assert [(3,)] == rows(tmp_path, "SELECT count(*) FROM event")

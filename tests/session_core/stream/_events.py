@@ -26,7 +26,7 @@ def delta(text: str, message: str = "m") -> PartDelta:
 
 
 def publish(stream: EventStream, count: int, session_id: SessionId | None = A) -> list[SessionEvent]:
-    return [stream.publish(session_id, renamed(), at=0) for _ in range(count)]
+    return [stream.publish(session_id, renamed(), recorded_at=0) for _ in range(count)]
 
 
 def stream_of(capacity: int = 100, session_capacity: int = 100) -> EventStream:

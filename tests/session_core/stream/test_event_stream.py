@@ -16,7 +16,7 @@ def test_numbers_have_no_holes() -> None:
     """All events count on together, those of a session by themselves, and app-wide ones have no place there."""
     stream = stream_of()
 
-    published = [stream.publish(session_id, renamed(), at=0) for session_id in (A, B, None, A, B)]
+    published = [stream.publish(session_id, renamed(), recorded_at=0) for session_id in (A, B, None, A, B)]
 
     assert [(e.seq, e.sseq, e.session_id) for e in published] == [
         (1, 1, A),
@@ -30,7 +30,7 @@ def test_numbers_have_no_holes() -> None:
 
 def test_the_envelope_says_who_and_when() -> None:
     """An envelope holds the time and the client it was given, and the event itself."""
-    assert stream_of().publish(A, renamed("n"), by=ClientId("me"), at=7) == SessionEvent(
+    assert stream_of().publish(A, renamed("n"), by=ClientId("me"), recorded_at=7) == SessionEvent(
         1, 1, A, 7, renamed("n"), ClientId("me")
     )
 
@@ -75,7 +75,7 @@ async def test_reading_has_a_checkpoint() -> None:
 def test_stamping_publishes_nothing() -> None:
     """An envelope that was stamped but not pushed leaves no trace, and a stale one is refused."""
     stream = stream_of()
-    stale = stream.stamp(A, renamed(), at=0)
+    stale = stream.stamp(A, renamed(), recorded_at=0)
     publish(stream, 1)
 
     with pytest.raises(ValueError, match="event 1 is out of order; the next is 2"):
@@ -146,7 +146,7 @@ async def test_a_reader_of_all_sees_every_session_in_order() -> None:
     """A reader of everything gets the events of all sessions and app-wide ones in the one order."""
     stream = stream_of()
     everything, only_b = stream.subscribe(), stream.subscribe(B)
-    published = [stream.publish(session_id, renamed(), at=0) for session_id in (A, None, B, A)]
+    published = [stream.publish(session_id, renamed(), recorded_at=0) for session_id in (A, None, B, A)]
 
     assert await everything.receive_batch() == published
     assert await only_b.receive_batch() == [published[2]]
@@ -258,5 +258,5 @@ async def test_statistics_count() -> None:
         await reader.receive_batch()
 
     assert stream.statistics() == StreamStatistics(
-        epoch=RUN, published=4, lagged=1, subscribers=1, waiting=0, sessions=2, kept=8
+        epoch=RUN, published=4, lagged=1, subscribers=1, waiting=0, sessions=2, held_events=8
     )

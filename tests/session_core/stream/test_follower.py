@@ -80,7 +80,7 @@ async def test_every_cursor_of_a_small_stream(seq: int, epoch: Epoch, *, whole_s
     else:
         assert got == [snapshot, *later]
         assert (follower.resyncs, follower.last_resync) == (1, Resync(reason=problem))
-    assert (follower.needs, follower.cursor) == (None, at(EVENTS + 2))
+    assert (follower.needed_resync, follower.cursor) == (None, at(EVENTS + 2))
 
 
 @pytest.mark.parametrize("start", range(EVENTS + 1))
@@ -95,11 +95,11 @@ def test_every_way_to_lose_events(start: int, delivered: tuple[bool, ...]) -> No
     later = [each.seq for each in arriving if each.seq > start]
     seamless = later == list(range(start + 1, start + 1 + len(later)))
 
-    assert (follower.needs is None) == seamless
+    assert (follower.needed_resync is None) == seamless
     if not seamless:
-        assert follower.needs is not None
+        assert follower.needed_resync is not None
         hole = next(number for number in range(start + 1, EVENTS + 1) if number not in later)
-        assert follower.needs == Resync(reason="gap", missed=min(n for n in later if n > hole) - hole)
+        assert follower.needed_resync == Resync(reason="gap", missed=min(n for n in later if n > hole) - hole)
         got += follower.on_snapshot(snapshot_at(EVENTS, EVENTS))
     got += follower.on_events([event(number) for number in range(max([start, *later]) + 1, EVENTS + 2)], RUN)
 
@@ -119,10 +119,10 @@ def test_every_batch_around_a_snapshot(place: int, first: int, last: int) -> Non
 
     if first > place + 1:
         assert got == [snapshot_at(place, place)]
-        assert follower.needs == Resync(reason="gap", missed=first - place - 1)
+        assert follower.needed_resync == Resync(reason="gap", missed=first - place - 1)
     else:
         assert got == [snapshot_at(place, place), *(each for each in held if each.seq > place)]
-        assert (follower.needs, follower.cursor) == (None, at(max(place, last)))
+        assert (follower.needed_resync, follower.cursor) == (None, at(max(place, last)))
 
 
 # --- problems ---------------------------------------------------------------------------------------------------------
@@ -132,9 +132,9 @@ def test_the_first_snapshot_has_its_reason() -> None:
     """A follower without a place needs its first snapshot, and gives nothing before it."""
     follower = Follower(A)
 
-    assert (follower.needs, follower.cursor) == (Resync(reason="initial"), None)
+    assert (follower.needed_resync, follower.cursor) == (Resync(reason="initial"), None)
     assert follower.on_snapshot(snapshot_at(5, 2)) == [snapshot_at(5, 2)]
-    assert (follower.needs, follower.last_resync, follower.cursor) == (None, Resync(reason="initial"), at(5))
+    assert (follower.needed_resync, follower.last_resync, follower.cursor) == (None, Resync(reason="initial"), at(5))
 
 
 def test_however_many_problems_one_resync() -> None:
@@ -146,9 +146,9 @@ def test_however_many_problems_one_resync() -> None:
     follower.on_refused("expired")
     follower.on_events([event(99)], OLD_RUN)
 
-    assert (follower.needs, follower.cursor) == (Resync(reason="lagged", missed=4), None)
+    assert (follower.needed_resync, follower.cursor) == (Resync(reason="lagged", missed=4), None)
     assert follower.on_snapshot(snapshot_at(8, 8)) == [snapshot_at(8, 8)]
-    assert (follower.needs, follower.resyncs) == (None, 2)
+    assert (follower.needed_resync, follower.resyncs) == (None, 2)
 
 
 def test_events_of_an_old_run_are_noticed() -> None:
@@ -157,7 +157,7 @@ def test_events_of_an_old_run_are_noticed() -> None:
     follower.on_snapshot(snapshot_at(3, 3))
 
     assert follower.on_events([event(4)], OLD_RUN) == []
-    assert follower.needs == Resync(reason="foreign_epoch")
+    assert follower.needed_resync == Resync(reason="foreign_epoch")
     assert follower.on_events([event(4), event(5)], RUN) == []
     assert follower.on_snapshot(snapshot_at(3, 3)) == [snapshot_at(3, 3), event(4), event(5)]
 
@@ -170,7 +170,7 @@ def test_old_events_injected_anywhere_do_no_harm(injected: int) -> None:
     for number in range(1, 7):
         if number == injected + 1:
             got += follower.on_events([event(number)], OLD_RUN)
-            assert follower.needs == Resync(reason="foreign_epoch")
+            assert follower.needed_resync == Resync(reason="foreign_epoch")
             got += follower.on_snapshot(snapshot_at(injected, injected))
         got += follower.on_events([event(number)], RUN)
 
@@ -205,9 +205,9 @@ def test_a_merged_event_that_straddles_the_place_is_a_gap() -> None:
     (merged,) = coalesce([SessionEvent(n, n, A, 0, delta(str(n))) for n in (2, 3, 4, 5)])
 
     assert follower.on_events([merged], RUN) == []
-    assert follower.needs == Resync(reason="gap")
+    assert follower.needed_resync == Resync(reason="gap")
     assert follower.on_snapshot(snapshot_at(5, 5)) == [snapshot_at(5, 5)]
-    assert follower.needs is None
+    assert follower.needed_resync is None
 
 
 def test_a_merged_event_within_the_snapshot_is_dropped() -> None:
@@ -216,7 +216,7 @@ def test_a_merged_event_within_the_snapshot_is_dropped() -> None:
     follower.on_snapshot(snapshot_at(5, 5))
 
     assert follower.on_events([attrs.evolve(event(5), merged=3)], RUN) == []
-    assert follower.needs is None
+    assert follower.needed_resync is None
 
 
 def test_too_many_held_events_cost_one_more_resync(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_too_many_held_events_cost_one_more_resync(monkeypatch: pytest.MonkeyPat
     assert got == [snapshot_at(0, 0), event(1), event(2)]
 
     assert follower.on_events([event(4)], RUN) == []
-    assert follower.needs == Resync(reason="gap", missed=1)
+    assert follower.needed_resync == Resync(reason="gap", missed=1)
     got += follower.on_snapshot(snapshot_at(3, 3))
     assert (got[-2:], follower.resyncs) == ([snapshot_at(3, 3), event(4)], 2)
 
@@ -276,7 +276,7 @@ def test_a_snapshot_of_something_else_is_an_error(
 
     with pytest.raises(ProtocolError):
         follower.on_snapshot(snapshot)
-    assert (follower.needs, follower.resyncs) == (Resync(reason="initial"), 0)
+    assert (follower.needed_resync, follower.resyncs) == (Resync(reason="initial"), 0)
 
 
 def test_the_whole_service_is_followed_by_the_global_number() -> None:
@@ -288,4 +288,4 @@ def test_the_whole_service_is_followed_by_the_global_number() -> None:
 
     assert follower.on_events([mine, other, app_wide], RUN) == [mine, other, app_wide]
     assert follower.on_events([event(10, seq=9)], RUN) == []
-    assert follower.needs == Resync(reason="gap", missed=1)
+    assert follower.needed_resync == Resync(reason="gap", missed=1)

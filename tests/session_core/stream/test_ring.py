@@ -21,7 +21,13 @@ def test_an_empty_ring_holds_nothing() -> None:
     """In a new ring the oldest index is the next to come, and any place is up to date."""
     ring = Ring(3)
 
-    assert (ring.oldest, ring.head, ring.since(0), ring.after_seq(0), ring.after_seq(9)) == (0, 0, [], 0, 0)
+    assert (ring.oldest, ring.head, ring.events_from(0), ring.find_index_after(0), ring.find_index_after(9)) == (
+        0,
+        0,
+        [],
+        0,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,7 @@ def test_only_the_newest_are_there(capacity: int, count: int, oldest: int) -> No
     ring = filled(capacity, count)
 
     assert (ring.oldest, ring.head) == (oldest, count)
-    assert numbers(ring.since(oldest)) == list(range(oldest + 1, count + 1))
+    assert numbers(ring.events_from(oldest)) == list(range(oldest + 1, count + 1))
     assert len(ring.items) < 2 * capacity or capacity == len(ring.items) == 1
 
 
@@ -43,11 +49,11 @@ def test_a_place_is_found_exactly_while_all_after_it_is_held(capacity: int, coun
     ring = filled(capacity, count, step=step)
     later = [number * step for number in range(1, count + 1) if number * step > seq]
 
-    index = ring.after_seq(seq)
+    index = ring.find_index_after(seq)
 
     if len(later) <= min(capacity, count):
         assert index is not None
-        assert numbers(ring.since(index)) == later
+        assert numbers(ring.events_from(index)) == later
     else:
         assert index is None
 
@@ -58,4 +64,9 @@ def test_a_ring_can_begin_later() -> None:
     ring.trimmed_seq = 20
     ring.append(SessionEvent(25, 8, A, 0, renamed()))
 
-    assert (ring.head, ring.after_seq(19), ring.after_seq(20), ring.after_seq(25)) == (1, None, 0, 1)
+    assert (ring.head, ring.find_index_after(19), ring.find_index_after(20), ring.find_index_after(25)) == (
+        1,
+        None,
+        0,
+        1,
+    )

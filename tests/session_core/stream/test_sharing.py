@@ -20,9 +20,9 @@ async def test_readers_at_one_place_get_one_batch() -> None:
     stream = stream_of()
     first, second = (stream.subscribe(A, coalesce_from=2) for _ in range(2))
     late = stream.subscribe(A, coalesce_from=2)
-    stream.publish(A, delta("a"), at=0)
+    stream.publish(A, delta("a"), recorded_at=0)
     assert [1] == numbers(await late.receive_shared())
-    stream.publish(A, delta("b"), at=0)
+    stream.publish(A, delta("b"), recorded_at=0)
     batch = await first.receive_shared()
     assert [(2, 2)] == [(event.seq, event.merged) for event in batch]
     assert batch is await second.receive_shared()
@@ -48,7 +48,7 @@ async def test_nothing_is_kept_when_all_have_left() -> None:
 
 def keeps(reader: Subscription) -> bool:
     """Whether a batch is kept for others who read the same."""
-    return reader._ring.taken is not None
+    return reader._ring.shared_batch is not None
 
 
 Act = st.sampled_from(["a word", "a word", "a name", "elsewhere", "many", 0, 1, 2, 3])
@@ -58,7 +58,7 @@ Act = st.sampled_from(["a word", "a word", "a name", "elsewhere", "many", 0, 1, 
 async def test_sharing_changes_nothing(acts: list[str | int], rnd: object) -> None:
     """Merging, losses and places are those of a reader that is alone, however others read beside it."""
     stream, twin = stream_of(capacity=30, session_capacity=12), stream_of(capacity=30, session_capacity=12)
-    size = len(encode_event(stream_of().publish(A, delta("x"), at=0)))
+    size = len(encode_event(stream_of().publish(A, delta("x"), recorded_at=0)))
     ways = [(None, None), (2, 6 * size), (2, 6 * size), (None, 6 * size)]
     together = [stream.subscribe(A, coalesce_from=merge, max_bytes=most) for merge, most in ways]
     alone = [twin.subscribe(A, coalesce_from=merge, max_bytes=most) for merge, most in ways]
@@ -69,7 +69,7 @@ async def test_sharing_changes_nothing(acts: list[str | int], rnd: object) -> No
         else:
             for each in (stream, twin):
                 if act == "a word":
-                    each.publish(A, delta("x"), at=0)
+                    each.publish(A, delta("x"), recorded_at=0)
                 else:
                     publish(each, 9 if act == "many" else 1, B if act == "elsewhere" else A)
         assert [reader.cursor for reader in alone] == [reader.cursor for reader in together]
@@ -93,7 +93,7 @@ def test_a_run_is_taken_like_its_events(*, sizes: list[int], merging: bool, data
     for each in (one_by_one, by_ends):
         each.on_snapshot(snapshot_at(begun, begun))
     for size in sizes:
-        run: Sequence[SessionEvent] = [stream.publish(A, delta("x"), at=0) for _ in range(size)]
+        run: Sequence[SessionEvent] = [stream.publish(A, delta("x"), recorded_at=0) for _ in range(size)]
         if merging:
             run = coalesce(list(run))
         if data.draw(st.integers(0, 3)) == 0:
@@ -111,4 +111,4 @@ class _Place:
     @classmethod
     def of(cls, follower: Follower) -> "_Place":
         """Where a follower stands."""
-        return cls(follower.cursor, follower.needs, follower._place)
+        return cls(follower.cursor, follower.needed_resync, follower._place)

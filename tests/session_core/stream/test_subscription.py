@@ -17,7 +17,7 @@ Act = st.sampled_from(["publish", "publish elsewhere", "one", "batch"])
 
 def pending(reader: Subscription) -> list[SessionEvent]:
     """What a reader that has just begun would get."""
-    return reader._ring.since(reader._position)
+    return reader._ring.events_from(reader._position)
 
 
 async def test_a_batch_after_single_events_is_the_rest() -> None:

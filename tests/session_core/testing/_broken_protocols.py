@@ -258,7 +258,7 @@ class StaysBusyAfterAStop(Whole):
 class RefusesHalfTurns(Whole):
     class _Session(Counting):
         async def restore(self, context: SessionContext, messages: Sequence[Message]) -> None:
-            if any(message.interrupted for message in messages):
+            if any(message.is_interrupted for message in messages):
                 raise ValueError("this conversation has a hole")
 
     def session(self) -> ProtocolSession:
@@ -356,16 +356,16 @@ class StaysDirty(_Executing):
 
 class LosesItsState(_Executing):
     class executor(NoteExecutor):  # noqa: N801
-        async def restore(self, kept: KeptState | None) -> None:
-            await super().restore(kept)
+        async def restore(self, saved: KeptState | None) -> None:
+            await super().restore(saved)
             self.values = {}
 
 
 class KeepsWhatWasBefore(_Executing):
     class executor(NoteExecutor):  # noqa: N801
-        async def restore(self, kept: KeptState | None) -> None:
+        async def restore(self, saved: KeptState | None) -> None:
             before = self.values
-            await super().restore(kept)
+            await super().restore(saved)
             self.values = {**before, **self.values}
 
 
@@ -392,10 +392,10 @@ class NamesLeavesFreely(_Executing):
 
 class TakesAnyState(_Executing):
     class executor(NoteExecutor):  # noqa: N801
-        async def restore(self, kept: KeptState | None) -> None:
-            mine = ExecutorState(engine=self.engine, version=1, root=kept.state.root) if kept is not None else None
+        async def restore(self, saved: KeptState | None) -> None:
+            mine = ExecutorState(engine=self.engine, version=1, root=saved.state.root) if saved is not None else None
             await super().restore(None if mine is None else KeptState(state=mine, leaves={}))
-            self.values |= {} if kept is None else dict(kept.leaves)
+            self.values |= {} if saved is None else dict(saved.leaves)
 
 
 class DiesWhenCancelled(_Executing):

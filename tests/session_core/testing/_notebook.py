@@ -14,7 +14,7 @@ from session_core.protocols.execution import (
     Execution,
     KeptState,
     StateCapture,
-    split,
+    split_state,
 )
 from session_core.protocols.faults import StateRejected
 from session_core.protocols.prose import Span
@@ -63,7 +63,7 @@ class NoteExecutor(CodeExecutor):
 
     async def capture(self) -> StateCapture:
         await trio.lowlevel.checkpoint()
-        small, leaves, new = split(self.values, self.known)
+        small, leaves, new = split_state(self.values, self.known)
         root = JsonObject({name: base64.b64encode(data).decode() for name, data in small.items()})
         return StateCapture(state=ExecutorState(engine=self.engine, version=1, root=root, leaves=leaves), new=new)
 
@@ -74,15 +74,15 @@ class NoteExecutor(CodeExecutor):
     def abort(self, capture: StateCapture) -> None:
         self.changed = True
 
-    async def restore(self, kept: KeptState | None) -> None:
+    async def restore(self, saved: KeptState | None) -> None:
         await trio.lowlevel.checkpoint()
-        if kept is not None:
-            state = kept.state
+        if saved is not None:
+            state = saved.state
             names = {leaf.name for leaf in state.leaves}
-            if (state.engine, state.version) != (self.engine, 1) or names != set(kept.leaves):
+            if (state.engine, state.version) != (self.engine, 1) or names != set(saved.leaves):
                 raise StateRejected("this is not a state of mine")
-        self.values = {} if kept is None else {**_small(kept), **kept.leaves}
-        self.known = frozenset() if kept is None else frozenset(leaf.digest for leaf in kept.state.leaves)
+        self.values = {} if saved is None else {**_small(saved), **saved.leaves}
+        self.known = frozenset() if saved is None else frozenset(leaf.digest for leaf in saved.state.leaves)
         self.changed = False
 
     async def aclose(self) -> None:
@@ -97,7 +97,7 @@ class NoteDriver(NativeToolDriver):
     """Runs the line of an answer that has one."""
 
     def on_answer(self, view: DriverView) -> Actions:
-        written = view.answer.written if view.answer is not None else ""
+        written = view.answer.written_text if view.answer is not None else ""
         calls = view.answer is not None and view.answer.tool_calls
         if written.startswith(MARK) and written[len(MARK) :].strip() and not calls and view.stop_reason == "end":
             return (ExecuteCode(language="notes", code=written[len(MARK) :]),)

@@ -13,14 +13,14 @@ from session_core.protocols.faults import StateNotKeepable
 from session_core.protocols.standard import NativeToolDriver, StandardProtocol
 from session_core.testing import check_protocol as suite
 from session_core.testing.check_protocol import PROTOCOL_CHECKS, ProtocolReport, ProtocolSubject, check_protocol
-from session_core.testing.scripted import Answer, text, tool_call
+from session_core.testing.scripted import ScriptedAnswer, text, tool_call
 from session_core.vocabulary.frozen import JsonObject
 from tests._needs import needs_sandbox
 from tests.session_core.testing import _broken_protocols as broken
 from tests.session_core.testing._notebook import MARK, SAMPLES, NoteDriver, NoteExecutor, NoteProse, NoteProtocol
 
 CHECKS = dict(PROTOCOL_CHECKS)
-NOTES: tuple[Answer, ...] = (text(MARK, "set y 9"), text("Set."))
+NOTES: tuple[ScriptedAnswer, ...] = (text(MARK, "set y 9"), text("Set."))
 
 FAULTS: list[tuple[type[ProtocolFactory], str]] = [
     (broken.ReadsAFile, "building_touches_nothing"),
@@ -144,7 +144,7 @@ class NotKeepable(NoteExecutor):
 class Raw(NoteExecutor):
     """Does not know how to begin."""
 
-    async def restore(self, kept: Any) -> None:
+    async def restore(self, saved: Any) -> None:
         raise AttributeError("no such thing")
 
 

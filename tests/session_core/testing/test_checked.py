@@ -50,7 +50,7 @@ async def test_a_sound_history_passes(autojump_clock: MockClock) -> None:
 
     check_laws(witness)
 
-    assert len(witness.taken) >= 2
+    assert len(witness.snapshots) >= 2
     assert len(witness.fleets) >= 2
 
 
@@ -69,7 +69,7 @@ def a_change_without_an_event(witness: WitnessStore) -> None:
 
 
 def a_changed_snapshot(witness: WitnessStore) -> None:
-    witness.taken[0] = attrs.evolve(witness.taken[0], name="not what it was")
+    witness.snapshots[0] = attrs.evolve(witness.snapshots[0], name="not what it was")
 
 
 def something_left_running(witness: WitnessStore) -> None:
@@ -126,7 +126,7 @@ async def test_a_journal_that_lacks_something_is_found(
 ) -> None:
     """An event that changes the state for good but is not journalled breaks the law of the journal."""
     witness = await history()
-    monkeypatch.setattr(checked, "PASSING", (ev.SessionRenamed,))
+    monkeypatch.setattr(checked, "TRANSIENT_EVENTS", (ev.SessionRenamed,))
 
     with pytest.raises(AssertionError, match="replaying the journal gives the state"):
         check_laws(witness)

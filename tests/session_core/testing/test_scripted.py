@@ -19,11 +19,11 @@ from session_core.providers.base import (
 from session_core.testing.scripted import (
     Forever,
     Hang,
-    Item,
     Pause,
     ScriptedProvider,
     ScriptedTool,
-    Step,
+    ScriptItem,
+    TaskSwitch,
     failure,
     text,
     tool_call,
@@ -74,7 +74,7 @@ async def test_answers_made_from_the_request() -> None:
     def echo(asked: ModelRequest) -> ProviderEvent:
         return TextChunk(text=asked.messages[-1].text)
 
-    def twice(asked: ModelRequest) -> tuple[Item, ...]:
+    def twice(asked: ModelRequest) -> tuple[ScriptItem, ...]:
         return text(asked.messages[-1].text * 2)
 
     provider = ScriptedProvider((echo, ModelFinished()), twice)
@@ -94,7 +94,7 @@ async def test_a_pause_lasts_until_released(nursery: trio.Nursery) -> None:
                 got.append(event)  # noqa: PERF401 - looked at while it grows
 
     nursery.start_soon(consume)
-    await provider.waiting("middle")
+    await provider.wait_for_pause("middle")
     await wait_all_tasks_blocked()
     assert [TextChunk(text="a")] == got
 
@@ -111,7 +111,7 @@ async def test_a_pause_released_early_does_not_hold() -> None:
 
     assert "a" == said(await collect(provider, ASKED))
     assert "a" == said(await collect(provider, ASKED))
-    await provider.waiting("gate")
+    await provider.wait_for_pause("gate")
 
 
 async def test_a_hang_lasts_until_cancelled(autojump_clock: MockClock) -> None:
@@ -125,7 +125,7 @@ async def test_a_hang_lasts_until_cancelled(autojump_clock: MockClock) -> None:
 async def test_a_step_is_one_checkpoint() -> None:
     """A step lets other tasks run exactly once and sends nothing."""
     assert 0 == await check_cancelling(lambda: ScriptedProvider(text("a")), ASKED)
-    assert 2 == await check_cancelling(lambda: ScriptedProvider((Step(), Step(), *text("a"))), ASKED)
+    assert 2 == await check_cancelling(lambda: ScriptedProvider((TaskSwitch(), TaskSwitch(), *text("a"))), ASKED)
 
 
 async def test_forever_never_ends() -> None:

@@ -20,7 +20,7 @@ from session_core.tools.background import BackgroundJobs, JobInfo, open_backgrou
 from session_core.tools.base import ToolOutput
 from session_core.tools.confined import ShellSetup, confine
 from session_core.tools.job_tools import ListJobs, ReadJob, StopJob, shell_tools
-from session_core.tools.shell import RESULT_CHARS, Shell
+from session_core.tools.shell import RESULT_CHARS, ShellTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
 from tests._needs import needs_sandbox
@@ -154,8 +154,8 @@ async def test_jobs_are_bounded(tmp_path: Path, jobs: BackgroundJobs, monkeypatc
 
     arguments = {"command": "true", "background": True}
     mine, theirs = context_in(tmp_path, sandbox=FULL), context_in(tmp_path, sandbox=FULL, session="s2")
-    assert "2 jobs are running in this session already" in await refusal(Shell(jobs), mine, **arguments)
-    assert "too many jobs are running in other sessions" in await refusal(Shell(jobs), theirs, **arguments)
+    assert "2 jobs are running in this session already" in await refusal(ShellTool(jobs), mine, **arguments)
+    assert "too many jobs are running in other sessions" in await refusal(ShellTool(jobs), theirs, **arguments)
 
     await jobs.stop(ONE, "job_1")
     await jobs.stop(ONE, "job_2")

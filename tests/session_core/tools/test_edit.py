@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolFailed
-from session_core.tools.edit import MAX_EDITS, Edit, MultiEdit
+from session_core.tools.edit import MAX_EDITS, EditTool, MultiEditTool
 from session_core.tools.text_files import MAX_FILE_BYTES
 from session_core.vocabulary.frozen import JsonObject
 from tests.session_core.tools._running import NotingHost, answer, context, names, preview, refusal, run
@@ -37,7 +37,7 @@ def change(old: str, new: str, **more: Any) -> dict[str, Any]:
 
 async def test_an_edit(root: Path) -> None:
     """An edit replaces its place, and the answer counts the lines."""
-    output = await run(Edit(), root, path="a.py", **change("return 1", "x = 1\n    return x"))
+    output = await run(EditTool(), root, path="a.py", **change("return 1", "x = 1\n    return x"))
 
     assert "edited a.py: 1 place (+2 -1)" == output.text
     assert CODE.replace("return 1", "x = 1\n    return x") == now(root)
@@ -47,11 +47,11 @@ async def test_an_edit(root: Path) -> None:
 
 async def test_every_place(root: Path) -> None:
     """With replace_all every place is replaced; without it, two places are refused with their lines."""
-    said = await refusal(Edit(), root, path="a.py", **change("return", "yield"))
+    said = await refusal(EditTool(), root, path="a.py", **change("return", "yield"))
     assert "cannot edit a.py: old_text is there 2 times, beginning in lines 2, 6" in said
     assert CODE == now(root)
 
-    text = await answer(Edit(), root, path="a.py", **change("return", "yield", replace_all=True))
+    text = await answer(EditTool(), root, path="a.py", **change("return", "yield", replace_all=True))
 
     assert "edited a.py: 2 places (+2 -2)" == text
     assert CODE.replace("return", "yield") == now(root)
@@ -59,7 +59,9 @@ async def test_every_place(root: Path) -> None:
 
 async def test_a_lenient_match_is_told(root: Path) -> None:
     """When the text was not there exactly, the answer says what was overlooked."""
-    text = await answer(Edit(), root, path="a.py", **change("  def g():\n      return 2", "  def g():\n      return 3"))
+    text = await answer(
+        EditTool(), root, path="a.py", **change("  def g():\n      return 2", "  def g():\n      return 3")
+    )
 
     assert text.endswith("\n[old_text was not there exactly; it matched one place but for indentation]")
     assert CODE.replace("2", "3") == now(root)
@@ -69,7 +71,7 @@ async def test_bytes_around_the_place_are_kept(root: Path) -> None:
     """Byte order mark, CR LF and a missing last line end survive an edit given with LF."""
     (root / "a.py").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\nthree")
 
-    await run(Edit(), root, path="a.py", **change("one\ntwo\n", "1\n2\n2.5\n"))
+    await run(EditTool(), root, path="a.py", **change("one\ntwo\n", "1\n2\n2.5\n"))
 
     assert b"\xef\xbb\xbf1\r\n2\r\n2.5\r\nthree" == (root / "a.py").read_bytes()
 
@@ -79,7 +81,7 @@ async def test_several_edits_build_on_each_other(root: Path) -> None:
     host = NotingHost(root)
     edits = [change("def f", "def first"), change("def first():", "def first(x):"), change("2", "3")]
 
-    output = await MultiEdit().run(JsonObject({"path": "a.py", "edits": edits}), context(root, host=host))
+    output = await MultiEditTool().run(JsonObject({"path": "a.py", "edits": edits}), context(root, host=host))
 
     assert "edited a.py: 3 places (+2 -2)" == output.text
     assert CODE.replace("def f()", "def first(x)").replace("2", "3") == now(root)
@@ -92,7 +94,7 @@ async def test_all_or_nothing(root: Path) -> None:
     arguments = JsonObject({"path": "a.py", "edits": [change("def f", "def h"), change("def k", "def l")]})
 
     with pytest.raises(ToolFailed, match=r"none of the edits was made: edit 2 of 2: old_text is not in the file"):
-        await MultiEdit().run(arguments, context(root, host=host))
+        await MultiEditTool().run(arguments, context(root, host=host))
 
     assert CODE == now(root)
     assert [] == host.noted
@@ -100,25 +102,25 @@ async def test_all_or_nothing(root: Path) -> None:
 
 async def test_previews(root: Path) -> None:
     """A preview shows the exact difference, or fails as the call would; nothing is changed."""
-    shown = await preview(Edit(), root, path="a.py", **change("return 1", "return 0"))
-    both = await preview(MultiEdit(), root, path="a.py", edits=[change("1", "0"), change("2", "0")])
+    shown = await preview(EditTool(), root, path="a.py", **change("return 1", "return 0"))
+    both = await preview(MultiEditTool(), root, path="a.py", edits=[change("1", "0"), change("2", "0")])
 
     assert ("edit a.py (+1 -1)", ("a.py",), None) == (shown.summary, shown.paths, shown.always_ask)
-    assert shown.shown.endswith("-    return 1\n+    return 0\n \n \n def g():")
+    assert shown.displayed_text.endswith("-    return 1\n+    return 0\n \n \n def g():")
     assert "edit a.py (+2 -2)" == both.summary
     assert CODE == now(root)
     with pytest.raises(ToolFailed, match="not in the file"):
-        await preview(Edit(), root, path="a.py", **change("nothing", "x"))
+        await preview(EditTool(), root, path="a.py", **change("nothing", "x"))
 
 
 async def test_protected_files_need_a_person(root: Path) -> None:
     """An edit of a protected file is always asked for and refused without an answer."""
     (root / ".envrc").write_text("export A=1\n", encoding="utf-8")
 
-    shown = await preview(Edit(), root, path=".envrc", **change("A=1", "A=2"))
+    shown = await preview(EditTool(), root, path=".envrc", **change("A=1", "A=2"))
 
     assert ".envrc is a protected file" == shown.always_ask
-    assert "a person has to agree" in await refusal(Edit(), root, path=".envrc", **change("A=1", "A=2"))
+    assert "a person has to agree" in await refusal(EditTool(), root, path=".envrc", **change("A=1", "A=2"))
 
 
 async def test_a_file_that_changes_meanwhile_is_left_alone(root: Path) -> None:
@@ -133,7 +135,7 @@ async def test_a_file_that_changes_meanwhile_is_left_alone(root: Path) -> None:
     with pytest.raises(
         ToolFailed, match=r"'a\.py' has changed since it was read, so nothing was written; read it again"
     ):
-        await Edit().run(JsonObject({"path": "a.py", **change("return 1", "return 0")}), context(root, host=host))
+        await EditTool().run(JsonObject({"path": "a.py", **change("return 1", "return 0")}), context(root, host=host))
 
     assert 1 == len(host.noted)
     assert f"# from somebody else\n{CODE}" == now(root)
@@ -146,7 +148,7 @@ async def test_a_yes_is_for_the_file_that_was_shown(root: Path, meanwhile: str |
     """What a person has agreed to is not done to a file that has changed since, wherever and by however little."""
     arguments = JsonObject({"path": "a.py", **change("return 1", "return 0")})
     host = NotingHost(root)
-    agreed = (await Edit().preview(arguments, context(root))).state
+    agreed = (await EditTool().preview(arguments, context(root))).state
     stamp = (root / "a.py").stat()
     if meanwhile is None:
         (root / "a.py").unlink()
@@ -156,7 +158,7 @@ async def test_a_yes_is_for_the_file_that_was_shown(root: Path, meanwhile: str |
     before = {name: (root / name).read_bytes() for name in names(root)}
 
     with pytest.raises(ToolFailed, match=r"has changed since this call was allowed|not in the file|there is no"):
-        await Edit().run(arguments, context(root, host=host, agreed=agreed))
+        await EditTool().run(arguments, context(root, host=host, approved_state=agreed))
 
     assert before == {name: (root / name).read_bytes() for name in names(root)}
     assert [] == host.noted
@@ -165,10 +167,10 @@ async def test_a_yes_is_for_the_file_that_was_shown(root: Path, meanwhile: str |
 async def test_a_yes_for_a_file_that_stayed(root: Path) -> None:
     """What a person has agreed to is done if the file is as it was, even if somebody has saved it again."""
     arguments = JsonObject({"path": "a.py", **change("return 1", "return 0")})
-    agreed = (await Edit().preview(arguments, context(root))).state
+    agreed = (await EditTool().preview(arguments, context(root))).state
     (root / "a.py").write_text(CODE, encoding="utf-8")
 
-    await Edit().run(arguments, context(root, agreed=agreed))
+    await EditTool().run(arguments, context(root, approved_state=agreed))
 
     assert CODE.replace("1", "0") == now(root)
 
@@ -181,7 +183,7 @@ async def test_a_file_that_vanishes(root: Path) -> None:
             (root / path).unlink(missing_ok=True)
 
     with pytest.raises(ToolFailed, match=r"'a\.py' has changed since it was read"):
-        await Edit().run(JsonObject({"path": "a.py", **change("1", "0")}), context(root, host=Remover(root)))
+        await EditTool().run(JsonObject({"path": "a.py", **change("1", "0")}), context(root, host=Remover(root)))
 
     assert [] == names(root)
 
@@ -193,10 +195,12 @@ async def test_what_cannot_be_edited(root: Path) -> None:
     with (root / "huge").open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
 
-    assert "there is no 'gone' in the working folder" == await refusal(Edit(), root, path="gone", **change("a", "b"))
-    assert "'bin' is a binary file, not text" == await refusal(Edit(), root, path="bin", **change("a", "b"))
-    assert "tools may use" in await refusal(Edit(), root, path="out", **change("a", "b"))
-    assert "too large" in await refusal(Edit(), root, path="huge", **change("a", "b"))
+    assert "there is no 'gone' in the working folder" == await refusal(
+        EditTool(), root, path="gone", **change("a", "b")
+    )
+    assert "'bin' is a binary file, not text" == await refusal(EditTool(), root, path="bin", **change("a", "b"))
+    assert "tools may use" in await refusal(EditTool(), root, path="out", **change("a", "b"))
+    assert "too large" in await refusal(EditTool(), root, path="huge", **change("a", "b"))
 
 
 async def test_a_folder_without_permission(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +211,7 @@ async def test_a_folder_without_permission(root: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Workspace, "write", refuse)
 
-    assert "cannot write 'a.py': Permission denied" == await refusal(Edit(), root, path="a.py", **change("1", "0"))
+    assert "cannot write 'a.py': Permission denied" == await refusal(EditTool(), root, path="a.py", **change("1", "0"))
     assert CODE == now(root)
 
 
@@ -226,7 +230,7 @@ async def test_a_folder_without_permission(root: Path, monkeypatch: pytest.Monke
 )
 async def test_bad_arguments_are_named(root: Path, arguments: dict[str, Any], said: str) -> None:
     """What is wrong with which edit is said, and nothing is written."""
-    assert said in await refusal(MultiEdit(), root, **arguments)
+    assert said in await refusal(MultiEditTool(), root, **arguments)
     assert CODE == now(root)
 
 
@@ -245,6 +249,6 @@ async def test_what_is_on_disk_is_what_was_meant(
     mark = b"\xef\xbb\xbf" if bom else b""
     (folder / "f").write_bytes(mark + text.encode())
 
-    await run(Edit(), folder, path="f", old_text=old, new_text=new)
+    await run(EditTool(), folder, path="f", old_text=old, new_text=new)
 
     assert mark + (before + new + after).encode() == (folder / "f").read_bytes()

@@ -13,7 +13,7 @@ from session_core.config.rules import PermissionRule, decide
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.base import PreviewingTool, Tool, ToolFailed, ToolOutput
 from session_core.tools.files import MAX_ENTRIES, CountWords, ListFiles, ReadFile, coding_file_tools, file_tools
-from session_core.tools.read import Read
+from session_core.tools.read import ReadTool
 from session_core.tools.text_files import MAX_FILE_BYTES
 from session_core.vocabulary.frozen import JsonObject
 from tests.session_core.tools._calls import context_in
@@ -317,4 +317,4 @@ async def test_tools_name_what_they_touch(tool: Tool, tmp_path: Path) -> None:
 async def test_a_reader_names_no_path_outside(tmp_path: Path) -> None:
     """A path that leads out is refused before anybody is asked about it."""
     with pytest.raises(ToolFailed, match="outside"):
-        await Read().preview(JsonObject({"path": "../other"}), context_in(tmp_path))
+        await ReadTool().preview(JsonObject({"path": "../other"}), context_in(tmp_path))

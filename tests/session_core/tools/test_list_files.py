@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
-from session_core.sandbox.file_values import Entry
+from session_core.sandbox.file_values import FolderEntry
 from session_core.sandbox.workspace import Workspace
 from session_core.tools import list_files
 from session_core.tools.base import ToolFailed
-from session_core.tools.list_files import MAX_FOUND, MAX_LISTED, MAX_LISTED_PER_FOLDER, Glob, List
+from session_core.tools.list_files import MAX_FOUND, MAX_LISTED, MAX_LISTED_PER_FOLDER, GlobTool, ListTool
 from session_core.tools.path_patterns import PathPattern
 from tests.session_core.tools._running import answer, refusal, run
 
@@ -44,21 +44,21 @@ async def test_a_tree(root: Path) -> None:
         "out@",
         "src/",
         "  app/",
-    ] == (await answer(List(), root)).split("\n")
+    ] == (await answer(ListTool(), root)).split("\n")
     assert [".git/", ".gitignore  13", "README.md  9", "build/", "out@", "src/"] == (
-        (await answer(List(), root, depth=1)).split("\n")
+        (await answer(ListTool(), root, depth=1)).split("\n")
     )
     assert "app/\n  deep/\n    est.py  19\n  main.py  15\n  x.pyc  13" == await answer(
-        List(), root, path="src", depth=9
+        ListTool(), root, path="src", depth=9
     )
-    assert "out.js  12" == await answer(List(), root, path="build")
+    assert "out.js  12" == await answer(ListTool(), root, path="build")
 
 
 async def test_rules_from_above_hold_below(root: Path) -> None:
     """What a folder higher up ignores is not opened in a tree that starts further down."""
     (root / "src/build").mkdir()
 
-    assert "build/\n  [not opened: the project ignores it]" in await answer(List(), root, path="src")
+    assert "build/\n  [not opened: the project ignores it]" in await answer(ListTool(), root, path="src")
 
 
 async def test_a_large_tree_is_cut(root: Path) -> None:
@@ -68,7 +68,7 @@ async def test_a_large_tree_is_cut(root: Path) -> None:
         for number in range(MAX_LISTED_PER_FOLDER + 5):
             (root / f"many{folder}" / f"{number:04}").touch()
 
-    lines = (await answer(List(), root)).split("\n")
+    lines = (await answer(ListTool(), root)).split("\n")
 
     assert "  [5 more names are not shown]" in lines
     assert MAX_LISTED + 1 == len(lines)
@@ -86,8 +86,8 @@ async def test_a_folder_that_vanishes_or_is_closed(root: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Workspace, "scan", closed)
 
-    assert (await answer(List(), root)).endswith("src/\n  [cannot be read]")
-    assert "cannot list 'src': Permission denied" == await refusal(List(), root, path="src")
+    assert (await answer(ListTool(), root)).endswith("src/\n  [cannot be read]")
+    assert "cannot list 'src': Permission denied" == await refusal(ListTool(), root, path="src")
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ async def test_a_folder_that_vanishes_or_is_closed(root: Path, monkeypatch: pyte
 )
 async def test_what_cannot_be_listed(root: Path, path: str, said: str) -> None:
     """Files, missing folders and ways out are refused by both tools."""
-    assert said in await refusal(List(), root, path=path)
-    assert said in await refusal(Glob(), root, path=path, pattern="*")
+    assert said in await refusal(ListTool(), root, path=path)
+    assert said in await refusal(GlobTool(), root, path=path, pattern="*")
 
 
 async def test_strange_names_are_harmless(root: Path) -> None:
@@ -110,8 +110,8 @@ async def test_strange_names_are_harmless(root: Path) -> None:
     (root / "src" / "a\x1b[2Jb\n").touch()
     (root / "src" / os.fsdecode(b"bad\xff")).touch()
 
-    assert "a\ufffd[2Jb\ufffd  0\napp/\nbad\ufffd  0" == await answer(List(), root, path="src", depth=1)
-    assert {"src/a\ufffd[2Jb\ufffd", "src/bad\ufffd"} <= set((await answer(Glob(), root, pattern="*")).split("\n"))
+    assert "a\ufffd[2Jb\ufffd  0\napp/\nbad\ufffd  0" == await answer(ListTool(), root, path="src", depth=1)
+    assert {"src/a\ufffd[2Jb\ufffd", "src/bad\ufffd"} <= set((await answer(GlobTool(), root, pattern="*")).split("\n"))
 
 
 async def test_patterns_find_files_newest_first(root: Path) -> None:
@@ -119,11 +119,11 @@ async def test_patterns_find_files_newest_first(root: Path) -> None:
     for age, path in enumerate(["src/app/deep/est.py", "README.md", "src/app/main.py"]):
         os.utime(root / path, (1_000_000 - age, 1_000_000 - age))
 
-    assert "src/app/deep/est.py\nsrc/app/main.py" == await answer(Glob(), root, pattern="*.py")
-    assert "src/app/main.py" == await answer(Glob(), root, pattern="src/*/*.py")
-    assert "README.md\nsrc/app/main.py" == await answer(Glob(), root, pattern="{README.*,**/main.py}")
-    assert "src/app/main.py" == await answer(Glob(), root, path="src/app", pattern="./*.py")
-    assert "(no file fits)" == await answer(Glob(), root, pattern="*.pyc")
+    assert "src/app/deep/est.py\nsrc/app/main.py" == await answer(GlobTool(), root, pattern="*.py")
+    assert "src/app/main.py" == await answer(GlobTool(), root, pattern="src/*/*.py")
+    assert "README.md\nsrc/app/main.py" == await answer(GlobTool(), root, pattern="{README.*,**/main.py}")
+    assert "src/app/main.py" == await answer(GlobTool(), root, path="src/app", pattern="./*.py")
+    assert "(no file fits)" == await answer(GlobTool(), root, pattern="*.pyc")
 
 
 async def test_many_files_are_cut(root: Path) -> None:
@@ -132,7 +132,7 @@ async def test_many_files_are_cut(root: Path) -> None:
         (root / "src" / f"{number:04}.txt").touch()
         os.utime(root / "src" / f"{number:04}.txt", (number, number))
 
-    lines = (await answer(Glob(), root, pattern="*.txt")).split("\n")
+    lines = (await answer(GlobTool(), root, pattern="*.txt")).split("\n")
 
     assert [f"src/{number:04}.txt" for number in range(2 * MAX_FOUND + 9, MAX_FOUND + 9, -1)] == lines[:-1]
     assert "[510 more files not shown; use a narrower pattern]" == lines[-1]
@@ -144,7 +144,7 @@ async def test_answers_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) 
     for number in range(500):
         (root / "src" / f"{number:0250}").touch()
 
-    for text in (await answer(List(), root, path="src"), await answer(Glob(), root, pattern="*0*")):
+    for text in (await answer(ListTool(), root, path="src"), await answer(GlobTool(), root, pattern="*0*")):
         assert MAX_TOOL_OUTPUT_CHARS == len(text)
         assert text.endswith("characters in all]")
 
@@ -160,12 +160,12 @@ async def test_a_stop_ends_the_walk(root: Path, monkeypatch: pytest.MonkeyPatch)
             if number == 1_000:
                 trio.from_thread.run_sync(scope.cancel)
             looked.append(str(number))
-            yield f"{number}.txt", Entry(name=f"{number}.txt", kind="other", size=0)
+            yield f"{number}.txt", FolderEntry(name=f"{number}.txt", kind="other", size=0)
         trio.from_thread.run_sync(gone_on.set)
 
     monkeypatch.setattr(Workspace, "walk", endless)
     with scope:
-        await run(Glob(), root, pattern="*.py")
+        await run(GlobTool(), root, pattern="*.py")
 
     assert scope.cancelled_caught
     assert not gone_on.is_set()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from session_core.tools import paths_beneath as module
-from session_core.tools.paths_beneath import Closed, Found, paths_beneath
+from session_core.tools.paths_beneath import ClosedPlaces, PathListing, paths_beneath
 from tests._needs import needs_ripgrep
 
 ENGINES: list[Any] = [pytest.param(True, marks=needs_ripgrep, id="ripgrep"), pytest.param(False, id="walk")]
@@ -75,7 +75,7 @@ async def test_time_ends_a_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("ripgrep", ENGINES)
 async def test_an_empty_folder_and_none(tmp_path: Path, ripgrep: bool) -> None:  # noqa: FBT001
     """Where nothing is, nothing is found; where there is no folder, that is an error."""
-    assert Found(paths=(), cut=False) == await paths_beneath(str(tmp_path), ripgrep=ripgrep)
+    assert PathListing(paths=(), cut=False) == await paths_beneath(str(tmp_path), ripgrep=ripgrep)
     with pytest.raises(NotADirectoryError):
         await paths_beneath(str(tmp_path / "missing"), ripgrep=ripgrep)
 
@@ -103,6 +103,6 @@ def test_places_with_keys_are_closed_beneath_a_home(tmp_path: Path, monkeypatch:
     """In somebody's home directory keys and start files are not shown, and ordinary files are."""
     monkeypatch.setenv("HOME", str(tmp_path))
     lay_out(tmp_path, ".ssh/id_rsa", ".aws/credentials")
-    closed = Closed.of(str(tmp_path), ())
+    closed = ClosedPlaces.find_beneath(str(tmp_path), ())
     assert all(closed.holds(path) for path in (".ssh/id_rsa", ".bashrc", ".aws/credentials", ".GIT/config"))
     assert not any(closed.holds(path) for path in ("notes.txt", ".sshx/file", "work/.bashrc"))

@@ -7,7 +7,7 @@ import pytest
 
 from session_core.tools.arguments import check_arguments
 from session_core.tools.base import NoHost
-from session_core.tools.plan import MAX_PLAN_ITEM_CHARS, MAX_PLAN_ITEMS, Plan
+from session_core.tools.plan import MAX_PLAN_ITEM_CHARS, MAX_PLAN_ITEMS, PlanTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import PlanItem
 from tests.session_core.tools._calls import context_in, refusal, run
@@ -28,7 +28,7 @@ async def test_a_plan_replaces_the_last_one(tmp_path: Path) -> None:
     host = Host()
     items = [{"text": "look\n around"}, {"text": "change it", "status": "in_progress"}, {"text": "x", "status": "done"}]
 
-    output = await run(Plan(), context_in(tmp_path, host=host), items=items)
+    output = await run(PlanTool(), context_in(tmp_path, host=host), items=items)
 
     assert host.plan == (
         PlanItem(text="look around", status="pending"),
@@ -41,7 +41,7 @@ async def test_a_plan_replaces_the_last_one(tmp_path: Path) -> None:
 async def test_an_empty_plan_clears_it(tmp_path: Path) -> None:
     """No steps are a plan too."""
     host = Host()
-    await run(Plan(), context_in(tmp_path, host=host), items=[])
+    await run(PlanTool(), context_in(tmp_path, host=host), items=[])
     assert () == host.plan
 
 
@@ -70,7 +70,7 @@ async def test_an_empty_plan_clears_it(tmp_path: Path) -> None:
 async def test_wrong_arguments(tmp_path: Path, arguments: dict[str, Any], says: str) -> None:
     """A wrong plan is refused as a whole, in a sentence that names the step, and the schema refuses it too."""
     host = Host()
-    assert says == await refusal(Plan(), context_in(tmp_path, host=host), **arguments)
+    assert says == await refusal(PlanTool(), context_in(tmp_path, host=host), **arguments)
     assert host.plan is None
     if "short sentence" not in says and "half a character" not in says:  # which a schema cannot see
-        assert check_arguments(Plan.spec, JsonObject(arguments)) is not None
+        assert check_arguments(PlanTool.spec, JsonObject(arguments)) is not None

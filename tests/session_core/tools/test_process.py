@@ -222,7 +222,7 @@ async def test_why_it_could_not_be_started(tmp_path: Path, program: str, error: 
     """A folder of the PATH that may not be searched never hides that there is no such program; a file there is told."""
     for name in ("closed", "script"):
         (tmp_path / name).touch()
-    said = await process.why_not_started(program, str(tmp_path), error, env={"PATH": f"/no/such:{tmp_path}"})
+    said = await process.explain_start_failure(program, str(tmp_path), error, env={"PATH": f"/no/such:{tmp_path}"})
 
     assert expected.format(cwd=str(tmp_path)) in said
 
@@ -354,7 +354,7 @@ async def test_a_group_that_cannot_be_killed_is_given_up(short_grace: None, monk
     async def never(process: trio.Process) -> None:
         await trio.sleep_forever()
 
-    monkeypatch.setattr(process, "_group_gone", never)
+    monkeypatch.setattr(process, "_wait_for_group_end", never)
     monkeypatch.setattr(process, "_KILL_WAIT", 0.1)
 
     outcome = await run_python(FORK + "if child == 0: time.sleep(1000)\nprint(child)")
@@ -364,11 +364,11 @@ async def test_a_group_that_cannot_be_killed_is_given_up(short_grace: None, monk
 
 def test_without_proc_every_member_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where zombies cannot be told from the living, a group with members counts as alive."""
-    assert process._anyone_alive(os.getpgrp())
-    assert not process._anyone_alive(2**22 + 1)
+    assert process._is_group_alive(os.getpgrp())
+    assert not process._is_group_alive(2**22 + 1)
 
     monkeypatch.setattr(process, "_PROC", tmp_path / "gone")
-    assert process._anyone_alive(2**22 + 1)
+    assert process._is_group_alive(2**22 + 1)
 
 
 async def test_a_broken_callback_ends_the_program() -> None:

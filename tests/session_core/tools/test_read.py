@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from session_core.limits import MAX_IMAGE_BYTES, MAX_TOOL_OUTPUT_CHARS
 from session_core.sandbox.workspace import Workspace
 from session_core.tools import read as reading
-from session_core.tools.read import MAX_LINE_CHARS, MAX_LINES, LineTaker, Read
+from session_core.tools.read import MAX_LINE_CHARS, MAX_LINES, LineTaker, ReadTool
 from session_core.vocabulary.messages import ImagePart
 from tests.session_core.tools._running import answer, refusal, run
 
@@ -37,7 +37,7 @@ async def test_lines_come_with_their_numbers(root: Path) -> None:
     """Every line has its number and a tab in front."""
     put(root, "one\n\n  three")
 
-    assert "     1\tone\n     2\t\n     3\t  three" == await answer(Read(), root, path="f")
+    assert "     1\tone\n     2\t\n     3\t  three" == await answer(ReadTool(), root, path="f")
 
 
 async def test_some_lines(root: Path) -> None:
@@ -45,10 +45,10 @@ async def test_some_lines(root: Path) -> None:
     put(root, "a\nb\nc\nd\n")
 
     expected = "     2\tb\n     3\tc\n[lines 2 to 3, 4 in all; read on with first_line 4]"
-    assert expected == await answer(Read(), root, path="f", first_line=2, lines=2)
-    assert "     4\td" == await answer(Read(), root, path="f", first_line=4, lines=9)
+    assert expected == await answer(ReadTool(), root, path="f", first_line=2, lines=2)
+    assert "     4\td" == await answer(ReadTool(), root, path="f", first_line=4, lines=9)
     assert "the argument 'first_line' is 5, but the file has 4 lines" == (
-        await refusal(Read(), root, path="f", first_line=5)
+        await refusal(ReadTool(), root, path="f", first_line=5)
     )
 
 
@@ -56,14 +56,16 @@ async def test_an_empty_file(root: Path) -> None:
     """An empty file says so."""
     put(root, "")
 
-    assert "(the file is empty)" == await answer(Read(), root, path="f")
+    assert "(the file is empty)" == await answer(ReadTool(), root, path="f")
 
 
 async def test_byte_order_mark_and_line_ends_are_not_in_the_way(root: Path) -> None:
     """A mark at the beginning is left out, and CR LF is told once instead of shown in every line."""
     put(root, "\ufeffa\r\nb\r\n")
 
-    assert "     1\ta\n     2\tb\n[its lines end with CR LF; edits keep that]" == await answer(Read(), root, path="f")
+    assert "     1\ta\n     2\tb\n[its lines end with CR LF; edits keep that]" == await answer(
+        ReadTool(), root, path="f"
+    )
 
 
 async def test_a_long_file_can_be_read_in_pieces(root: Path) -> None:
@@ -73,7 +75,7 @@ async def test_a_long_file_can_be_read_in_pieces(root: Path) -> None:
     got: list[str] = []
     first = 1
     while first:
-        text = await answer(Read(), root, path="f", first_line=first)
+        text = await answer(ReadTool(), root, path="f", first_line=first)
         assert len(text) <= MAX_TOOL_OUTPUT_CHARS
         shown = text.split("\n")
         first = int(shown.pop().rpartition(" ")[2].rstrip("]")) if shown[-1].startswith("[") else 0
@@ -87,7 +89,7 @@ async def test_a_long_line_is_cut(root: Path) -> None:
     """Of a very long line the beginning is shown and its length told, and the lines after it are there."""
     put(root, "ä" * 100_000 + "\nnext\n")
 
-    first, second = (await answer(Read(), root, path="f")).split("\n")
+    first, second = (await answer(ReadTool(), root, path="f")).split("\n")
 
     assert first == "     1\t" + "ä" * MAX_LINE_CHARS + "... [cut: this line has 200,000 bytes]"
     assert "     2\tnext" == second
@@ -107,7 +109,7 @@ async def test_a_huge_file_is_read_only_as_far_as_needed(root: Path, monkeypatch
 
     monkeypatch.setattr(Workspace, "read_range", noting)
 
-    text = await answer(Read(), root, path="f", first_line=400_000, lines=1)
+    text = await answer(ReadTool(), root, path="f", first_line=400_000, lines=1)
 
     assert "400000\tfirst\n[lines 400000 to 400000, the file has 50,000,000,000 bytes; read on with" in text
     assert max(read) <= 4_000_000
@@ -119,7 +121,7 @@ async def test_a_line_too_far_away(root: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(reading, "MAX_FILE_BYTES", 1_000)
     put(root, b"x\n" * 2_000_000)
 
-    assert "use grep" in await refusal(Read(), root, path="f", first_line=1_900_000)
+    assert "use grep" in await refusal(ReadTool(), root, path="f", first_line=1_900_000)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ async def test_pictures(root: Path, start: bytes, media_type: str) -> None:
     """A picture is recognised by its first bytes, whatever it is called, and handed on as it is."""
     put(root, start, "picture.txt")
 
-    output = await run(Read(), root, path="picture.txt")
+    output = await run(ReadTool(), root, path="picture.txt")
 
     [image] = output.images
     assert isinstance(image, ImagePart)
@@ -147,7 +149,9 @@ async def test_a_picture_that_is_too_large(root: Path) -> None:
     """A picture no model would take is refused."""
     put(root, PNG + b"\0" * MAX_IMAGE_BYTES)
 
-    assert f"the picture 'f' is too large: more than {MAX_IMAGE_BYTES:,} bytes" == await refusal(Read(), root, path="f")
+    assert f"the picture 'f' is too large: more than {MAX_IMAGE_BYTES:,} bytes" == await refusal(
+        ReadTool(), root, path="f"
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +169,7 @@ async def test_what_is_no_text(root: Path, content: bytes, said: str) -> None:
     """What is not UTF-8 text is refused as what it is."""
     put(root, content)
 
-    assert said == await refusal(Read(), root, path="f")
+    assert said == await refusal(ReadTool(), root, path="f")
 
 
 async def test_what_cannot_be_read(root: Path) -> None:
@@ -175,11 +179,11 @@ async def test_what_cannot_be_read(root: Path) -> None:
     (root / "circle").symlink_to("circle")
     os.mkfifo(root / "pipe")
 
-    assert "'folder' is a folder, not a file" == await refusal(Read(), root, path="folder")
-    assert "there is no 'gone' in the working folder" == await refusal(Read(), root, path="gone")
-    assert "not an ordinary file" in await refusal(Read(), root, path="pipe")
+    assert "'folder' is a folder, not a file" == await refusal(ReadTool(), root, path="folder")
+    assert "there is no 'gone' in the working folder" == await refusal(ReadTool(), root, path="gone")
+    assert "not an ordinary file" in await refusal(ReadTool(), root, path="pipe")
     for path in ("out", "circle", "../secret.txt", "/etc/passwd"):
-        assert "that tools may use" in await refusal(Read(), root, path=path)
+        assert "that tools may use" in await refusal(ReadTool(), root, path=path)
 
 
 async def test_a_file_that_vanishes_while_it_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +197,7 @@ async def test_a_file_that_vanishes_while_it_is_read(root: Path, monkeypatch: py
 
     monkeypatch.setattr(Workspace, "read_range", vanishing)
 
-    assert "there is no 'f' in the working folder" == await refusal(Read(), root, path="f")
+    assert "there is no 'f' in the working folder" == await refusal(ReadTool(), root, path="f")
 
 
 async def test_a_stop_need_not_wait_for_the_disk(root: Path) -> None:
@@ -201,7 +205,7 @@ async def test_a_stop_need_not_wait_for_the_disk(root: Path) -> None:
     put(root, "text")
     with trio.CancelScope() as scope:
         scope.cancel()
-        await run(Read(), root, path="f")
+        await run(ReadTool(), root, path="f")
 
     assert scope.cancelled_caught
 

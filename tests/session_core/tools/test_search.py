@@ -15,7 +15,7 @@ from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.tools import search
 from session_core.tools.base import ToolFailed
 from session_core.tools.process import run_in_group
-from session_core.tools.search import Engine, Grep
+from session_core.tools.search import Engine, GrepTool
 from session_core.tools.search_results import SearchResults
 from session_core.tools.text_files import MAX_FILE_BYTES
 from tests._needs import needs_ripgrep
@@ -65,7 +65,7 @@ async def test_a_search(root: Path, engine: Engine) -> None:
         "  1: one beta",
         "src/wide.txt",
         "  1: beta wide",
-    ] == (await answer(Grep(engine), root, pattern="beta")).split("\n")
+    ] == (await answer(GrepTool(engine), root, pattern="beta")).split("\n")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -96,14 +96,14 @@ async def test_a_search(root: Path, engine: Engine) -> None:
 )  # fmt: skip
 async def test_ways_to_search(root: Path, engine: Engine, arguments: dict[str, Any], expected: str) -> None:
     """Every argument does the same with both engines; patterns ripgrep does not know are searched by our own."""
-    assert expected == await answer(Grep(engine), root, **arguments)
+    assert expected == await answer(GrepTool(engine), root, **arguments)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("pattern", ["(", "[z-a]", "a{2,1}", "*"])
 async def test_a_pattern_that_is_none(root: Path, engine: Engine, pattern: str) -> None:
     """A broken pattern is refused with a sentence that says so."""
-    assert "the pattern is not a valid regular expression: " in await refusal(Grep(engine), root, pattern=pattern)
+    assert "the pattern is not a valid regular expression: " in await refusal(GrepTool(engine), root, pattern=pattern)
 
 
 @needs_ripgrep
@@ -125,7 +125,7 @@ async def test_both_engines_agree(
         (folder / f"{number}.txt").write_bytes(text.replace("\r", "").encode())
     asked = {"pattern": pattern, "ignore_case": ignore_case, "context": context}
 
-    assert await answer(Grep("own"), folder, **asked) == await answer(Grep("ripgrep"), folder, **asked)
+    assert await answer(GrepTool("own"), folder, **asked) == await answer(GrepTool("ripgrep"), folder, **asked)
 
 
 async def test_a_pattern_without_end_is_ended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ async def test_a_pattern_without_end_is_ended(root: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(search, "SEARCH_SECONDS", 1.0)
     (root / "z").write_text("a" * 60 + "!\n", encoding="utf-8")
 
-    text = await answer(Grep("own"), root, pattern="^(a+)+$|alpha")
+    text = await answer(GrepTool("own"), root, pattern="^(a+)+$|alpha")
 
     assert "a.txt\n  1: alpha\n[stopped after 1 seconds; search in fewer files or for a simpler pattern]" == text
 
@@ -151,7 +151,7 @@ async def test_a_stop_ends_the_process(root: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(search, "run_in_group", partial(run_in_group, on_start=stop))
     (root / "z").write_text("a" * 60 + "!\n", encoding="utf-8")
     with scope:
-        await run(Grep("own"), root, pattern="^(a+)+$")
+        await run(GrepTool("own"), root, pattern="^(a+)+$")
 
     assert scope.cancelled_caught
     assert at_work
@@ -173,7 +173,7 @@ async def test_answers_are_bounded(root: Path, engine: Engine) -> None:
     """Long lines are cut, and an answer never exceeds its bound by more than its remarks."""
     (root / "long").write_text(("beta" + "x" * 3_000 + "\n") * 1_500, encoding="utf-8")
 
-    text = await answer(Grep(engine), root, path="long", pattern="beta", limit=2_000)
+    text = await answer(GrepTool(engine), root, path="long", pattern="beta", limit=2_000)
 
     assert "... [cut: 3,004 characters]" in text
     assert len(text) <= MAX_TOOL_OUTPUT_CHARS + 1_000
@@ -185,7 +185,7 @@ async def test_a_line_of_megabytes_is_counted_not_shown(root: Path, engine: Engi
     (root / "long").write_text("beta" + "x" * 3_000_000 + "\nbeta\n", encoding="utf-8")
 
     assert "long\n  2: beta\n[1 very long lines are not shown]" == await answer(
-        Grep(engine), root, path="long", pattern="beta"
+        GrepTool(engine), root, path="long", pattern="beta"
     )
 
 
@@ -196,8 +196,8 @@ async def test_large_files_are_left_out(root: Path, engine: Engine) -> None:
         file.write(b"unique\n")
         file.truncate(MAX_FILE_BYTES + 1)
 
-    assert "(nothing found)" == await answer(Grep(engine), root, pattern="unique")
-    assert "'huge' is too large to search" in await refusal(Grep(engine), root, path="huge", pattern="unique")
+    assert "(nothing found)" == await answer(GrepTool(engine), root, pattern="unique")
+    assert "'huge' is too large to search" in await refusal(GrepTool(engine), root, path="huge", pattern="unique")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -207,10 +207,10 @@ async def test_many_files_are_searched_by_several_programs(
     """Files that do not fit on one command line are searched in batches, none left out."""
     monkeypatch.setattr(search, "_MAX_ARGUMENT_BYTES", 60)
 
-    assert 8 == (await answer(Grep(engine), root, pattern="beta")).count(": ")
+    assert 8 == (await answer(GrepTool(engine), root, pattern="beta")).count(": ")
     monkeypatch.setattr(search, "MAX_SEARCHED_FILES", 2)
     assert "[only 2 files were searched; name a folder further down]" in await answer(
-        Grep(engine), root, pattern="beta"
+        GrepTool(engine), root, pattern="beta"
     )
 
 
@@ -220,7 +220,7 @@ async def test_strange_names_are_harmless(root: Path, engine: Engine) -> None:
     for name in (b"a\x1b[2J\nb", b"bad\xff"):
         (root / "src" / os.fsdecode(name)).write_text("zeta\n", encoding="utf-8")
 
-    text = await answer(Grep(engine), root, path="src", pattern="zeta")
+    text = await answer(GrepTool(engine), root, path="src", pattern="zeta")
 
     assert "src/a\ufffd[2J\ufffdb\n  1: zeta\nsrc/bad\ufffd\n  1: zeta" == text
 
@@ -244,7 +244,7 @@ async def test_strange_names_are_harmless(root: Path, engine: Engine) -> None:
 )
 async def test_bad_arguments_are_named(root: Path, arguments: dict[str, Any], said: str) -> None:
     """An argument that is missing, unknown or wrong is named, and ways out are refused."""
-    assert said in await refusal(Grep(), root, **arguments)
+    assert said in await refusal(GrepTool(), root, **arguments)
 
 
 async def test_a_program_from_the_project_is_not_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,10 +253,10 @@ async def test_a_program_from_the_project_is_not_run(root: Path, monkeypatch: py
     (root / "rg").chmod(0o755)
     monkeypatch.setenv("PATH", str(root))
 
-    assert "rg\n  2: touch ran" == await answer(Grep(), root, pattern="touch")
+    assert "rg\n  2: touch ran" == await answer(GrepTool(), root, pattern="touch")
     assert not (root / "ran").exists()
     with pytest.raises(ToolFailed, match="not installed"):
-        await run(Grep("ripgrep"), root, pattern="touch")
+        await run(GrepTool("ripgrep"), root, pattern="touch")
 
 
 @given(cuts=st.lists(st.integers(0, 400), max_size=8))

@@ -16,7 +16,7 @@ from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
 from session_core.tools.background import open_background_jobs
 from session_core.tools.base import CallPreview, ToolContext, ToolFailed, ToolOutput
 from session_core.tools.confined import ShellSetup, confine_reading
-from session_core.tools.shell import MAX_COMMAND_CHARS, MAX_OUTPUT_FILE_CHARS, RESULT_CHARS, Shell
+from session_core.tools.shell import MAX_COMMAND_CHARS, MAX_OUTPUT_FILE_CHARS, RESULT_CHARS, ShellTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
 from tests._needs import needs_sandbox
@@ -57,7 +57,7 @@ async def test_a_command_runs(root: Path, sandbox: SandboxPolicy) -> None:
     heard: list[str] = []
     context = context_in(root, approved=True, sandbox=sandbox, report=heard.append)
 
-    output = await run(Shell(), context, command="pwd; echo oops >&2; touch made; exit 3")
+    output = await run(ShellTool(), context, command="pwd; echo oops >&2; touch made; exit 3")
 
     assert f"{root}\noops\n[exit code 3]" == output.text
     assert JsonObject({"exit_code": 3, "timed_out": False, "output_file": None}) == output.details
@@ -69,7 +69,7 @@ async def test_a_command_runs(root: Path, sandbox: SandboxPolicy) -> None:
 @pytest.mark.parametrize("sandbox", [SandboxPolicy(), READ_ONLY])
 async def test_calls_are_filtered_without_a_home(root: Path, sandbox: SandboxPolicy) -> None:
     """Where nothing is kept on the disk, the filter of system calls applies all the same."""
-    output = await run(Shell(setup=ShellSetup()), context_in(root, sandbox=sandbox), command=SEES_FILTER)
+    output = await run(ShellTool(setup=ShellSetup()), context_in(root, sandbox=sandbox), command=SEES_FILTER)
 
     assert "Seccomp:\t2\nrefused\n[exit code 0]" == output.text
 
@@ -92,7 +92,7 @@ async def test_searches_are_filtered(root: Path) -> None:
 
 async def test_no_output(root: Path) -> None:
     """A command that says nothing says so, and has no input to wait for."""
-    assert "(no output)\n[exit code 0]" == (await run(Shell(), context_in(root, approved=True), command="cat")).text
+    assert "(no output)\n[exit code 0]" == (await run(ShellTool(), context_in(root, approved=True), command="cat")).text
 
 
 async def test_it_runs_in_the_folder_asked_for(root: Path) -> None:
@@ -101,17 +101,17 @@ async def test_it_runs_in_the_folder_asked_for(root: Path) -> None:
     (root / "file").touch()
     context = context_in(root, approved=True)
 
-    assert f"{root}/src\n[exit code 0]" == (await run(Shell(), context, command="pwd", workdir="src")).text
+    assert f"{root}/src\n[exit code 0]" == (await run(ShellTool(), context, command="pwd", workdir="src")).text
     for folder in ("..", "out", "/", "src/../../beside"):
-        assert "outside of the working folder" in await refusal(Shell(), context, command="pwd", workdir=folder)
-    assert "'file' is not a folder" in await refusal(Shell(), context, command="pwd", workdir="file")
-    assert "there is no folder 'gone'" in await refusal(Shell(), context, command="pwd", workdir="gone")
+        assert "outside of the working folder" in await refusal(ShellTool(), context, command="pwd", workdir=folder)
+    assert "'file' is not a folder" in await refusal(ShellTool(), context, command="pwd", workdir="file")
+    assert "there is no folder 'gone'" in await refusal(ShellTool(), context, command="pwd", workdir="gone")
 
 
 @needs_sandbox
 async def test_no_descriptor_reaches_a_command(root: Path) -> None:
     """A confined command has its three streams and no other descriptor of the service, the filter's included."""
-    seen = await run(Shell(setup=ShellSetup()), context_in(root), command="readlink /proc/$$/fd/*; true")
+    seen = await run(ShellTool(setup=ShellSetup()), context_in(root), command="readlink /proc/$$/fd/*; true")
     streams = seen.text.splitlines()[:-1]
     assert 3 == len(streams), streams
     assert "memfd" not in seen.text
@@ -124,19 +124,19 @@ async def test_the_sandbox_holds(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     (root.parent / "beside" / "file").write_text("old")
     command = f"echo new > {root.parent}/beside/file; touch /etc/made; env; ls -A ~/.ssh"
 
-    output = await run(Shell(), context_in(root), command=command)
+    output = await run(ShellTool(), context_in(root), command=command)
 
     assert "old" == (root.parent / "beside" / "file").read_text()
     assert "canary" not in output.text
     assert "Read-only file system" in output.text
-    names = await run(Shell(), context_in(root), command="tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")
+    names = await run(ShellTool(), context_in(root), command="tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")
     assert "lo\n[exit code 0]" == names.text
 
 
 @needs_sandbox
 async def test_a_read_only_session_changes_nothing(root: Path) -> None:
     """In a read-only session not even the root can be changed."""
-    output = await run(Shell(), context_in(root, sandbox=READ_ONLY), command="touch made || echo no")
+    output = await run(ShellTool(), context_in(root, sandbox=READ_ONLY), command="touch made || echo no")
     assert "no\n" in output.text
     assert ["src"] == [path.name for path in await trio.Path(root).iterdir()]
 
@@ -148,7 +148,7 @@ async def test_hidden_paths_are_hidden(root: Path, tmp_path: Path) -> None:
     home.mkdir()
     (home / "token").write_text("canary")
 
-    output = await run(Shell(setup=ShellSetup(hidden=(str(home),))), context_in(root), command=f"cat {home}/token")
+    output = await run(ShellTool(setup=ShellSetup(hidden=(str(home),))), context_in(root), command=f"cat {home}/token")
 
     assert "canary" not in output.text
 
@@ -157,7 +157,7 @@ async def test_long_output_is_kept_in_a_file(root: Path, tmp_path: Path) -> None
     """The result holds the end, and a remark tells where all of it is."""
     context = context_in(root, approved=True, outputs=str(tmp_path / "outputs"))
 
-    output = await run(Shell(), context, command="seq 20000")
+    output = await run(ShellTool(), context, command="seq 20000")
 
     whole = "".join(f"{number}\n" for number in range(1, 20_001))
     [file] = (tmp_path / "outputs").iterdir()
@@ -170,7 +170,7 @@ async def test_long_output_is_kept_in_a_file(root: Path, tmp_path: Path) -> None
 
 async def test_endless_output_is_bounded(root: Path, tmp_path: Path) -> None:
     """Beyond the bound of the file output is thrown away, and this is told; without a folder nothing is kept."""
-    shell, command = Shell(), f"head -c {MAX_OUTPUT_FILE_CHARS + 5} /dev/zero | tr '\\0' x"
+    shell, command = ShellTool(), f"head -c {MAX_OUTPUT_FILE_CHARS + 5} /dev/zero | tr '\\0' x"
 
     output = await run(shell, context_in(root, approved=True, outputs=str(tmp_path / "outputs")), command=command)
     [file] = (tmp_path / "outputs").iterdir()
@@ -193,7 +193,7 @@ async def test_a_command_that_takes_too_long(root: Path, sandbox: SandboxPolicy)
         command = f"echo begun; sh -c 'sleep 1000; : {mark}' & wait"
         context = context_in(root, approved=True, sandbox=sandbox)
         with trio.fail_after(200):
-            output = await Shell().run(JsonObject({"command": command, "timeout_ms": seconds * 1_000}), context)
+            output = await ShellTool().run(JsonObject({"command": command, "timeout_ms": seconds * 1_000}), context)
         assert [] == processes_with(mark)
         if output.text.startswith("begun"):
             break
@@ -210,7 +210,7 @@ async def test_a_command_that_takes_too_long(root: Path, sandbox: SandboxPolicy)
 )
 async def test_a_signal_is_told(root: Path, sandbox: SandboxPolicy, says: str) -> None:
     """A command that was ended by a signal says which, inside the sandbox and outside."""
-    text = (await run(Shell(), context_in(root, sandbox=sandbox), command="kill -9 $$")).text
+    text = (await run(ShellTool(), context_in(root, sandbox=sandbox), command="kill -9 $$")).text
     assert f"(no output)\n[{says}]" == text
 
 
@@ -218,7 +218,9 @@ async def test_a_signal_is_told(root: Path, sandbox: SandboxPolicy, says: str) -
 async def test_nothing_escapes_the_sandbox_by_leaving_its_group(root: Path) -> None:
     """What a command leaves running in a session of its own is gone when the result is there."""
     mark = secrets.token_hex(8)
-    await run(Shell(), context_in(root), command=f"setsid sh -c 'sleep 1000; : {mark}' > /dev/null 2>&1 & echo done")
+    await run(
+        ShellTool(), context_in(root), command=f"setsid sh -c 'sleep 1000; : {mark}' > /dev/null 2>&1 & echo done"
+    )
     assert [] == processes_with(mark)
 
 
@@ -231,7 +233,7 @@ async def test_a_cancelled_command_may_tidy_up(root: Path) -> None:
                 nursery.cancel_scope.cancel()
 
             command = "trap 'touch tidied; exit' TERM; echo ready; while :; do sleep 0.02; done"
-            await Shell().run(JsonObject({"command": command}), context_in(root, approved=True, report=hear))
+            await ShellTool().run(JsonObject({"command": command}), context_in(root, approved=True, report=hear))
     assert (root / "tidied").exists()
 
 
@@ -245,7 +247,7 @@ async def test_cancelled_at_any_step(root: Path, sandbox: SandboxPolicy) -> None
 
     async def operation(mark: str) -> None:
         command = f"sh -c 'sleep 0.01; : {mark}' & echo a; wait"
-        await Shell().run(JsonObject({"command": command}), context_in(root, approved=True, sandbox=sandbox))
+        await ShellTool().run(JsonObject({"command": command}), context_in(root, approved=True, sandbox=sandbox))
 
     async def check(mark: str, sweep: SweepRun) -> None:
         assert [] == processes_with(mark)
@@ -261,11 +263,11 @@ async def test_a_preview_shows_everything(root: Path) -> None:
     setup = ShellSetup(environment={"PATH": "/usr/bin:/bin", "SECRET_KEY": "canary", "LANG": "C"})
     arguments = JsonObject({"command": "echo a\necho b", "workdir": "src"})
 
-    preview = await Shell(setup=setup).preview(arguments, context_in(root))
+    preview = await ShellTool(setup=setup).preview(arguments, context_in(root))
 
     assert preview == CallPreview(
         summary="run: echo a ...",
-        shown=(
+        displayed_text=(
             f"echo a\necho b\n\nfolder: {root}/src\nsandbox: workspace_write, may change {root}\nnetwork: off\n"
             "environment: GIT_PAGER=cat, GIT_TERMINAL_PROMPT=0, PAGER=cat, TERM=dumb; handed on: "
             "GIT_DISCOVERY_ACROSS_FILESYSTEM, LANG, PATH, TMPDIR; nothing else\nended after 120 seconds at the latest"
@@ -278,11 +280,11 @@ async def test_a_preview_shows_everything(root: Path) -> None:
 
 async def test_without_a_sandbox_every_command_asks(root: Path) -> None:
     """Where nothing can be confined a command needs a person's yes each time, and is refused without it."""
-    shell, arguments = Shell(setup=NO_SANDBOX), JsonObject({"command": "touch made"})
+    shell, arguments = ShellTool(setup=NO_SANDBOX), JsonObject({"command": "touch made"})
 
     preview = await shell.preview(arguments, context_in(root))
     assert f"no sandbox here: {NOT_INSTALLED}, so every command needs your approval" == preview.always_ask
-    assert "sandbox: none, it can do anything you can do\nnetwork: on" in preview.shown
+    assert "sandbox: none, it can do anything you can do\nnetwork: on" in preview.displayed_text
 
     assert "was not run, because there is no sandbox here" in await refusal(
         shell, context_in(root), command="touch made"
@@ -295,7 +297,7 @@ async def test_without_a_sandbox_every_command_asks(root: Path) -> None:
 
 async def test_full_access_needs_no_sandbox(root: Path) -> None:
     """Who gave full access is not asked because of a missing sandbox."""
-    preview = await Shell(setup=NO_SANDBOX).preview(JsonObject({"command": "ls"}), context_in(root, sandbox=FULL))
+    preview = await ShellTool(setup=NO_SANDBOX).preview(JsonObject({"command": "ls"}), context_in(root, sandbox=FULL))
     assert preview.always_ask is None
 
 
@@ -316,32 +318,34 @@ async def test_full_access_needs_no_sandbox(root: Path) -> None:
 async def test_wrong_arguments(root: Path, arguments: dict[str, Any], says: str) -> None:
     """What is wrong is named, in the preview and in the run."""
     context: ToolContext = context_in(root)
-    assert says in await refusal(Shell(), context, **arguments)
+    assert says in await refusal(ShellTool(), context, **arguments)
     with pytest.raises(ToolFailed, match=re.escape(says)):
-        await Shell().preview(JsonObject(arguments), context)
+        await ShellTool().preview(JsonObject(arguments), context)
 
 
 async def test_the_longest_command_can_be_run(root: Path) -> None:
     """A command of the greatest length goes through the sandbox."""
     command = ": " + "𝔵" * (MAX_COMMAND_CHARS - 2)
-    assert "(no output)\n[exit code 0]" == (await run(Shell(), context_in(root, approved=True), command=command)).text
+    assert (
+        "(no output)\n[exit code 0]" == (await run(ShellTool(), context_in(root, approved=True), command=command)).text
+    )
 
 
 @needs_sandbox
 async def test_a_command_may_ask_for_more_than_the_policy_gives(tmp_path: Path) -> None:
     """With a person's yes a single command may change .git or use the network; without one it does not run."""
     (tmp_path / ".git").mkdir()
-    shell, arguments = Shell(), JsonObject({"command": "touch .git/x", "change_protected": True})
+    shell, arguments = ShellTool(), JsonObject({"command": "touch .git/x", "change_protected": True})
     preview = await shell.preview(arguments, context_in(tmp_path))
     assert "it wants to change protected files such as .git" == preview.always_ask
-    assert "protected files such as .git included" in preview.shown
+    assert "protected files such as .git included" in preview.displayed_text
     with pytest.raises(ToolFailed, match="nobody has agreed"):
         await shell.run(arguments, context_in(tmp_path))
     assert not (tmp_path / ".git" / "x").exists()
     await shell.run(arguments, context_in(tmp_path, approved=True))
     assert (tmp_path / ".git" / "x").exists()
     online = await shell.preview(JsonObject({"command": "true", "network": True}), context_in(tmp_path))
-    assert ("it wants to use the network", True) == (online.always_ask, "network: on" in online.shown)
+    assert ("it wants to use the network", True) == (online.always_ask, "network: on" in online.displayed_text)
 
 
 @needs_sandbox
@@ -350,7 +354,7 @@ async def test_streams_apart(root: Path) -> None:
     arguments = JsonObject({"command": "pwd; echo oops >&2; touch /etc/made 2>/dev/null; exit 3", "workdir": "src"})
 
     with trio.fail_after(30):
-        outcome = await Shell().run_apart(arguments, context_in(root))
+        outcome = await ShellTool().run_with_separate_streams(arguments, context_in(root))
 
     assert (3, f"{root}/src\n", "oops\n") == (outcome.exit_code, outcome.output, outcome.error_output)
     assert not await trio.Path("/etc/made").exists()
@@ -360,8 +364,10 @@ async def test_what_does_not_run_apart(root: Path) -> None:
     """Without a sandbox and without a yes nothing runs, nor does anything run on in the background."""
     context = context_in(root)
     with pytest.raises(ToolFailed, match="nobody has agreed to run it without one"):
-        await Shell(setup=NO_SANDBOX).run_apart(JsonObject({"command": "touch made"}), context)
+        await ShellTool(setup=NO_SANDBOX).run_with_separate_streams(JsonObject({"command": "touch made"}), context)
     async with open_background_jobs() as jobs:
         with pytest.raises(ToolFailed, match="no outcome to wait for"):
-            await Shell(jobs).run_apart(JsonObject({"command": "touch made", "background": True}), context)
+            await ShellTool(jobs).run_with_separate_streams(
+                JsonObject({"command": "touch made", "background": True}), context
+            )
     assert ["src"] == [path.name for path in await trio.Path(root).iterdir()]

@@ -9,7 +9,7 @@ import pytest
 from session_core.ids import CallId
 from session_core.limits import MAX_TOOL_OUTPUT_CHARS
 from session_core.tools.base import ToolContext, ToolFailed
-from session_core.tools.skills import MAX_FILES_LISTED, Skill, SkillTool, guide_of
+from session_core.tools.skills import MAX_FILES_LISTED, Skill, SkillTool, strip_front_matter
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
 
@@ -114,4 +114,4 @@ async def test_the_list_of_files_is_bounded_and_harmless(folder: Path) -> None:
 )
 def test_what_counts_as_the_guide(text: str, guide: str) -> None:
     """The guide is what follows the head; without a head it is everything."""
-    assert guide == guide_of(text)
+    assert guide == strip_front_matter(text)

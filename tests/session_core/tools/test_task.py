@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from session_core.tools.base import NoHost, TaskRequest, ToolOutput
-from session_core.tools.task import Task
+from session_core.tools.task import TaskTool
 from tests.session_core.tools._calls import context_in, refusal, run
 
 
@@ -28,8 +28,8 @@ async def test_a_task_goes_to_the_host(tmp_path: Path) -> None:
     host, heard = Host(), list[str]()
     context = context_in(tmp_path, host=host, report=heard.append)
 
-    output = await run(Task(), context, title=" a\ntitle ", prompt="look\nhere", read_only=True, model="m")
-    await run(Task(), context, title="b", prompt="p")
+    output = await run(TaskTool(), context, title=" a\ntitle ", prompt="look\nhere", read_only=True, model="m")
+    await run(TaskTool(), context, title="b", prompt="p")
 
     assert ToolOutput(text="found it") == output
     assert ["half way", "half way"] == heard
@@ -41,7 +41,9 @@ async def test_a_task_goes_to_the_host(tmp_path: Path) -> None:
 
 async def test_without_a_host_there_are_no_tasks(tmp_path: Path) -> None:
     """Outside a turn the model is told that it cannot have helpers."""
-    assert "child sessions are not available here" == await refusal(Task(), context_in(tmp_path), title="t", prompt="p")
+    assert "child sessions are not available here" == await refusal(
+        TaskTool(), context_in(tmp_path), title="t", prompt="p"
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,5 +62,5 @@ async def test_without_a_host_there_are_no_tasks(tmp_path: Path) -> None:
 async def test_wrong_arguments(tmp_path: Path, arguments: dict[str, Any], says: str) -> None:
     """What is wrong is named, and nothing is started."""
     host = Host()
-    assert says == await refusal(Task(), context_in(tmp_path, host=host), **arguments)
+    assert says == await refusal(TaskTool(), context_in(tmp_path, host=host), **arguments)
     assert [] == host.tasks

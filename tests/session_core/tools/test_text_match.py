@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from session_core.tools.text_match import NoSinglePlace, Replaced, has_only_crlf, replace_text
+from session_core.tools.text_match import NoSinglePlace, TextReplacement, has_only_crlf, replace_text
 
 CODE = """\
 class Box:
@@ -53,7 +53,7 @@ def test_without_carriage_returns_it_is_plain_replacement(before: str, old: str,
     text = before + old + after
     assume(occurrences(text, old) == 1 and old != new)
 
-    assert Replaced(text=text.replace(old, new)) == replace_text(text, old, new)
+    assert TextReplacement(text=text.replace(old, new)) == replace_text(text, old, new)
 
 
 @given(around=st.lists(texts, min_size=3, max_size=3), old=texts.filter(bool), new=texts)
@@ -126,7 +126,7 @@ def test_trailing_blanks_are_overlooked_and_kept() -> None:
 
     done = replace_text(CODE, old, old.replace("close", "shut"))
 
-    assert Replaced(text=CODE.replace("close", "shut"), overlooked="line ends") == done
+    assert TextReplacement(text=CODE.replace("close", "shut"), overlooked="line ends") == done
 
 
 def test_overlapping_places_are_two_places() -> None:
@@ -138,7 +138,7 @@ def test_typographic_characters_are_overlooked_and_kept() -> None:
     """Straight quotes find curly ones, and what the edit does not change stays curly."""
     done = replace_text(CODE, 'return "no"', 'return "never"')
 
-    assert Replaced(text=CODE.replace("“no”", "“never”"), overlooked="typographic characters") == done
+    assert TextReplacement(text=CODE.replace("“no”", "“never”"), overlooked="typographic characters") == done
 
 
 @pytest.mark.parametrize("shift", ["", "      "])
@@ -159,7 +159,7 @@ def test_tabs_for_blanks() -> None:
 
     done = replace_text(text, "    if b:\n        c()\n", "    if b:\n        d()\n        e()\n")
 
-    assert Replaced(text="if a:\n\tif b:\n\t\td()\n\t\te()\n", overlooked="indentation") == done
+    assert TextReplacement(text="if a:\n\tif b:\n\t\td()\n\t\te()\n", overlooked="indentation") == done
 
 
 def test_an_uneven_shift_is_no_shift() -> None:

@@ -325,7 +325,7 @@ async def test_tls_is_bound_to_the_name_and_not_given_up(tmp_path: Path) -> None
             "https://Example.org/a?b#c",
             CallPreview(
                 summary="fetch from example.org",
-                shown="GET https://example.org/a?b\nhost: example.org",
+                displayed_text="GET https://example.org/a?b\nhost: example.org",
                 grant="fetch from example.org",
             ),
         ),
@@ -333,7 +333,7 @@ async def test_tls_is_bound_to_the_name_and_not_given_up(tmp_path: Path) -> None
             "http://аpple.com:8080/",
             CallPreview(
                 summary="fetch from xn--pple-43d.com:8080",
-                shown="GET http://xn--pple-43d.com:8080/\nhost: xn--pple-43d.com:8080\nwritten as: аpple.com",
+                displayed_text="GET http://xn--pple-43d.com:8080/\nhost: xn--pple-43d.com:8080\nwritten as: аpple.com",
                 grant="fetch from xn--pple-43d.com:8080",
             ),
         ),

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session_core.agent.path_filter import withholding
+from session_core.agent.path_filter import build_withholding
 from session_core.config.rules import PermissionRule, RuleDecision, decide
-from session_core.tools.base import Tool, nothing_withheld
+from session_core.tools.base import Tool, withhold_nothing
 from session_core.tools.files import ListFiles
-from session_core.tools.list_files import Glob, List
-from session_core.tools.search import Grep
+from session_core.tools.list_files import GlobTool, ListTool
+from session_core.tools.search import GrepTool
 from session_core.vocabulary.frozen import JsonObject
 from tests._needs import needs_ripgrep
 from tests.session_core.tools._running import context
@@ -39,25 +39,25 @@ def root(tmp_path: Path) -> Path:
 
 async def _told(tool: Tool, root: Path, rules: tuple[PermissionRule, ...] = RULES, **arguments: Any) -> list[str]:
     named = (str(arguments.get("path", ".")),)
-    allowed = context(root, withheld=withholding(rules, tool.spec.name, named))
+    allowed = context(root, withheld=build_withholding(rules, tool.spec.name, named))
     return (await tool.run(JsonObject(arguments), allowed)).text.split("\n")
 
 
 @pytest.mark.parametrize("engine", [pytest.param("ripgrep", marks=needs_ripgrep), "own"])
 async def test_search(root: Path, engine: Any) -> None:
     """A search does not look into files that a rule denies or wants to be asked for, and counts them."""
-    assert await _told(Grep(engine), root, pattern="word", show="files") == [
+    assert await _told(GrepTool(engine), root, pattern="word", show="files") == [
         "a.txt",
         "secret/two.txt",
         "src/b.txt",
         "[3 files not shown: denied by a rule]",
         "[1 file not shown: a rule wants them to be asked for; name the one you need]",
     ]
-    assert await _told(Grep(engine), root, pattern="word", path="link", show="files") == [
+    assert await _told(GrepTool(engine), root, pattern="word", path="link", show="files") == [
         "link/two.txt",
         "[1 file not shown: denied by a rule]",
     ]
-    assert await _told(Grep(engine), root, pattern="word", include="*.key") == [
+    assert await _told(GrepTool(engine), root, pattern="word", include="*.key") == [
         "(nothing found)",
         "[1 file not shown: denied by a rule]",
     ]
@@ -65,28 +65,28 @@ async def test_search(root: Path, engine: Any) -> None:
 
 async def test_what_was_named_is_shown(root: Path) -> None:
     """Rules that fit what the call names have been asked about already, and do not hide all that is in it."""
-    assert await _told(Grep("own"), root, pattern="word", path="private", show="files") == ["private/c.txt"]
+    assert await _told(GrepTool("own"), root, pattern="word", path="private", show="files") == ["private/c.txt"]
     everything = (PermissionRule(decision="ask", path="**"), *RULES[:1])
-    assert "a.txt" in await _told(Grep("own"), root, everything, pattern="word", show="files")
+    assert "a.txt" in await _told(GrepTool("own"), root, everything, pattern="word", show="files")
 
 
 async def test_listings(root: Path) -> None:
     """Neither a tree nor a plain list nor a pattern names what is denied, or a link to it."""
-    tree = await _told(List(), root)
+    tree = await _told(ListTool(), root)
     assert [line for line in tree if "env" in line or "key" in line or "hidden" in line or "c.txt" in line] == []
     assert "    two.txt  5".strip() in [line.strip() for line in tree]
     assert tree[-2:] == [
         "[4 names not shown: denied by a rule]",
         "[1 name not shown: a rule wants them to be asked for; name the one you need]",
     ]
-    assert await _told(List(), root, path="link") == ["two.txt  5", "[1 name not shown: denied by a rule]"]
+    assert await _told(ListTool(), root, path="link") == ["two.txt  5", "[1 name not shown: denied by a rule]"]
     assert await _told(ListFiles(), root, path="secret") == ["two.txt", "[1 name not shown: denied by a rule]"]
-    assert sorted(await _told(Glob(), root, pattern="**/*.txt")) == [
+    assert sorted(await _told(GlobTool(), root, pattern="**/*.txt")) == [
         "[1 file not shown: a rule wants them to be asked for; name the one you need]",
         "[1 file not shown: denied by a rule]",
         "a.txt", "secret/two.txt", "src/b.txt",
     ]  # fmt: skip
-    assert await _told(Glob(), root, pattern="*.key") == ["(no file fits)", "[1 file not shown: denied by a rule]"]
+    assert await _told(GlobTool(), root, pattern="*.key") == ["(no file fits)", "[1 file not shown: denied by a rule]"]
 
 
 def test_without_rules_about_files() -> None:
@@ -96,7 +96,7 @@ def test_without_rules_about_files() -> None:
         PermissionRule(decision="deny", command="rm *"),
         PermissionRule(decision="allow", path="src"),
     )
-    assert withholding(rules, "grep", (".",)) is nothing_withheld
+    assert build_withholding(rules, "grep", (".",)) is withhold_nothing
 
 
 _PATTERNS = st.sampled_from([".env", "src/**", "*.key", "a/b", "./a/", "/x/*", "**/b", "b*", "?", "/", "a/*/b"])
@@ -112,6 +112,6 @@ def test_files_are_judged_as_if_the_call_had_named_them(
 ) -> None:
     """The short way through many files comes to the same as the rules themselves."""
     about = [PermissionRule(decision=decision, path=path) for decision, path in rules]
-    withheld = withholding(about, "grep", ())
+    withheld = build_withholding(about, "grep", ())
     paths = tuple(("/" if absolute else "") + "/".join(names) for names, absolute in files)
     assert withheld(paths) == decide(about, tool="grep", paths=paths)

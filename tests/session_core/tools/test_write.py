@@ -10,7 +10,7 @@ import trio
 
 from session_core.sandbox.workspace import Workspace
 from session_core.tools.base import ToolFailed
-from session_core.tools.write import Write
+from session_core.tools.write import WriteTool
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import SandboxPolicy
 from tests.session_core.tools._running import NotingHost, answer, context, names, preview, refusal, run
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 async def test_a_new_file(root: Path) -> None:
     """A new file is made with the folders on the way to it, and the answer says how large it is."""
     assert "created src/new/a.py: 2 lines, 8 bytes" == await answer(
-        Write(), root, path="src/new/a.py", content="a\nb = ä"
+        WriteTool(), root, path="src/new/a.py", content="a\nb = ä"
     )
     assert "a\nb = ä" == (root / "src/new/a.py").read_text(encoding="utf-8")
 
@@ -38,7 +38,7 @@ async def test_a_file_is_replaced(root: Path) -> None:
     file.write_text("one\ntwo\n", encoding="utf-8")
     file.chmod(0o750)
 
-    output = await run(Write(), root, path="./run.sh", content="one\n2\n3\n")
+    output = await run(WriteTool(), root, path="./run.sh", content="one\n2\n3\n")
 
     assert "replaced run.sh: 3 lines, 8 bytes (+2 -1); it had 2 lines, 8 bytes" == output.text
     assert (0o750, b"one\n2\n3\n") == (stat.S_IMODE(file.stat().st_mode), file.read_bytes())
@@ -53,7 +53,7 @@ async def test_content_is_written_as_it_is(root: Path) -> None:
     """Not a byte is added or changed: line ends, marks and odd characters stay."""
     content = "\ufeffa\r\nb\x1b[0m\n\n\ud7ff𝄞"
 
-    await run(Write(), root, path="f", content=content)
+    await run(WriteTool(), root, path="f", content=content)
 
     assert content.encode() == (root / "f").read_bytes()
 
@@ -62,10 +62,10 @@ async def test_other_answers(root: Path) -> None:
     """Writing the same again, an empty file, or over a binary file is told as such."""
     (root / "bin").write_bytes(b"\0\1")
 
-    assert "created f: 0 lines, 0 bytes" == await answer(Write(), root, path="f", content="")
-    assert "f is unchanged: it had this content already" == await answer(Write(), root, path="f", content="")
+    assert "created f: 0 lines, 0 bytes" == await answer(WriteTool(), root, path="f", content="")
+    assert "f is unchanged: it had this content already" == await answer(WriteTool(), root, path="f", content="")
     assert "replaced bin, which was not text: 1 line, 1 byte; it had 2 bytes" == (
-        await answer(Write(), root, path="bin", content="x")
+        await answer(WriteTool(), root, path="bin", content="x")
     )
 
 
@@ -74,8 +74,8 @@ async def test_the_old_content_is_kept_first(root: Path) -> None:
     (root / "a").write_text("old", encoding="utf-8")
     host = NotingHost(root)
 
-    await Write().run(JsonObject({"path": f"{root}/a", "content": "new"}), context(root, host=host))
-    await Write().run(JsonObject({"path": "x/../b", "content": "new"}), context(root, host=host))
+    await WriteTool().run(JsonObject({"path": f"{root}/a", "content": "new"}), context(root, host=host))
+    await WriteTool().run(JsonObject({"path": "x/../b", "content": "new"}), context(root, host=host))
 
     assert [("a", b"old"), ("b", None)] == host.noted
 
@@ -84,24 +84,24 @@ async def test_a_preview_changes_nothing(root: Path) -> None:
     """A preview shows the difference and the path, and leaves the disk alone."""
     (root / "a").write_text("old\n", encoding="utf-8")
 
-    shown = await preview(Write(), root, path="a", content="new\n")
-    new = await preview(Write(), root, path="folder/b", content="")
+    shown = await preview(WriteTool(), root, path="a", content="new\n")
+    new = await preview(WriteTool(), root, path="folder/b", content="")
 
     assert ("write a (+1 -1)", ("a",), None) == (shown.summary, shown.paths, shown.always_ask)
-    assert "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-old\n+new" == shown.shown
-    assert ("write folder/b (new file, +0 -0)", "folder/b is made, empty") == (new.summary, new.shown)
+    assert "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-old\n+new" == shown.displayed_text
+    assert ("write folder/b (new file, +0 -0)", "folder/b is made, empty") == (new.summary, new.displayed_text)
     assert ["a"] == names(root)
 
 
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".vscode/tasks.json", ".envrc", ".GIT/config"])
 async def test_protected_files_need_a_person(root: Path, path: str) -> None:
     """A protected file is always asked for, and is written only once a person has agreed."""
-    shown = await preview(Write(), root, path=path, content="x")
+    shown = await preview(WriteTool(), root, path=path, content="x")
 
     assert f"{path} is a protected file" == shown.always_ask
-    assert "a person has to agree" in await refusal(Write(), root, path=path, content="x")
+    assert "a person has to agree" in await refusal(WriteTool(), root, path=path, content="x")
     assert not (root / path).exists()
-    await Write().run(JsonObject({"path": path, "content": "x"}), context(root, approved=True))
+    await WriteTool().run(JsonObject({"path": path, "content": "x"}), context(root, approved=True))
     assert (root / path).exists()
 
 
@@ -113,16 +113,16 @@ async def test_what_cannot_be_written(root: Path) -> None:
     (root / "up").symlink_to("..")
     os.mkfifo(root / "pipe")
 
-    assert "'folder' is a folder, not a file" == await refusal(Write(), root, path="folder", content="x")
-    assert "cannot write 'file/x': Not a directory" == await refusal(Write(), root, path="file/x", content="x")
-    assert "not an ordinary file" in await refusal(Write(), root, path="pipe", content="x")
+    assert "'folder' is a folder, not a file" == await refusal(WriteTool(), root, path="folder", content="x")
+    assert "cannot write 'file/x': Not a directory" == await refusal(WriteTool(), root, path="file/x", content="x")
+    assert "not an ordinary file" in await refusal(WriteTool(), root, path="pipe", content="x")
     for path in ("out", "up/x", "../x", "/tmp/session-core-outside"):
-        assert "tools may use" in await refusal(Write(), root, path=path, content="x")
+        assert "tools may use" in await refusal(WriteTool(), root, path=path, content="x")
     assert ["root"] == names(root.parent)
 
     read_only = context(root, sandbox=SandboxPolicy(mode="read_only"))
     with pytest.raises(ToolFailed, match="may only read files"):
-        await Write().run(JsonObject({"path": "x", "content": ""}), read_only)
+        await WriteTool().run(JsonObject({"path": "x", "content": ""}), read_only)
 
 
 async def test_a_link_inside_stays_a_link(root: Path) -> None:
@@ -130,7 +130,7 @@ async def test_a_link_inside_stays_a_link(root: Path) -> None:
     (root / "real").write_text("old", encoding="utf-8")
     (root / "link").symlink_to("real")
 
-    await run(Write(), root, path="link", content="new")
+    await run(WriteTool(), root, path="link", content="new")
 
     assert (root / "link").is_symlink()
     assert "new" == (root / "real").read_text(encoding="utf-8")
@@ -138,11 +138,11 @@ async def test_a_link_inside_stays_a_link(root: Path) -> None:
 
 async def test_names_with_escape_codes_are_harmless(root: Path) -> None:
     """A name with control characters is shown without them, and the file has its name."""
-    shown = await preview(Write(), root, path="a\x1b[31m\nb", content="x\n")
-    text = await answer(Write(), root, path="a\x1b[31m\nb", content="x\n")
+    shown = await preview(WriteTool(), root, path="a\x1b[31m\nb", content="x\n")
+    text = await answer(WriteTool(), root, path="a\x1b[31m\nb", content="x\n")
 
     assert "write a\ufffd[31m\ufffdb (new file, +1 -0)" == shown.summary
-    assert "\x1b" not in shown.shown
+    assert "\x1b" not in shown.displayed_text
     assert "created a\ufffd[31m\ufffdb: 1 line, 2 bytes" == text
     assert (root / "a\x1b[31m\nb").exists()
 
@@ -159,7 +159,7 @@ async def test_names_with_escape_codes_are_harmless(root: Path) -> None:
 )
 async def test_bad_arguments_are_named(root: Path, arguments: dict[str, Any], said: str) -> None:
     """An argument that is missing, unknown or wrong is named, and nothing is written."""
-    assert said in await refusal(Write(), root, **arguments)
+    assert said in await refusal(WriteTool(), root, **arguments)
     assert [] == names(root)
 
 
@@ -171,7 +171,7 @@ async def test_a_file_that_changes_meanwhile_is_not_overwritten(root: Path) -> N
             (root / path).write_text("from somebody else", encoding="utf-8")
 
     with pytest.raises(ToolFailed, match="read it again"):
-        await Write().run(JsonObject({"path": "a", "content": "mine"}), context(root, host=Meddler(root)))
+        await WriteTool().run(JsonObject({"path": "a", "content": "mine"}), context(root, host=Meddler(root)))
 
     assert "from somebody else" == (root / "a").read_text(encoding="utf-8")
 
@@ -188,7 +188,7 @@ async def test_a_stop_comes_before_or_after(root: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Workspace, "write", slow)
     with scope:
-        await run(Write(), root, path="a", content="whole")
+        await run(WriteTool(), root, path="a", content="whole")
 
     assert started.is_set()
     assert "whole" == (root / "a").read_text(encoding="utf-8")
@@ -198,7 +198,7 @@ async def test_a_stop_before_writes_nothing(root: Path) -> None:
     """A call that is cancelled before it writes leaves no file."""
     with trio.CancelScope() as scope:
         scope.cancel()
-        await run(Write(), root, path="a", content="x")
+        await run(WriteTool(), root, path="a", content="x")
 
     assert scope.cancelled_caught
     assert [] == names(root)
@@ -213,17 +213,17 @@ async def test_a_yes_is_for_the_file_that_was_shown(root: Path, before: str | No
     arguments = JsonObject({"path": "folder/f", "content": "new\n"})
     for folder in ("one", "two") if before is not None else ():
         (root / folder / "f").write_text(before or "", encoding="utf-8")
-    agreed = (await Write().preview(arguments, context(root))).state
+    agreed = (await WriteTool().preview(arguments, context(root))).state
 
     (root / "folder").unlink()
     (root / "folder").symlink_to("two")
     with pytest.raises(ToolFailed, match="'folder/f' has changed since this call was allowed, so nothing was written"):
-        await Write().run(arguments, context(root, agreed=agreed))
+        await WriteTool().run(arguments, context(root, approved_state=agreed))
     (root / "folder").unlink()
     (root / "folder").symlink_to("one")
     (root / "one/f").write_text("somebody's\n", encoding="utf-8")
     with pytest.raises(ToolFailed, match="read it again and make a new call"):
-        await Write().run(arguments, context(root, agreed=agreed))
+        await WriteTool().run(arguments, context(root, approved_state=agreed))
 
     assert "somebody's\n" == (root / "one/f").read_text(encoding="utf-8")
     assert (before is not None) == (root / "two/f").exists()

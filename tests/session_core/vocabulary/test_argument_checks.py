@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId
-from session_core.vocabulary.argument_checks import check_for, checked_value, describe
+from session_core.vocabulary.argument_checks import build_check, checked_value, describe
 from session_core.vocabulary.commands import COMMANDS, AnswerDialog, Command, CommandRequest, LoadService
 from session_core.vocabulary.frozen import JsonObject, JsonValue
 from session_core.vocabulary.messages import ImagePart, TextPart
@@ -42,8 +42,8 @@ class Foreign:
 )
 def test_hints_are_checked_and_described(hint: Any, fitting: list[Any], unfitting: list[Any], words: str) -> None:
     """Each kind of hint accepts exactly its own values, without coercing, and can be put into words."""
-    assert [given for given in fitting if not check_for(hint)(given)] == []
-    assert [given for given in unfitting if check_for(hint)(given)] == []
+    assert [given for given in fitting if not build_check(hint)(given)] == []
+    assert [given for given in unfitting if build_check(hint)(given)] == []
     assert words == describe(hint)
 
 

@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session_core.vocabulary.extensions import ExtensionCommand
-from session_core.vocabulary.prompt_input import Typed, TypedCommand, TypedMessage, TypedShellLine, read_typed
+from session_core.vocabulary.prompt_input import (
+    TypedCommand,
+    TypedInput,
+    TypedMessage,
+    TypedShellLine,
+    parse_typed_input,
+)
 
 COMMANDS = (
     ExtensionCommand(extension="git", name="commit"),
@@ -52,19 +58,19 @@ def message(text: str) -> TypedMessage:
         ("commit /commit", message("commit /commit")),
     ],
 )
-def test_what_is_meant(text: str, meant: Typed) -> None:
+def test_what_is_meant(text: str, meant: TypedInput) -> None:
     """Commands go by their name, the first of a name counts, `!` runs a line, and anything else is said."""
-    assert meant == read_typed(text, COMMANDS)
+    assert meant == parse_typed_input(text, COMMANDS)
 
 
 @given(text=st.text(alphabet="/!. \ncommitgu", max_size=12))
 def test_every_message_can_be_said(text: str) -> None:
     """Whatever a text means, it can be said as it is: by itself, or with its first character typed twice."""
-    said = [read_typed(each, COMMANDS) for each in (text, text[:1] + text)]
+    said = [parse_typed_input(each, COMMANDS) for each in (text, text[:1] + text)]
 
     assert TypedMessage(text=text) in said
 
 
 def test_without_extensions_a_slash_is_just_a_slash() -> None:
     """Where there are no commands, nothing that begins with a slash is lost."""
-    assert message("/commit") == read_typed("/commit", ())
+    assert message("/commit") == parse_typed_input("/commit", ())

@@ -17,7 +17,7 @@ from session_core.vocabulary.messages import Message, Part, TextPart
 from session_core.vocabulary.replies import ErrorReply
 from session_core.vocabulary.snapshots import Bookmark
 from session_core.wire import catalogue
-from session_core.wire.catalogue import TAG, alternatives, tag_of, wire_classes, wire_fields
+from session_core.wire.catalogue import TAG, alternatives, wire_classes, wire_fields, wire_tag
 
 
 def test_the_whole_vocabulary_travels() -> None:
@@ -53,14 +53,14 @@ def classes_in(hint: Any) -> set[type]:
 
 def test_tags_are_unique_and_no_field_takes_their_place() -> None:
     """Every class has a tag of its own, and none has a field that is called like the tag's key."""
-    assert len(wire_classes()) == len({tag_of(cls) for cls in wire_classes()})
+    assert len(wire_classes()) == len({wire_tag(cls) for cls in wire_classes()})
     assert [cls for cls in wire_classes() for field in wire_fields(cls) if field.name == TAG] == []
 
 
 @pytest.mark.parametrize(("cls", "tag"), [(Cursor, "cursor"), (TextPart, "text_part"), (SwitchModel, "switch_model")])
 def test_a_tag_is_the_name_in_snake_case(cls: type, tag: str) -> None:
     """A class is called on the wire as in Python, in the manner of the wire."""
-    assert tag == tag_of(cls)
+    assert tag == wire_tag(cls)
 
 
 def test_fields_that_cannot_be_set_stay_at_home() -> None:

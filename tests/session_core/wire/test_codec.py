@@ -17,7 +17,7 @@ from session_core.vocabulary.frozen import Vector
 from session_core.vocabulary.messages import Part, TextPart, UserPart
 from session_core.vocabulary.replies import Acknowledged, ErrorReply
 from session_core.wire import codec, strict_json
-from session_core.wire.catalogue import TAG, tag_of
+from session_core.wire.catalogue import TAG, wire_tag
 from tests.strategies import damaged, values_of
 
 CLASSES = codec.wire_classes()
@@ -95,7 +95,7 @@ def test_plain_and_encoded_form_agree(data: st.DataObject) -> None:
     plain = codec.to_json(value)
 
     assert msgspec.json.encode(plain) == msgspec.json.encode(strict_json.parse(codec.encode(value)))
-    assert next(iter(plain.items())) == (TAG, tag_of(cls))
+    assert next(iter(plain.items())) == (TAG, wire_tag(cls))
     assert value == codec.from_json(plain, cls)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session_core.vocabulary.frozen import JsonObject
-from session_core.wire.error_text import child, kind_of, mismatch, quoted
+from session_core.wire.error_text import child_path, describe_json, mismatch, quote_text
 
 
 @pytest.mark.parametrize(
@@ -24,17 +24,17 @@ from session_core.wire.error_text import child, kind_of, mismatch, quoted
 )
 def test_a_path_grows_by_one_step(step: str | int, path: str) -> None:
     """A step is an index, a plain name, or a quoted key when it could not be read otherwise."""
-    assert path == child("$", step)
+    assert path == child_path("$", step)
 
 
 @given(st.text(st.characters()) | st.integers())
 def test_what_is_said_can_always_be_sent(step: str | int) -> None:
     """Quotes and paths are short plain ASCII, whatever foreign text they name."""
-    path = child("$", step)
+    path = child_path("$", step)
 
     assert path.isascii()
     assert len(path) < 800
-    assert quoted(str(step)).isascii()
+    assert quote_text(str(step)).isascii()
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ def test_what_is_said_can_always_be_sent(step: str | int) -> None:
 )
 def test_every_kind_of_value_has_a_name(plain: Any, words: str) -> None:
     """Every JSON value is named in plain English, and anything else by its Python type."""
-    assert words == kind_of(plain)
+    assert words == describe_json(plain)
     assert f"expected text, got {words}" == mismatch("text", plain)

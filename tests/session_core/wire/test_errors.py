@@ -9,7 +9,7 @@ from session_core.protocols.faults import DuplicatePlugin
 from session_core.vocabulary.client_protocol import ErrorInfo
 from session_core.vocabulary.frozen import JsonObject
 from session_core.wire.codec import decode, encode
-from session_core.wire.errors import error_from, error_info
+from session_core.wire.errors import error_from_info, error_info
 
 _PLAIN = [
     cls("it went wrong", field="name")
@@ -32,21 +32,21 @@ def _told(error: SessionCoreError) -> tuple[type, dict[str, object], str]:
 @pytest.mark.parametrize("error", [*_PLAIN, *_OTHERS], ids=lambda error: type(error).__name__)
 def test_an_error_is_the_same_at_the_other_end(error: SessionCoreError) -> None:
     """Every error of the library arrives as the same class with the same fields."""
-    arrived = error_from(decode(encode(error_info(error)), ErrorInfo))
+    arrived = error_from_info(decode(encode(error_info(error)), ErrorInfo))
     assert _told(error) == _told(arrived)
     assert str(error) == str(arrived)
 
 
 def test_an_unknown_error_keeps_its_code_and_message() -> None:
     """An error of a code that this program does not know is told as it is."""
-    arrived = error_from(ErrorInfo(code="brand_new", message="something new", field="x"))
+    arrived = error_from_info(ErrorInfo(code="brand_new", message="something new", field="x"))
     assert ("brand_new", "something new", "x") == (arrived.code, arrived.message, arrived.field)
     assert "error" == SessionCoreError.code
 
 
 def test_an_unknown_error_is_of_the_nearest_kind() -> None:
     """An error that only the service's own parts know is caught by those who wait for the kind that it is one of."""
-    arrived = error_from(decode(encode(error_info(DuplicatePlugin("two of them"))), ErrorInfo))
+    arrived = error_from_info(decode(encode(error_info(DuplicatePlugin("two of them"))), ErrorInfo))
     assert isinstance(arrived, errors.Conflict)
     assert DuplicatePlugin.code == arrived.code
 
@@ -62,4 +62,4 @@ def test_an_unknown_error_is_of_the_nearest_kind() -> None:
 )
 def test_details_that_make_no_sense_do_no_harm(info: ErrorInfo) -> None:
     """An error whose details cannot be used still arrives with its message."""
-    assert "m" == error_from(info).message
+    assert "m" == error_from_info(info).message

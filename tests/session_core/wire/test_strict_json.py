@@ -133,4 +133,4 @@ def test_strict_json_has_no_fault(plain: Any) -> None:
 )
 def test_faults_are_found_in_parsed_json(plain: Any, levels: int, path: str, reason: str) -> None:
     """What no document could hold is found in values handed in by programs too, frozen ones included."""
-    assert strict_json.Fault(path, reason) == strict_json.find_fault(plain, levels)
+    assert strict_json.JsonFault(path, reason) == strict_json.find_fault(plain, levels)

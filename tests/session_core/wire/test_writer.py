@@ -63,7 +63,7 @@ def test_what_is_not_json_is_found(value: object, path: str, reason: str) -> Non
     """A value that holds something without a form in JSON is not written, and the first such thing is named."""
     with pytest.raises(writer.Unwritable):
         writer.write(value)
-    error = writer.unwritable_place(value)
+    error = writer.locate_unwritable(value)
     assert (path, reason) == (error.field, error.reason)
 
 
@@ -83,7 +83,7 @@ HALF = "half \ud83d"
 )
 def test_half_characters_are_found(value: object, path: str) -> None:
     """Half a surrogate pair is found wherever text can stand."""
-    assert path == writer.unwritable_place(value).field
+    assert path == writer.locate_unwritable(value).field
 
 
 def test_containers_become_plain() -> None:
@@ -109,5 +109,5 @@ def test_containers_become_plain() -> None:
 
 def test_without_a_fault_the_value_itself_is_to_blame() -> None:
     """Where nothing in particular is wrong, the error says what cannot be written."""
-    assert writer.unwritable_place((TextPart(text=""),)).reason == "a list cannot be written as JSON"
-    assert writer.unwritable_place(TextPart(text="")).reason == "a Python TextPart cannot be written as JSON"
+    assert writer.locate_unwritable((TextPart(text=""),)).reason == "a list cannot be written as JSON"
+    assert writer.locate_unwritable(TextPart(text="")).reason == "a Python TextPart cannot be written as JSON"

@@ -2,7 +2,6 @@
 
 - `contexts`: tokens of dispatches: who may act in which session, and for how long
 - `requests`: what an extension asks, checked in a fixed order
-- `ui_requests`: dialogs and widgets among them
 - `notifications`: what an extension tells without waiting for an answer
 - `rate_limit`: how much it may publish
 - `commands`: running a command of an extension

@@ -7,8 +7,8 @@ from session_core.errors import NotFound
 from session_core.ids import SessionId
 from session_core.rpc.failures import RpcClosed, RpcFailed
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.extension import Extension
-from session_core.sep.host.info import as_arguments, completions_in
+from session_core.sep.host.extension import HostedExtension
+from session_core.sep.host.info import as_arguments, parse_completions
 from session_core.sep.protocol.names import INTERNAL_ERROR
 from session_core.vocabulary.extensions import Completion
 
@@ -16,7 +16,7 @@ COMMAND_SECONDS: Final = 120.0
 COMPLETION_SECONDS: Final = 5.0
 
 
-def owner_of(extensions: Iterable[Extension], name: str, extension: str | None) -> Extension:
+def find_owner(extensions: Iterable[HostedExtension], name: str, extension: str | None) -> HostedExtension:
     """Return the first extension that has a command, or the one that is named.
 
     Raises:
@@ -25,11 +25,11 @@ def owner_of(extensions: Iterable[Extension], name: str, extension: str | None) 
     for each in extensions:
         if extension in {None, each.name} and each.registrations.command(name) is not None:
             return each
-    whose = f" of {extension}" if extension is not None else ""
-    raise NotFound(f"there is no command /{name}{whose}", field="name")
+    owner_text = f" of {extension}" if extension is not None else ""
+    raise NotFound(f"there is no command /{name}{owner_text}", field="name")
 
 
-async def execute(owner: Extension, contexts: Contexts, session_id: SessionId, name: str, arguments: str) -> str:
+async def execute(owner: HostedExtension, contexts: Contexts, session_id: SessionId, name: str, arguments: str) -> str:
     """Have an extension do something, and return what it has to say.
 
     Raises:
@@ -41,13 +41,13 @@ async def execute(owner: Extension, contexts: Contexts, session_id: SessionId, n
         try:
             result = await owner.request("command/execute", params, timeout=COMMAND_SECONDS)
         except RpcClosed as closed:
-            why = _what_came_between(owner, generation)
+            why = _describe_interruption(owner, generation)
             raise RpcFailed(INTERNAL_ERROR, f"{why} while /{owner.name}.{name} ran", closed.data) from None
     content = result.get("content") if isinstance(result, dict) else None
     return content if isinstance(content, str) else ""
 
 
-def _what_came_between(owner: Extension, generation: int) -> str:
+def _describe_interruption(owner: HostedExtension, generation: int) -> str:
     """Say why the process that did something is gone."""
     if owner.generation != generation:
         seconds = f"{owner.pace.stop:g} s"
@@ -58,7 +58,7 @@ def _what_came_between(owner: Extension, generation: int) -> str:
 
 
 async def complete(
-    owner: Extension, contexts: Contexts, session_id: SessionId, name: str, partial: str
+    owner: HostedExtension, contexts: Contexts, session_id: SessionId, name: str, partial: str
 ) -> tuple[Completion, ...]:
     """Return how the arguments of a command could go on.
 
@@ -68,4 +68,4 @@ async def complete(
     with contexts.dispatch(owner.name, owner.generation, session_id) as context:
         params = {"command": name, "context": context.wire, "partial": partial}
         result = await owner.request("command/complete", params, timeout=COMPLETION_SECONDS)
-    return tuple(completions_in(result))
+    return tuple(parse_completions(result))

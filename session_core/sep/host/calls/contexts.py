@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from session_core.ids import SessionId, TurnId
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.protocol.names import CONTEXT_VIOLATION, Tier
-from session_core.tools.base import turn_at_work
+from session_core.tools.base import current_turn_id
 
 _KEPT_ACTIONS = 1_024
 _KEPT_EVENTS = 1_024  # of one process: tokens of events have no end of their own, so the oldest are forgotten
@@ -21,7 +21,7 @@ _TOKEN_CHARS = _TOKEN_BYTES * 4 // 3
 _TOKENS_AT_ONCE = 64  # asking the system for chance costs as much for many tokens as for one
 
 
-class Context:
+class HostContext:
     """Something that an extension is told; `wire` is how it is told of it. Lean, as one is made for each request."""
 
     __slots__ = ("extension", "generation", "session_id", "token", "turn_id")
@@ -42,7 +42,7 @@ class Context:
         return {"token": self.token, "tier": self.tier, "session_id": self.session_id}
 
 
-class Dispatch(Context):
+class Dispatch(HostContext):
     """A context whose token lets the extension act, for the length of a block."""
 
     __slots__ = ("_among",)
@@ -56,18 +56,18 @@ class Dispatch(Context):
         self.extension = extension
         self.generation = generation
         self.session_id = session_id
-        self.turn_id = turn_at_work.get()
+        self.turn_id = current_turn_id.get()
         self._among = among
 
     def __enter__(self) -> Self:
-        self._among.open_ones[self.token] = self
+        self._among.open_dispatches[self.token] = self
         return self
 
     def __exit__(self, *_: object) -> None:
         among = self._among
-        among.open_ones.pop(self.token, None)
-        if among.done:
-            among.done.pop(self.token, None)
+        among.open_dispatches.pop(self.token, None)
+        if among.done_actions:
+            among.done_actions.pop(self.token, None)
 
 
 class Contexts:
@@ -79,9 +79,9 @@ class Contexts:
     """
 
     def __init__(self) -> None:
-        self.open_ones: dict[str, Dispatch] = {}
-        self.done: dict[str, set[bytes]] = {}
-        self._events: dict[tuple[str, int], dict[str, Context]] = {}
+        self.open_dispatches: dict[str, Dispatch] = {}
+        self.done_actions: dict[str, set[bytes]] = {}
+        self._events: dict[tuple[str, int], dict[str, HostContext]] = {}
         self._tokens: list[str] = []  # of nobody yet
 
     def dispatch(self, extension: str, generation: int, session_id: SessionId | None) -> Dispatch:
@@ -89,9 +89,9 @@ class Contexts:
         token = self._tokens.pop() if self._tokens else self._new_token()
         return Dispatch(token, extension, generation, session_id, self)
 
-    def for_event(self, extension: str, generation: int, session_id: SessionId | None) -> Context:
+    def for_event(self, extension: str, generation: int, session_id: SessionId | None) -> HostContext:
         """Mint a token that allows nothing but asking for things that need no session action."""
-        context = Context(self._new_token(), extension, generation, session_id)
+        context = HostContext(self._new_token(), extension, generation, session_id)
         events = self._events.setdefault((extension, generation), {})
         events[context.token] = context
         if len(events) > _KEPT_EVENTS:
@@ -103,17 +103,17 @@ class Contexts:
             self._tokens = _random_tokens(_TOKENS_AT_ONCE)
         return self._tokens.pop()
 
-    def find(self, extension: str, generation: int, claimed: object) -> Context | None:
+    def find(self, extension: str, generation: int, claimed: object) -> HostContext | None:
         """Return what a token stands for, if it was given to this very process and is still good."""
         token = claimed.get("token") if isinstance(claimed, dict) else None
         if not isinstance(token, str):
             return None
-        context = self.open_ones.get(token) or self._events.get((extension, generation), {}).get(token)
+        context = self.open_dispatches.get(token) or self._events.get((extension, generation), {}).get(token)
         if context is None or context.extension != extension or context.generation != generation:
             return None
         return context
 
-    def acting(self, extension: str, generation: int, claimed: object) -> Context:
+    def require_dispatch(self, extension: str, generation: int, claimed: object) -> HostContext:
         """Return the open dispatch in which an extension may act.
 
         Raises:
@@ -128,12 +128,12 @@ class Contexts:
 
     def is_done(self, token: str, action: bytes) -> bool:
         """Tell whether an action was carried out already within a dispatch, so that its coming again is a retry."""
-        return action in self.done.get(token, ())
+        return action in self.done_actions.get(token, ())
 
     def note_done(self, token: str, action: bytes) -> None:
         """Remember an action for the length of its dispatch; of very many, only the first."""
-        if token in self.open_ones:
-            done = self.done.setdefault(token, set())
+        if token in self.open_dispatches:
+            done = self.done_actions.setdefault(token, set())
             if len(done) < _KEPT_ACTIONS:
                 done.add(action)
 
@@ -143,7 +143,7 @@ class Contexts:
         Those of its open dispatches, the newest first; when there are none, that of the newest event it was told.
         """
         for contexts, most in (
-            (tuple[Context, ...](self.open_ones.values()), None),
+            (tuple[HostContext, ...](self.open_dispatches.values()), None),
             (tuple(self._events.get((extension, generation), {}).values()), 1),
         ):
             found = dict.fromkeys(
@@ -162,15 +162,17 @@ class Contexts:
             return context.turn_id
         busy = {
             each.turn_id
-            for each in self.open_ones.values()
+            for each in self.open_dispatches.values()
             if (each.extension, each.generation, each.session_id) == (extension, generation, session_id)
         }
         return busy.pop() if len(busy) == 1 else None
 
     def forget_before(self, extension: str, generation: int) -> None:
         """Let go of all tokens of earlier processes than this one."""
-        for token in [t for t, c in self.open_ones.items() if c.extension == extension and c.generation < generation]:
-            del self.open_ones[token]
+        for token in [
+            t for t, c in self.open_dispatches.items() if c.extension == extension and c.generation < generation
+        ]:
+            del self.open_dispatches[token]
         for name, older in [key for key in self._events if key[0] == extension and key[1] < generation]:
             del self._events[name, older]
 

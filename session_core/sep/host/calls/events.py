@@ -20,7 +20,7 @@ import attrs
 
 from session_core.ids import SessionId
 from session_core.sep.protocol.names import EventName
-from session_core.sep.protocol.translations import TRANSLATIONS, Working
+from session_core.sep.protocol.translations import TRANSLATIONS, TranslationState
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.events import SessionEvent
 
@@ -43,7 +43,7 @@ class Translator:
     """
 
     def __init__(self) -> None:
-        self._working: dict[SessionId, Working] = {}
+        self._working: dict[SessionId, TranslationState] = {}
 
     def translate(self, envelope: SessionEvent, wanted: frozenset[str] | None = None) -> tuple[SepEvent, ...]:
         """Return what an event is for extensions, in order.
@@ -55,8 +55,8 @@ class Translator:
         session_id, translation = envelope.session_id, TRANSLATIONS.get(type(envelope.event))
         if translation is None or session_id is None:
             return ()
-        working = self._working.get(session_id) or Working(session_id)
-        told = translation(working, envelope.event)
+        working = self._working.get(session_id) or TranslationState(session_id)
+        translated = translation(working, envelope.event)
         if working.in_turn or working.calls:
             self._working[session_id] = working
         else:
@@ -65,7 +65,7 @@ class Translator:
             self._working.pop(session_id, None)
         return tuple(
             SepEvent(name=name, session_id=session_id, payload={"session_id": session_id, **make()})
-            for name, make in told
+            for name, make in translated
             if wanted is None or name in wanted
         )
 
@@ -80,19 +80,21 @@ class Translator:
 # --- what no session tells --------------------------------------------------------------------------------------------
 
 
-def _of_session(session_id: SessionId | None) -> dict[str, Any]:
+def _session_fields(session_id: SessionId | None) -> dict[str, Any]:
     return {"session_id": session_id} if session_id is not None else {}
 
 
-def session_started(session_id: SessionId | None, reason: str) -> SepEvent:
+def build_session_start(session_id: SessionId | None, reason: str) -> SepEvent:
     """Tell that a session begins for an extension, such as after a reload."""
-    return SepEvent(name="session_start", session_id=session_id, payload={**_of_session(session_id), "reason": reason})
+    return SepEvent(
+        name="session_start", session_id=session_id, payload={**_session_fields(session_id), "reason": reason}
+    )
 
 
-def session_ended(session_id: SessionId | None, reason: str) -> SepEvent:
+def build_session_end(session_id: SessionId | None, reason: str) -> SepEvent:
     """Tell that a session ends for an extension, such as before a reload."""
     return SepEvent(
-        name="session_shutdown", session_id=session_id, payload={**_of_session(session_id), "reason": reason}
+        name="session_shutdown", session_id=session_id, payload={**_session_fields(session_id), "reason": reason}
     )
 
 
@@ -106,4 +108,6 @@ def bus_event(sender: str, topic: str, payload: Mapping[str, Any]) -> SepEvent:
 def widget_key(session_id: SessionId, widget_id: str | None, key: str) -> SepEvent:
     """Tell that a key was pressed in a widget."""
     about = {"widget_id": widget_id} if widget_id is not None else {}
-    return SepEvent(name="widget/key", session_id=session_id, payload={**_of_session(session_id), **about, "key": key})
+    return SepEvent(
+        name="widget/key", session_id=session_id, payload={**_session_fields(session_id), **about, "key": key}
+    )

@@ -24,42 +24,42 @@ from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import FAIL_CLOSED, HookName
 from session_core.vocabulary.frozen import JsonObject
-from session_core.wire.error_text import kind_of, quoted
-from session_core.wire.strict_json import find_fault, is_whole
+from session_core.wire.error_text import describe_json, quote_text
+from session_core.wire.strict_json import find_fault, is_encodable
 
-_TELLING: Final = frozenset({"session_id", "tool", "call_id", "message_id"})
+_IDENTITY_KEYS: Final = frozenset({"session_id", "tool", "call_id", "message_id"})
 """Keys that tell what a value is about."""
-_FIXED: Final[Mapping[HookName, frozenset[str]]] = {"tool_result": _TELLING | {"arguments"}}
+_FIXED: Final[Mapping[HookName, frozenset[str]]] = {"tool_result": _IDENTITY_KEYS | {"arguments"}}
 
 
 @attrs.frozen(kw_only=True)
-class Continue:
+class ContinueOutcome:
     """Go on with the value as it is."""
 
 
 @attrs.frozen(kw_only=True)
-class Block:
+class BlockOutcome:
     """Do not go on."""
 
     reason: str | None = None
 
 
 @attrs.frozen(kw_only=True)
-class Modify:
+class ModifyOutcome:
     """Go on with another value: what is in the patch takes the place of what was there."""
 
     patch: Mapping[str, Any] = attrs.field(hash=False)
 
 
 @attrs.frozen(kw_only=True)
-class Failure:
+class FailureOutcome:
     """There was no answer that could be used."""
 
     why: str
 
 
-Outcome = Continue | Block | Modify | Failure
-GO_ON: Final = Continue()
+HookOutcome = ContinueOutcome | BlockOutcome | ModifyOutcome | FailureOutcome
+GO_ON: Final = ContinueOutcome()
 
 
 @attrs.frozen(kw_only=True)
@@ -70,7 +70,7 @@ class HookBlocked:
     extension: str
 
 
-class Hooked(Protocol):
+class HookParticipant(Protocol):
     """An extension, as far as hooks need it."""
 
     @property
@@ -126,29 +126,31 @@ class Hooked(Protocol):
 # --- pure -------------------------------------------------------------------------------------------------------------
 
 
-def read_outcome(answer: object) -> Outcome:
+def read_outcome(answer: object) -> HookOutcome:
     """Say what an answer to a hook means; never raises."""
     if not isinstance(answer, dict):
-        return Failure(why=f"answered with {kind_of(answer)} where an object is needed")
+        return FailureOutcome(why=f"answered with {describe_json(answer)} where an object is needed")
     match answer.get("action"):
         case "continue":
             return GO_ON
         case "block":  # whatever else is wrong with it, it is a no
             reason = answer.get("reason")
-            if not isinstance(reason, str) or not reason.strip() or not is_whole(reason):
-                return Block()
-            return Block(reason=reason[: limits.MAX_ERROR_CHARS])
+            if not isinstance(reason, str) or not reason.strip() or not is_encodable(reason):
+                return BlockOutcome()
+            return BlockOutcome(reason=reason[: limits.MAX_ERROR_CHARS])
         case "modify":
             patch = answer.get("patch")
             if not isinstance(patch, dict):
-                return Failure(why=f"wants to modify something, with {kind_of(patch)} as its patch")
+                return FailureOutcome(why=f"wants to modify something, with {describe_json(patch)} as its patch")
             if fault := find_fault(patch, limits.MAX_OPEN_JSON_DEPTH):
-                return Failure(why=f"sent a patch that cannot be used, at {fault.path or 'its top'}: {fault.reason}")
-            return Modify(patch=patch)
+                return FailureOutcome(
+                    why=f"sent a patch that cannot be used, at {fault.path or 'its top'}: {fault.reason}"
+                )
+            return ModifyOutcome(patch=patch)
         case str(action):
-            return Failure(why=f"answered with the unknown action {quoted(action)}")
+            return FailureOutcome(why=f"answered with the unknown action {quote_text(action)}")
         case action:
-            return Failure(why=f"answered with {kind_of(action)} as its action")
+            return FailureOutcome(why=f"answered with {describe_json(action)} as its action")
 
 
 def owns(extension: str, tool: object) -> bool:
@@ -156,22 +158,22 @@ def owns(extension: str, tool: object) -> bool:
     return isinstance(tool, str) and tool.partition(".")[0] == extension and "." in tool
 
 
-def guarded(extension: str, hook: HookName, value: Mapping[str, Any], outcome: Outcome) -> Outcome:
+def restrict_outcome(extension: str, hook: HookName, value: Mapping[str, Any], outcome: HookOutcome) -> HookOutcome:
     """Leave of an outcome what this extension may do: another one's tool call can be blocked, but not changed.
 
     What a patch changes stays of its kind, or whoever is asked next would judge something else than what comes of it.
     """
-    if not isinstance(outcome, Modify):
+    if not isinstance(outcome, ModifyOutcome):
         return outcome
-    patch, fixed = outcome.patch, _FIXED.get(hook, _TELLING)
+    patch, fixed = outcome.patch, _FIXED.get(hook, _IDENTITY_KEYS)
     if hook == "tool_call":
         tool, meant = value.get("tool"), patch.get("tool")
         if not owns(extension, tool) or (isinstance(meant, str) and meant != tool):
             return GO_ON
     for key in sorted(patch.keys() - fixed):
         if value.get(key) is not None and _kind(patch[key]) != _kind(value[key]):
-            return Failure(why=f"sent a patch with {kind_of(patch[key])} as {quoted(key)}")
-    return Modify(patch={key: each for key, each in patch.items() if key not in fixed})
+            return FailureOutcome(why=f"sent a patch with {describe_json(patch[key])} as {quote_text(key)}")
+    return ModifyOutcome(patch={key: each for key, each in patch.items() if key not in fixed})
 
 
 def _kind(plain: object) -> type:
@@ -182,48 +184,50 @@ def _kind(plain: object) -> type:
     return list if isinstance(plain, tuple) else type(plain)
 
 
-def applied(hook: HookName, value: Mapping[str, Any], extension: str, outcome: Outcome) -> dict[str, Any] | HookBlocked:
+def apply_outcome(
+    hook: HookName, value: Mapping[str, Any], extension: str, outcome: HookOutcome
+) -> dict[str, Any] | HookBlocked:
     """Return the value as one extension leaves it, whose outcome is `guarded` already."""
     match outcome:
-        case Block():
+        case BlockOutcome():
             return HookBlocked(reason=outcome.reason or f"blocked by {hook} hook", extension=extension)
-        case Failure() if hook in FAIL_CLOSED:
+        case FailureOutcome() if hook in FAIL_CLOSED:
             why = f"{hook} hook failed (fail-closed): the extension {extension} {outcome.why}"
             return HookBlocked(reason=why[: limits.MAX_ERROR_CHARS], extension=extension)
-        case Modify():
+        case ModifyOutcome():
             return {**value, **outcome.patch}
         case _:
             return dict(value)
 
 
 def fold(
-    hook: HookName, value: Mapping[str, Any], outcomes: Iterable[tuple[str, Outcome]]
+    hook: HookName, value: Mapping[str, Any], outcomes: Iterable[tuple[str, HookOutcome]]
 ) -> dict[str, Any] | HookBlocked:
     """Return the value as several extensions leave it, each given by its name and its outcome; the first no ends it."""
     for extension, outcome in outcomes:
-        left = applied(hook, value, extension, guarded(extension, hook, value, outcome))
-        if isinstance(left, HookBlocked):
-            return left
-        value = left
+        result = apply_outcome(hook, value, extension, restrict_outcome(extension, hook, value, outcome))
+        if isinstance(result, HookBlocked):
+            return result
+        value = result
     return dict(value)
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
 
 
-def wants(extension: Hooked, hook: HookName) -> bool:
+def has_say(extension: HookParticipant, hook: HookName) -> bool:
     """Tell whether an extension has a say in a hook: it handles it, and runs, or its silence may hide a no."""
     if extension.hooks is not None and hook not in extension.hooks:
         return False
     return extension.running or (hook in FAIL_CLOSED and extension.may_veto_when_dead)
 
 
-def handles(extensions: Iterable[Hooked], hook: HookName) -> bool:
+def has_participant(extensions: Iterable[HookParticipant], hook: HookName) -> bool:
     """Tell whether any extension has a say in a hook."""
-    return any(wants(extension, hook) for extension in extensions)
+    return any(has_say(extension, hook) for extension in extensions)
 
 
-def hook_seconds(extension: Hooked, hook: HookName) -> float:
+def hook_seconds(extension: HookParticipant, hook: HookName) -> float:
     """Return how long an extension may take: as its manifest says, or longer where a person may be asked."""
     own = extension.manifest.hook_timeout_ms
     usual = limits.EXTENSION_GUARD_MS if hook in FAIL_CLOSED else limits.EXTENSION_HOOK_MS
@@ -231,7 +235,7 @@ def hook_seconds(extension: Hooked, hook: HookName) -> float:
 
 
 async def run_hook(
-    extensions: Iterable[Hooked],
+    extensions: Iterable[HookParticipant],
     hook: HookName,
     session_id: SessionId,
     value: Mapping[str, Any],
@@ -242,36 +246,36 @@ async def run_hook(
 
     Cancellation: the extension that is being asked is told that nobody waits any more.
     """
-    now: dict[str, Any] = dict(JsonObject(value).inner())
+    now: dict[str, Any] = dict(JsonObject(value).as_dict())
     for extension in tuple(extensions):
-        outcome: Outcome
+        outcome: HookOutcome
         if extension.hooks is not None and hook not in extension.hooks:
             continue
         if extension.running:
             outcome = await _ask(extension, hook, session_id, now, contexts)
-        elif wants(extension, hook):
-            outcome = Failure(why="is not running")
+        elif has_say(extension, hook):
+            outcome = FailureOutcome(why="is not running")
         else:
             continue
         if outcome is GO_ON:
             continue
-        if isinstance(outcome, Block | Modify):
+        if isinstance(outcome, BlockOutcome | ModifyOutcome):
             extension.remember_veto()
-        allowed = guarded(extension.name, hook, now, outcome)
-        if isinstance(allowed, Failure):
+        allowed = restrict_outcome(extension.name, hook, now, outcome)
+        if isinstance(allowed, FailureOutcome):
             extension.log.note("host", f"its {hook} hook failed: it {allowed.why}")
-        elif isinstance(outcome, Modify) and allowed is GO_ON:
-            extension.log.note("host", f"its change of a call of {quoted(str(now.get('tool')))} was passed over")
-        left = applied(hook, now, extension.name, allowed)
-        if isinstance(left, HookBlocked):
-            return left
-        now = left
+        elif isinstance(outcome, ModifyOutcome) and allowed is GO_ON:
+            extension.log.note("host", f"its change of a call of {quote_text(str(now.get('tool')))} was passed over")
+        result = apply_outcome(hook, now, extension.name, allowed)
+        if isinstance(result, HookBlocked):
+            return result
+        now = result
     return now
 
 
 async def _ask(
-    extension: Hooked, hook: HookName, session_id: SessionId, value: Mapping[str, Any], contexts: Contexts
-) -> Outcome:
+    extension: HookParticipant, hook: HookName, session_id: SessionId, value: Mapping[str, Any], contexts: Contexts
+) -> HookOutcome:
     with contexts.dispatch(extension.name, extension.generation, session_id) as context:
         params = {"hook": hook, "context": context.wire, "input": {**value, "session_id": session_id}}
         try:
@@ -279,12 +283,12 @@ async def _ask(
         except RpcFailed as error:
             if error.code == METHOD_NOT_FOUND and extension.hooks is None:
                 return GO_ON
-            return Failure(why=f"did not answer: {inert(error.message)}")
+            return FailureOutcome(why=f"did not answer: {to_single_line(error.message)}")
         except InvalidInput as error:
-            return Failure(why=f"could not be asked: {error.message}")
+            return FailureOutcome(why=f"could not be asked: {error.message}")
     return read_outcome(answer)
 
 
-def inert(text: str) -> str:
+def to_single_line(text: str) -> str:
     """Make a foreign sentence fit for one of ours."""
     return " ".join("".join(each if each.isprintable() else " " for each in text[: limits.MAX_ERROR_CHARS]).split())

@@ -10,19 +10,19 @@ from typing import Any, Final, Literal, Protocol, cast, get_args
 import msgspec
 
 from session_core import limits
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.registrations import Registrations, RegistrationsInvalid, merged
-from session_core.sep.protocol.fields import Fields, WrongField, frozen_object
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.registrations import Registrations, RegistrationsInvalid, merge_update
+from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, frozen_object
 from session_core.sep.protocol.manifest import Manifest
 from session_core.sep.protocol.names import Capability
-from session_core.wire.error_text import quoted
+from session_core.wire.error_text import quote_text
 
 LogLevel = Literal["trace", "debug", "info", "warn", "error"]
 _BYTES_PER_CHARACTER: Final = 8  # some take six when they are escaped
 _LEVELS: Final[tuple[LogLevel, ...]] = get_args(LogLevel)
 
 
-class Speaker(Protocol):
+class ExtensionSender(Protocol):
     """An extension, as far as it matters who speaks."""
 
     @property
@@ -31,7 +31,7 @@ class Speaker(Protocol):
         ...
 
     @property
-    def found(self) -> Found:
+    def found(self) -> DiscoveredExtension:
         """Whose it is, and where it lies."""
         ...
 
@@ -79,7 +79,7 @@ class HostView(Protocol):
         ...
 
 
-def permits(extension: Speaker, generation: int, capability: Capability) -> bool:
+def has_capability(extension: ExtensionSender, generation: int, capability: Capability) -> bool:
     """Tell whether the manifest of a process has a capability."""
     return capability in extension.manifest_of(generation).capabilities.enabled
 
@@ -91,28 +91,30 @@ def check_open_json(plain: object, path: str, *, most: int) -> None:
         WrongField: It is no object, nested too deeply, or larger than so many characters.
     """
     if isinstance(plain, dict) and len(msgspec.json.encode(plain)) > _BYTES_PER_CHARACTER * most:
-        raise WrongField(path, f"is larger than {most:,} characters")
+        raise InvalidDocumentField(path, f"is larger than {most:,} characters")
     frozen_object(plain, path, most=most)
 
 
-def take_note(host: HostView, extension: Speaker, generation: int, method: str, params: Mapping[str, Any]) -> None:
+def dispatch_notification(
+    host: HostView, extension: ExtensionSender, generation: int, method: str, params: Mapping[str, Any]
+) -> None:
     """Take a notification; never raises for what it holds."""
     take = NOTES.get(method)
     if take is None:
-        remark(host, extension, f"{quoted(method)} is not known as a notification, and was passed over")
+        log_remark(host, extension, f"{quote_text(method)} is not known as a notification, and was passed over")
         return
     try:
-        take(host, extension, generation, Fields(params))
-    except (WrongField, RegistrationsInvalid) as wrong:
-        remark(host, extension, f"{method} was passed over: {wrong}")
+        take(host, extension, generation, DocumentFields(params))
+    except (InvalidDocumentField, RegistrationsInvalid) as wrong:
+        log_remark(host, extension, f"{method} was passed over: {wrong}")
 
 
-def remark(host: HostView, extension: Speaker, text: str) -> None:
+def log_remark(host: HostView, extension: ExtensionSender, text: str) -> None:
     """Tell the author of an extension something, in its log."""
     host.log(extension.name, "warn", text[: limits.EXTENSION_LOG_CHARS], None)
 
 
-def register(host: HostView, extension: Speaker, generation: int, params: Fields) -> None:
+def update_registry(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
     """Add what a `registry/update` brings to what is registered.
 
     Raises:
@@ -120,17 +122,17 @@ def register(host: HostView, extension: Speaker, generation: int, params: Fields
         WrongField: The process does not speak for the extension, or not yet.
     """
     if generation != extension.generation:
-        raise WrongField("", "only the running process of an extension registers anything")
-    host.registry_updated(extension.name, merged(extension.registrations, params.plain))
+        raise InvalidDocumentField("", "only the running process of an extension registers anything")
+    host.registry_updated(extension.name, merge_update(extension.registrations, params.plain))
 
 
-def publish(host: HostView, extension: Speaker, generation: int, params: Fields) -> None:
+def publish(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
     """Tell other extensions something.
 
     Raises:
         WrongField: It is no word for the bus, or this extension may not use it.
     """
-    _need(extension, generation, "bus")
+    _require_capability(extension, generation, "bus")
     topic = params.text("topic")
     payload = params.plain.get("payload")
     if payload is None:
@@ -139,8 +141,8 @@ def publish(host: HostView, extension: Speaker, generation: int, params: Fields)
     host.publish(extension.name, topic, payload)
 
 
-def _tool_update(host: HostView, extension: Speaker, generation: int, params: Fields) -> None:
-    _need(extension, generation, "tools")
+def _tool_update(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
+    _require_capability(extension, generation, "tools")
     details = params.plain.get("details")
     check_open_json({"details": details}, "", most=limits.MAX_SHOWN_CHARS)
     host.tool_update(
@@ -152,18 +154,18 @@ def _tool_update(host: HostView, extension: Speaker, generation: int, params: Fi
     )
 
 
-def _provider_delta(host: HostView, extension: Speaker, generation: int, params: Fields) -> None:
-    _need(extension, generation, "providers")
+def _provider_delta(host: HostView, extension: ExtensionSender, generation: int, params: DocumentFields) -> None:
+    _require_capability(extension, generation, "providers")
     request_id, event = params.text("request_id"), params.table("event")
     if event is None:
-        raise WrongField("event", "is missing")
+        raise InvalidDocumentField("event", "is missing")
     host.provider_delta(extension.name, request_id, event.plain)
 
 
-def _log(host: HostView, extension: Speaker, _: int, params: Fields) -> None:
+def _log(host: HostView, extension: ExtensionSender, _: int, params: DocumentFields) -> None:
     level, message, fields = (params.plain.get(key) for key in ("level", "message", "fields"))
     if not isinstance(message, str):
-        raise WrongField("message", "must be text")
+        raise InvalidDocumentField("message", "must be text")
     host.log(
         extension.name,
         cast(LogLevel, level) if level in _LEVELS else "info",
@@ -172,15 +174,15 @@ def _log(host: HostView, extension: Speaker, _: int, params: Fields) -> None:
     )
 
 
-def _need(extension: Speaker, generation: int, capability: Capability) -> None:
-    if not permits(extension, generation, capability):
-        raise WrongField("", f"the manifest does not enable {capability}")
+def _require_capability(extension: ExtensionSender, generation: int, capability: Capability) -> None:
+    if not has_capability(extension, generation, capability):
+        raise InvalidDocumentField("", f"the manifest does not enable {capability}")
 
 
-NOTES: Final[Mapping[str, Callable[[HostView, Speaker, int, Fields], None]]] = {
+NOTES: Final[Mapping[str, Callable[[HostView, ExtensionSender, int, DocumentFields], None]]] = {
     "tool/update": _tool_update,
     "provider/delta": _provider_delta,
-    "registry/update": register,
+    "registry/update": update_registry,
     "bus/publish": publish,
     "log": _log,
 }

@@ -14,17 +14,17 @@ from session_core import limits
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.protocol.names import INTERNAL_ERROR
 
-SHOWING: Final = frozenset({"notify", "set_status", "set_widget", "set_title"})
+DISPLAY_KINDS: Final = frozenset({"notify", "set_status", "set_widget", "set_title"})
 """Kinds of `ui/request` that wait for nobody, so that nothing else holds them back."""
 _TELL_EVERY_S: Final = 1.0
 
 
 @attrs.define(eq=False)
-class _Bucket:
-    left: float
+class _PublishBucket:
+    tokens: float
     since: float
     refused: int = 0
-    told_at: float = -math.inf
+    reported_at: float = -math.inf
 
 
 class PublishingLimits:
@@ -49,7 +49,7 @@ class PublishingLimits:
         self._rate = rate
         self._burst = burst
         self._now = now
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[str, _PublishBucket] = {}
 
     def spend(self, extension: str, method: str) -> None:
         """Count one thing that an extension publishes.
@@ -58,23 +58,23 @@ class PublishingLimits:
             RpcFailed: It has published too much; the message says how much it may, and `data` when to try again.
         """
         now = self._now()
-        bucket = self._buckets.setdefault(extension, _Bucket(self._burst, now))
-        bucket.left = min(self._burst, bucket.left + (now - bucket.since) * self._rate)
+        bucket = self._buckets.setdefault(extension, _PublishBucket(self._burst, now))
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.since) * self._rate)
         bucket.since = now
-        if bucket.left >= 1:
-            bucket.left -= 1
-            self._tell(extension, bucket, now)
+        if bucket.tokens >= 1:
+            bucket.tokens -= 1
+            self._report_refusals(extension, bucket, now)
             return
         bucket.refused += 1
-        self._tell(extension, bucket, now)
-        wait_ms = math.ceil((1 - bucket.left) / self._rate * 1000)
+        self._report_refusals(extension, bucket, now)
+        wait_ms = math.ceil((1 - bucket.tokens) / self._rate * 1000)
         msg = f"{method} was refused: {self._limit()}; try again in {wait_ms} ms"
         raise RpcFailed(INTERNAL_ERROR, msg, {"code": "rate_limited", "retry_after_ms": wait_ms})
 
-    def _tell(self, extension: str, bucket: _Bucket, now: float) -> None:
-        if bucket.refused and now >= bucket.told_at + _TELL_EVERY_S:
+    def _report_refusals(self, extension: str, bucket: _PublishBucket, now: float) -> None:
+        if bucket.refused and now >= bucket.reported_at + _TELL_EVERY_S:
             self._remark(extension, f"requests that were refused: {bucket.refused:,}; {self._limit()}")
-            bucket.refused, bucket.told_at = 0, now
+            bucket.refused, bucket.reported_at = 0, now
 
     def _limit(self) -> str:
         return f"an extension may publish {self._rate:g} times a second, and {self._burst:,} times in a burst"

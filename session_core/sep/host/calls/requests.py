@@ -26,18 +26,18 @@ import trio
 from session_core import limits
 from session_core.errors import Forbidden, InvalidInput, ProtocolError, SessionCoreError
 from session_core.ids import SessionId
+from session_core.limits import MAX_OPEN_REQUESTS, MAX_SHOWN_CHARS
 from session_core.rpc.failures import RpcFailed, method_not_found
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.calls.notifications import NOTES, check_open_json, permits, take_note
+from session_core.sep.host.calls.notifications import NOTES, check_open_json, dispatch_notification, has_capability
+from session_core.sep.host.calls.notifications import ExtensionSender as ExtensionSender
 from session_core.sep.host.calls.notifications import HostView as HostView
 from session_core.sep.host.calls.notifications import LogLevel as LogLevel
-from session_core.sep.host.calls.notifications import Speaker as Speaker
-from session_core.sep.host.calls.rate_limit import SHOWING, PublishingLimits
-from session_core.sep.host.calls.ui_requests import one_of, read_ui_request
+from session_core.sep.host.calls.rate_limit import DISPLAY_KINDS, PublishingLimits
 from session_core.sep.host.registrations import RegistrationsInvalid
-from session_core.sep.host.registry_updates import Registering
-from session_core.sep.protocol.fields import Fields, WrongField
+from session_core.sep.host.registry_updates import RegistryUpdater
+from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField
 from session_core.sep.protocol.names import (
     BLOCKED,
     CAPABILITY_DISABLED,
@@ -46,9 +46,76 @@ from session_core.sep.protocol.names import (
     INVALID_PARAMS,
     NO_UI,
     Capability,
+    UiKind,
 )
-from session_core.sep.protocol.service_api import Asker, Delegate, DeliverAs, Role
-from session_core.wire.error_text import quoted
+from session_core.sep.protocol.render_blocks import read_render_block
+from session_core.sep.protocol.service_api import Delegate, DeliverAs, ExtensionCaller, Role
+from session_core.wire.error_text import quote_text
+
+# --- reading a `ui/request`: what each kind of dialog or display needs to say -----------------------------------------
+MAX_PROMPT_CHARS: Final = 16_000
+"""What people are asked or told at once; nobody reads more in a dialog."""
+MAX_OPTIONS: Final = MAX_OPEN_REQUESTS
+"""Answers to choose from; a longer list needs a search, not a dialog."""
+MAX_LINE_CHARS: Final = 1_000
+"""One option, a title, a status."""
+
+LEVELS: Final = ("info", "warn", "error")
+
+
+def read_ui_request(kind: UiKind, params: DocumentFields) -> dict[str, Any]:
+    """Return what belongs to a request of this kind, and nothing else of it.
+
+    Raises:
+        WrongField: Something is missing or cannot be shown.
+    """
+    match kind:
+        case "select":
+            options = params.texts("options", most=MAX_OPTIONS, chars=MAX_LINE_CHARS, empty=True)
+            if not options:
+                raise InvalidDocumentField("options", "must be a list of texts with something to choose from")
+            return {"prompt": _prompt(params), "options": list(options)}
+        case "confirm":
+            return {"prompt": _prompt(params)}
+        case "input":
+            default = params.text_or_none("default", most=MAX_PROMPT_CHARS, empty=True)
+            return {"prompt": _prompt(params)} | ({} if default is None else {"default": default})
+        case "notify":
+            return {"message": params.text("message", most=MAX_PROMPT_CHARS, empty=True), "level": _level(params)}
+        case "set_status":
+            return {"status": params.text("status", most=MAX_LINE_CHARS, empty=True)}
+        case "set_widget":
+            if "widget" not in params:
+                raise InvalidDocumentField("widget", "is missing")
+            check_open_json(params.plain["widget"], "widget", most=MAX_SHOWN_CHARS)
+            read_render_block(params.plain["widget"], "widget")
+            return {"widget": params.plain["widget"]}
+        case "set_title":
+            return {"title": params.text("title", most=MAX_LINE_CHARS, empty=True)}
+
+
+def _prompt(params: DocumentFields) -> str:
+    return params.text("prompt", most=MAX_PROMPT_CHARS, empty=True)
+
+
+def _level(params: DocumentFields) -> str:
+    return read_choice(params, "level", LEVELS, "info")
+
+
+def read_choice(params: DocumentFields, key: str, words: tuple[str, ...], default: str) -> str:
+    """Return one of a few words.
+
+    Raises:
+        WrongField: It is something else.
+    """
+    word = params.text_or_none(key) or default
+    if word not in words:
+        known = ", ".join(words)
+        raise InvalidDocumentField(params.field_path(key), f"must be one of {known}, got {quote_text(word)}")
+    return word
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 PROGRAMS_AT_ONCE: Final = 8
 """Programs of one extension that run side by side; further ones wait for their turn."""
@@ -56,30 +123,30 @@ _MAX_ARGUMENTS: Final = 1_024
 _MAX_TOOLS: Final = 1_024
 _NO_SESSION = "there is no session that this could be about"
 
-Need = Literal["nothing", "acting", "known", "guessed", "only"]
+SessionLookup = Literal["nothing", "acting", "known", "guessed", "only"]
 """How a method finds its session: not at all; by the context of an open dispatch; by any context that is still known;
 by a context or the likeliest session; by a context or the only session there is."""
 
 
 @attrs.frozen(kw_only=True)
-class _Call:
+class _InboundCall:
     """A request that may be carried out; without an asker it concerns no session."""
 
-    extension: Speaker
-    params: Fields
-    asker: Asker | None
+    extension: ExtensionSender
+    params: DocumentFields
+    asker: ExtensionCaller | None
 
     @property
     def name(self) -> str:
         return self.extension.name
 
     @property
-    def whom(self) -> Asker:
+    def session_caller(self) -> ExtensionCaller:
         assert self.asker is not None
         return self.asker
 
 
-class Inbound:
+class InboundRequests:
     """Answers extensions.
 
     Args:
@@ -94,9 +161,9 @@ class Inbound:
         self._host = host
         self._programs: dict[str, trio.CapacityLimiter] = {}
         self._publishing = PublishingLimits(lambda name, text: host.log(name, "warn", text, None))
-        self.registering = Registering(host)
+        self.registry_updater = RegistryUpdater(host)
 
-    async def answer(self, extension: Speaker, generation: int, request: Request) -> Any:
+    async def handle_request(self, extension: ExtensionSender, generation: int, request: Request) -> Any:
         """Answer a request.
 
         Raises:
@@ -106,64 +173,66 @@ class Inbound:
         """
         if request.method in NOTES:
             return await self._note_request(extension, generation, request)
-        await self.registering.settled(extension.name)  # or it could not use what it has just registered
+        await self.registry_updater.wait_settled(extension.name)  # or it could not use what it has just registered
         method = _METHODS.get(request.method)
         if method is None:
             raise method_not_found(request.method)
         session_id = self._session(method.need, extension, generation, request.params)
-        if method.capability is not None and not permits(extension, generation, method.capability):
+        if method.capability is not None and not has_capability(extension, generation, method.capability):
             raise RpcFailed(CAPABILITY_DISABLED, f"the manifest does not enable {method.capability}")
         if session_id is None and method.need != "nothing":
             raise RpcFailed(NO_UI if method.need == "guessed" else CAPABILITY_DISABLED, _NO_SESSION)
-        asker: Asker | None = None
+        asker: ExtensionCaller | None = None
         if session_id is not None:
             turn_id = self._contexts.turn_of(extension.name, generation, session_id, request.params.get("context"))
-            asker = Asker(extension=extension.name, session_id=session_id, turn_id=turn_id)
+            asker = ExtensionCaller(extension=extension.name, session_id=session_id, turn_id=turn_id)
         retried = _action(request) if method.need == "acting" and request.method != "session/state" else None
         token = request.params["context"]["token"] if retried is not None else ""
         if retried is not None and self._contexts.is_done(token, retried):
             return {}
         try:
             result = await method.carry_out(
-                self, _Call(extension=extension, params=Fields(request.params), asker=asker)
+                self, _InboundCall(extension=extension, params=DocumentFields(request.params), asker=asker)
             )
             if retried is not None:
                 self._contexts.note_done(token, retried)
             return result
-        except (WrongField, SessionCoreError) as error:
+        except (InvalidDocumentField, SessionCoreError) as error:
             raise _failure(error) from error
 
-    def note(self, extension: Speaker, generation: int, notification: Notification) -> None:
+    def handle_notification(self, extension: ExtensionSender, generation: int, notification: Notification) -> None:
         """Take a notification; never raises for what an extension says."""
         if notification.method == "registry/update":
-            self.registering.tell(extension, generation, notification.params)
+            self.registry_updater.submit(extension, generation, notification.params)
             return
-        take_note(self._host, extension, generation, notification.method, notification.params)
+        dispatch_notification(self._host, extension, generation, notification.method, notification.params)
 
-    async def _note_request(self, extension: Speaker, generation: int, request: Request) -> dict[str, Any]:
+    async def _note_request(self, extension: ExtensionSender, generation: int, request: Request) -> dict[str, Any]:
         """Answer what others send as a notification, so that its author can learn what is wrong with it."""
         if request.method == "bus/publish":
-            take_note(self._host, extension, generation, request.method, request.params)
+            dispatch_notification(self._host, extension, generation, request.method, request.params)
             return {}
         try:
             if request.method == "registry/update":
-                await self.registering.ask(extension, generation, request.params)
+                await self.registry_updater.submit_and_wait(extension, generation, request.params)
             else:
-                NOTES[request.method](self._host, extension, generation, Fields(request.params))
-        except (WrongField, RegistrationsInvalid) as error:
+                NOTES[request.method](self._host, extension, generation, DocumentFields(request.params))
+        except (InvalidDocumentField, RegistrationsInvalid) as error:
             raise _failure(error) from error
         return {}
 
     # --- who asks, and where ------------------------------------------------------------------------------------------
 
-    def _session(self, need: Need, extension: Speaker, generation: int, params: Mapping[str, Any]) -> SessionId | None:
+    def _session(
+        self, need: SessionLookup, extension: ExtensionSender, generation: int, params: Mapping[str, Any]
+    ) -> SessionId | None:
         claimed = params.get("context")
         if need == "nothing":
             return None
         if need == "acting":
             if not isinstance(claimed, dict) or claimed.get("tier") != "command":
                 raise RpcFailed(CONTEXT_VIOLATION, "this requires a command-tier context")
-            return self._contexts.acting(extension.name, generation, claimed).session_id
+            return self._contexts.require_dispatch(extension.name, generation, claimed).session_id
         context = self._contexts.find(extension.name, generation, claimed)
         if context is not None and (context.session_id is not None or need != "guessed"):
             return context.session_id
@@ -176,81 +245,81 @@ class Inbound:
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
-    async def send_message(self, call: _Call) -> dict[str, Any]:
+    async def send_message(self, call: _InboundCall) -> dict[str, Any]:
         text = call.params.text("text", most=limits.MAX_TEXT_CHARS)
-        role = one_of(call.params, "role", get_args(Role), "assistant")
+        role = read_choice(call.params, "role", get_args(Role), "assistant")
         self._publishing.spend(call.name, "session/send_message")
-        await self._delegate.send_message(call.whom, text, cast(Role, role))
+        await self._delegate.send_message(call.session_caller, text, cast(Role, role))
         return {}
 
-    async def send_user_message(self, call: _Call) -> dict[str, Any]:
+    async def send_user_message(self, call: _InboundCall) -> dict[str, Any]:
         text = call.params.text("text", most=limits.MAX_TEXT_CHARS)
-        deliver_as = one_of(call.params, "deliver_as", get_args(DeliverAs), "follow_up")
+        deliver_as = read_choice(call.params, "deliver_as", get_args(DeliverAs), "follow_up")
         self._publishing.spend(call.name, "session/send_user_message")
-        await self._delegate.send_user_message(call.whom, text, cast(DeliverAs, deliver_as))
+        await self._delegate.send_user_message(call.session_caller, text, cast(DeliverAs, deliver_as))
         return {}
 
-    async def append_entry(self, call: _Call) -> dict[str, Any]:
+    async def append_entry(self, call: _InboundCall) -> dict[str, Any]:
         if "entry" not in call.params:
-            raise WrongField("entry", "is missing")
+            raise InvalidDocumentField("entry", "is missing")
         entry = call.params.plain["entry"]
         check_open_json(entry, "entry", most=limits.MAX_SHOWN_CHARS)
         self._publishing.spend(call.name, "session/append_entry")
-        await self._delegate.append_entry(call.whom, entry)
+        await self._delegate.append_entry(call.session_caller, entry)
         return {}
 
-    async def set_model(self, call: _Call) -> dict[str, Any]:
+    async def set_model(self, call: _InboundCall) -> dict[str, Any]:
         model = call.params.text("model")
         provider, thinking = call.params.text_or_none("provider"), call.params.text_or_none("thinking")
         self._publishing.spend(call.name, "session/set_model")
-        await self._delegate.set_model(call.whom, model, provider, thinking)
+        await self._delegate.set_model(call.session_caller, model, provider, thinking)
         return {}
 
-    async def state(self, call: _Call) -> dict[str, Any]:
-        return {"state": dict(await self._delegate.state(call.whom))}
+    async def state(self, call: _InboundCall) -> dict[str, Any]:
+        return {"state": dict(await self._delegate.state(call.session_caller))}
 
-    async def set_active(self, call: _Call) -> dict[str, Any]:
+    async def set_active(self, call: _InboundCall) -> dict[str, Any]:
         if "tools" not in call.params:
-            raise WrongField("tools", "is missing")
+            raise InvalidDocumentField("tools", "is missing")
         wanted = call.params.texts("tools", most=_MAX_TOOLS)
-        return {"active": list(self._delegate.active_tools(call.whom, wanted))}
+        return {"active": list(self._delegate.active_tools(call.session_caller, wanted))}
 
     # --- people and programs ------------------------------------------------------------------------------------------
 
-    async def ask(self, call: _Call) -> dict[str, Any]:
+    async def ask(self, call: _InboundCall) -> dict[str, Any]:
         kind = call.params.text("kind")
         if kind not in self._delegate.ui_kinds():
-            raise RpcFailed(NO_UI, f"nobody who is watching can deal with {quoted(kind)}")
+            raise RpcFailed(NO_UI, f"nobody who is watching can deal with {quote_text(kind)}")
         params = read_ui_request(kind, call.params)
-        if kind in SHOWING:
+        if kind in DISPLAY_KINDS:
             self._publishing.spend(call.name, f"ui/request {kind}")
-        return dict(await self._delegate.ask(call.whom, kind, params))
+        return dict(await self._delegate.ask(call.session_caller, kind, params))
 
-    async def run_program(self, call: _Call) -> dict[str, Any]:
+    async def run_program(self, call: _InboundCall) -> dict[str, Any]:
         command = call.params.text("command", most=limits.MAX_TOOL_OUTPUT_CHARS)
         args = call.params.texts("args", most=_MAX_ARGUMENTS, chars=limits.MAX_TOOL_OUTPUT_CHARS, empty=True)
         cwd = call.params.text_or_none("cwd", most=limits.MAX_PATH_CHARS)
         async with self._programs.setdefault(call.name, trio.CapacityLimiter(PROGRAMS_AT_ONCE)):
-            ran = await self._delegate.run_program(call.whom, command, args, cwd)
+            ran = await self._delegate.run_program(call.session_caller, command, args, cwd)
         return {"stdout": ran.stdout, "stderr": ran.stderr, "exit_code": ran.exit_code}
 
     # --- what it keeps ------------------------------------------------------------------------------------------------
 
-    async def kv_get(self, call: _Call) -> dict[str, Any]:
+    async def kv_get(self, call: _InboundCall) -> dict[str, Any]:
         return {"value": await self._delegate.kv_get(call.extension.found.owner, _key_of(call))}
 
-    async def kv_set(self, call: _Call) -> dict[str, Any]:
+    async def kv_set(self, call: _InboundCall) -> dict[str, Any]:
         key = _key_of(call)
         if "value" not in call.params.plain:
-            raise WrongField("value", "is missing")
+            raise InvalidDocumentField("value", "is missing")
         await self._delegate.kv_set(call.extension.found.owner, key, call.params.plain["value"])
         return {}
 
-    async def kv_delete(self, call: _Call) -> dict[str, Any]:
+    async def kv_delete(self, call: _InboundCall) -> dict[str, Any]:
         await self._delegate.kv_delete(call.extension.found.owner, _key_of(call))
         return {}
 
-    async def kv_list(self, call: _Call) -> dict[str, Any]:
+    async def kv_list(self, call: _InboundCall) -> dict[str, Any]:
         prefix = call.params.text_or_none("prefix", most=limits.MAX_KV_KEY_CHARS, empty=True) or ""
         return {"keys": list(await self._delegate.kv_list(call.extension.found.owner, prefix))}
 
@@ -261,16 +330,16 @@ def _action(request: Request) -> bytes:
     return hashlib.blake2b(said, digest_size=16).digest()
 
 
-def _key_of(call: _Call) -> str:
+def _key_of(call: _InboundCall) -> str:
     return call.params.text("key", most=limits.MAX_KV_KEY_CHARS)
 
 
-async def _pong(_: Inbound, __: _Call) -> dict[str, Any]:
+async def _pong(_: InboundRequests, __: _InboundCall) -> dict[str, Any]:
     return {}
 
 
-def _failure(error: WrongField | SessionCoreError) -> RpcFailed:
-    if isinstance(error, WrongField):
+def _failure(error: InvalidDocumentField | SessionCoreError) -> RpcFailed:
+    if isinstance(error, InvalidDocumentField):
         return RpcFailed(INVALID_PARAMS, str(error), {"field": error.path} if error.path else None)
     data = {"code": error.code} | ({"field": error.field} if error.field else {})
     if isinstance(error, InvalidInput | ProtocolError):
@@ -280,23 +349,23 @@ def _failure(error: WrongField | SessionCoreError) -> RpcFailed:
 
 @attrs.frozen
 class _Method:
-    need: Need
+    need: SessionLookup
     capability: Capability | None
-    carry_out: Callable[[Inbound, _Call], Awaitable[dict[str, Any]]]
+    carry_out: Callable[[InboundRequests, _InboundCall], Awaitable[dict[str, Any]]]
 
 
 _METHODS: Final[Mapping[str, _Method]] = {
     "ping": _Method("nothing", None, _pong),
-    "session/send_message": _Method("acting", "session", Inbound.send_message),
-    "session/send_user_message": _Method("acting", "session", Inbound.send_user_message),
-    "session/append_entry": _Method("acting", "session", Inbound.append_entry),
-    "session/set_model": _Method("acting", "session", Inbound.set_model),
-    "session/state": _Method("acting", "session", Inbound.state),
-    "tools/set_active": _Method("only", "tools", Inbound.set_active),
-    "ui/request": _Method("guessed", "ui", Inbound.ask),
-    "exec/run": _Method("known", "exec", Inbound.run_program),
-    "kv/get": _Method("nothing", "kv", Inbound.kv_get),
-    "kv/set": _Method("nothing", "kv", Inbound.kv_set),
-    "kv/delete": _Method("nothing", "kv", Inbound.kv_delete),
-    "kv/list": _Method("nothing", "kv", Inbound.kv_list),
+    "session/send_message": _Method("acting", "session", InboundRequests.send_message),
+    "session/send_user_message": _Method("acting", "session", InboundRequests.send_user_message),
+    "session/append_entry": _Method("acting", "session", InboundRequests.append_entry),
+    "session/set_model": _Method("acting", "session", InboundRequests.set_model),
+    "session/state": _Method("acting", "session", InboundRequests.state),
+    "tools/set_active": _Method("only", "tools", InboundRequests.set_active),
+    "ui/request": _Method("guessed", "ui", InboundRequests.ask),
+    "exec/run": _Method("known", "exec", InboundRequests.run_program),
+    "kv/get": _Method("nothing", "kv", InboundRequests.kv_get),
+    "kv/set": _Method("nothing", "kv", InboundRequests.kv_set),
+    "kv/delete": _Method("nothing", "kv", InboundRequests.kv_delete),
+    "kv/list": _Method("nothing", "kv", InboundRequests.kv_list),
 }

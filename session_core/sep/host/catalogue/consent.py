@@ -18,8 +18,8 @@ from session_core.sep.host.catalogue.folder_digest import NotDigestible as NotDi
 from session_core.sep.host.catalogue.folder_digest import digest_of as digest_of
 from session_core.sep.host.catalogue.search_paths import CONSENT_FILE as CONSENT_FILE
 from session_core.sep.protocol.names import is_extension_name
-from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
-from session_core.wire.strict_json import is_whole
+from session_core.storage.home import prepare_home, private_open, read_private, replace_private, store_unusable_error
+from session_core.wire.strict_json import is_encodable
 
 MAX_CONSENTS: Final = 4_096
 """Extensions that are remembered; those that were decided about longest ago are forgotten first."""
@@ -30,11 +30,11 @@ _MAX_PATH_CHARS: Final = 200
 _MOST_TOLD: Final = 3
 _FORMAT: Final = 1
 
-Standing = Literal["agreed", "changed", "unknown", "disabled"]
+ConsentStatus = Literal["agreed", "changed", "unknown", "disabled"]
 
 
 @attrs.frozen(kw_only=True)
-class Consent:
+class ConsentRecord:
     """What was said about one extension; without a digest, nobody has agreed to anything of it yet.
 
     `files` are the digests of single files, only for telling which have changed; they may be missing.
@@ -58,18 +58,18 @@ class Consents:
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
-        self._in_memory: dict[_Key, Consent] = {}
+        self._in_memory: dict[_Key, ConsentRecord] = {}
         self.remark: str | None = None
 
-    def find(self, name: str, folder: Path) -> Consent | None:
+    def find(self, name: str, folder: Path) -> ConsentRecord | None:
         """Return what was said about an extension, if anything was."""
         return self._read().get(_key(name, folder))
 
-    def all(self) -> tuple[Consent, ...]:
+    def all(self) -> tuple[ConsentRecord, ...]:
         """Return everything that was said, the oldest first."""
         return tuple(self._read().values())
 
-    def standing(self, name: str, folder: Path, digest: str) -> Standing:
+    def find_status(self, name: str, folder: Path, digest: str) -> ConsentStatus:
         """Tell how an extension stands whose files have this digest now."""
         consent = self.find(name, folder)
         if consent is not None and not consent.enabled:
@@ -78,16 +78,16 @@ class Consents:
             return "unknown"
         return "agreed" if consent.digest == digest else "changed"
 
-    def what_changed(self, name: str, folder: Path, files: Mapping[str, str]) -> str:
+    def describe_changes(self, name: str, folder: Path, files: Mapping[str, str]) -> str:
         """Name a few files that are not as they were agreed to, such as `a.py is new`; empty where nobody knows."""
         consent = self.find(name, folder)
         if consent is None or not consent.files or not files:
             return ""
-        before, files = consent.files, _tellable(files)
+        before, files = consent.files, _filter_nameable(files)
         news = [
-            *(f"{_shown(path)} has changed" for path in files if path in before and before[path] != files[path]),
-            *(f"{_shown(path)} is new" for path in files if path not in before),
-            *(f"{_shown(path)} is gone" for path in before if path not in files),
+            *(f"{_format_path(path)} has changed" for path in files if path in before and before[path] != files[path]),
+            *(f"{_format_path(path)} is new" for path in files if path not in before),
+            *(f"{_format_path(path)} is gone" for path in before if path not in files),
         ]
         more = f" and {len(news) - _MOST_TOLD} more" if len(news) > _MOST_TOLD else ""
         return ", ".join(news[:_MOST_TOLD]) + more
@@ -98,8 +98,10 @@ class Consents:
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        kept = _tellable(files or {})
-        self._put(name, folder, lambda _: Consent(name=name, folder=_real(folder), digest=digest, files=kept))
+        file_digests = _filter_nameable(files or {})
+        self._put(
+            name, folder, lambda _: ConsentRecord(name=name, folder=_real(folder), digest=digest, files=file_digests)
+        )
 
     def set_enabled(self, name: str, folder: Path, *, enabled: bool) -> None:
         """Switch an extension on or off; what was agreed to stays agreed to.
@@ -108,11 +110,11 @@ class Consents:
             StoreUnusable: The file cannot be written.
         """
 
-        def switched(old: Consent | None) -> Consent:
-            old = old or Consent(name=name, folder=_real(folder), digest=None)
+        def apply_switch(old: ConsentRecord | None) -> ConsentRecord:
+            old = old or ConsentRecord(name=name, folder=_real(folder), digest=None)
             return attrs.evolve(old, enabled=enabled)
 
-        self._put(name, folder, switched)
+        self._put(name, folder, apply_switch)
 
     def withdraw(self, name: str, folder: Path) -> None:
         """Forget everything that was said about an extension.
@@ -120,18 +122,18 @@ class Consents:
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._changing() as consents:
+        with self._locked_consents() as consents:
             consents.pop(_key(name, folder), None)
 
-    def _put(self, name: str, folder: Path, change: Callable[[Consent | None], Consent]) -> None:
-        with self._changing() as consents:
+    def _put(self, name: str, folder: Path, change: Callable[[ConsentRecord | None], ConsentRecord]) -> None:
+        with self._locked_consents() as consents:
             consent = change(consents.pop(_key(name, folder), None))
             while len(consents) >= MAX_CONSENTS:
                 del consents[next(iter(consents))]
             consents[_key(name, folder)] = consent
 
     @contextmanager
-    def _changing(self) -> Generator[dict[_Key, Consent]]:
+    def _locked_consents(self) -> Generator[dict[_Key, ConsentRecord]]:
         """Change what is kept, one process at a time; the file is replaced in one step once it is on the disk."""
         if self._file is None:
             yield self._in_memory
@@ -149,11 +151,11 @@ class Consents:
             _write(self._file, consents)
             self.remark = None
         except OSError as error:
-            raise unusable(f"the file {str(self._file)!r} cannot be written", error) from error
+            raise store_unusable_error(f"the file {str(self._file)!r} cannot be written", error) from error
         finally:
             os.close(lock)
 
-    def _read(self) -> dict[_Key, Consent]:
+    def _read(self) -> dict[_Key, ConsentRecord]:
         self.remark = None
         if self._file is None:
             return self._in_memory
@@ -167,7 +169,7 @@ class Consents:
             return {}
 
 
-def _write(file: Path, consents: dict[_Key, Consent]) -> None:
+def _write(file: Path, consents: dict[_Key, ConsentRecord]) -> None:
     room, entries = _MAX_FILES_KEPT, []
     for each in reversed(consents.values()):  # the newest first, as there is not room for the files of all
         entry = attrs.asdict(each)
@@ -179,20 +181,22 @@ def _write(file: Path, consents: dict[_Key, Consent]) -> None:
     replace_private(file, json.dumps(document, indent=1).encode())
 
 
-def _consents_in(document: Any) -> dict[_Key, Consent]:
+def _consents_in(document: Any) -> dict[_Key, ConsentRecord]:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ValueError("it has an unknown format")
     entries = document.get("extensions")
     if not isinstance(entries, list) or len(entries) > MAX_CONSENTS:
         raise ValueError("it does not list extensions")
-    found: dict[_Key, Consent] = {}
+    found: dict[_Key, ConsentRecord] = {}
     for entry in entries:
         match entry:
             case {"name": str(name), "folder": str(folder), "digest": str() | None as digest, "enabled": bool(enabled)}:
                 if not is_extension_name(name):
                     raise ValueError("it names something that is no extension")
                 files = _files_in(entry.get("files"))
-                found[name, folder] = Consent(name=name, folder=folder, digest=digest, enabled=enabled, files=files)
+                found[name, folder] = ConsentRecord(
+                    name=name, folder=folder, digest=digest, enabled=enabled, files=files
+                )
             case _:
                 raise ValueError("one of its entries is not about an extension")
     return found
@@ -205,11 +209,11 @@ def _files_in(files: Any) -> dict[str, str]:
     return files
 
 
-def _tellable(files: Mapping[str, str]) -> dict[str, str]:
-    return {path: each for path, each in files.items() if is_whole(path) and len(path) <= _MAX_PATH_CHARS}
+def _filter_nameable(files: Mapping[str, str]) -> dict[str, str]:
+    return {path: each for path, each in files.items() if is_encodable(path) and len(path) <= _MAX_PATH_CHARS}
 
 
-def _shown(path: str) -> str:
+def _format_path(path: str) -> str:
     return path if path.isprintable() else ascii(path)
 
 

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import attrs
 
 from session_core.sep.host.catalogue.consent import Consents
-from session_core.sep.host.catalogue.folder_digest import NotDigestible, take_digest
+from session_core.sep.host.catalogue.folder_digest import NotDigestible, compute_digest
 from session_core.sep.protocol.manifest import Manifest, ManifestInvalid, read_manifest
 
 MAX_EXTENSIONS: Final = 64
@@ -28,7 +28,7 @@ SkippedKind = Literal["invalid", "untrusted", "disabled", "shadowed", "not_allow
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class DiscoveredExtension:
     """An extension that counts: its files have this digest, and a person has agreed to them."""
 
     name: str
@@ -47,7 +47,7 @@ class Found:
 
 
 @attrs.frozen(kw_only=True)
-class Skipped:
+class SkippedExtension:
     """An extension that does not count, and why; `name` is that of its folder where the manifest was not read."""
 
     name: str
@@ -63,10 +63,10 @@ class Skipped:
 class Discovery:
     """What there is: those that count by name, which is also the order in which hooks ask them, and the others."""
 
-    found: tuple[Found, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    found: tuple[DiscoveredExtension, ...] = ()
+    skipped: tuple[SkippedExtension, ...] = ()
 
-    def named(self, name: str) -> Found | None:
+    def find(self, name: str) -> DiscoveredExtension | None:
         """Return the extension of this name that counts."""
         return next((each for each in self.found if each.name == name), None)
 
@@ -89,11 +89,11 @@ def discover(
         project_trusted: Whether a person trusts the project's folder as it is now.
         allow: The names that may run at all; everybody may when there is no list.
     """
-    looking = _Looking(consent, allow)
+    looking = _DiscoveryScan(consent, allow)
     for folder in project_folders:
-        looking.look_through(folder, "project", trusted=project_trusted)
+        looking.scan_folder(folder, "project", trusted=project_trusted)
     for folder in user_folders:
-        looking.look_through(folder, "user", trusted=True)
+        looking.scan_folder(folder, "user", trusted=True)
     found = sorted(looking.found.values(), key=lambda each: each.name)
     for each in found[MAX_EXTENSIONS:]:
         looking.skip_found(each, "invalid", f"there are more than {MAX_EXTENSIONS} extensions; this one is left out")
@@ -101,15 +101,15 @@ def discover(
     return Discovery(found=tuple(found[:MAX_EXTENSIONS]), skipped=tuple(skipped))
 
 
-class _Looking:
+class _DiscoveryScan:
     def __init__(self, consent: Consents, allow: frozenset[str] | None) -> None:
-        self.found: dict[str, Found] = {}
-        self.skipped: list[Skipped] = []
+        self.found: dict[str, DiscoveredExtension] = {}
+        self.skipped: list[SkippedExtension] = []
         self._consent = consent
         self._allow = allow
         self._seen: set[str] = set()
 
-    def look_through(self, parent: Path, scope: Scope, *, trusted: bool) -> None:
+    def scan_folder(self, parent: Path, scope: Scope, *, trusted: bool) -> None:
         try:
             folders = _folders_in(parent, scope)
         except OSError as error:
@@ -123,11 +123,11 @@ class _Looking:
                 self._skip(folder, scope, "invalid", "it is a link that leads out of the project's extensions")
             elif real not in self._seen:  # two of the user's folders may be one and the same
                 self._seen.add(real)
-                self._look_at(folder, scope)
+                self._scan_extension(folder, scope)
         for folder in folders[_MAX_FOLDERS:]:
             self._skip(folder, scope, "invalid", f"there are more than {_MAX_FOLDERS} folders beside it")
 
-    def _look_at(self, folder: Path, scope: Scope) -> None:
+    def _scan_extension(self, folder: Path, scope: Scope) -> None:
         try:
             manifest = read_manifest(folder)
         except ManifestInvalid as error:
@@ -137,26 +137,28 @@ class _Looking:
             self._skip(folder, scope, "not_allowed", "it is not among the extensions that are allowed here", manifest)
             return
         try:
-            digest = take_digest(folder)
+            digest = compute_digest(folder)
         except NotDigestible as error:
             self._skip(folder, scope, "invalid", error.message, manifest)
             return
         if digest.manifest != manifest.digest:
             self._skip(folder, scope, "invalid", "its files are being changed just now; try again", manifest)
             return
-        found = Found(name=manifest.name, folder=folder, scope=scope, manifest=manifest, digest=digest.whole)
-        self._judge(found, digest.files)
+        found = DiscoveredExtension(
+            name=manifest.name, folder=folder, scope=scope, manifest=manifest, digest=digest.whole
+        )
+        self._admit_extension(found, digest.files)
 
-    def _judge(self, found: Found, files: Mapping[str, str]) -> None:
-        standing = self._consent.standing(found.name, found.folder, found.digest)
+    def _admit_extension(self, found: DiscoveredExtension, files: Mapping[str, str]) -> None:
+        standing = self._consent.find_status(found.name, found.folder, found.digest)
         if found.manifest.disabled:
             self.skip_found(found, "disabled", "its manifest says that it is disabled")
         elif standing == "disabled":
             self.skip_found(found, "disabled", "it was switched off")
         elif standing == "changed":
-            which = self._consent.what_changed(found.name, found.folder, files)
-            told = f"its files have changed since somebody agreed to it{f' ({which})' if which else ''}"
-            self.skip_found(found, "no_consent", told)
+            which = self._consent.describe_changes(found.name, found.folder, files)
+            reason = f"its files have changed since somebody agreed to it{f' ({which})' if which else ''}"
+            self.skip_found(found, "no_consent", reason)
         elif standing == "unknown":
             self.skip_found(found, "no_consent", "nobody has agreed to it yet")
         elif (other := self.found.get(found.name)) is not None:
@@ -166,7 +168,7 @@ class _Looking:
         else:
             self.found[found.name] = found
 
-    def skip_found(self, found: Found, kind: SkippedKind, reason: str) -> None:
+    def skip_found(self, found: DiscoveredExtension, kind: SkippedKind, reason: str) -> None:
         self._skip(found.folder, found.scope, kind, reason, found.manifest, digest=found.digest)
 
     def _skip(
@@ -181,7 +183,9 @@ class _Looking:
     ) -> None:
         name = manifest.name if manifest else folder.name
         self.skipped.append(
-            Skipped(name=name, folder=folder, scope=scope, kind=kind, reason=reason, manifest=manifest, digest=digest)
+            SkippedExtension(
+                name=name, folder=folder, scope=scope, kind=kind, reason=reason, manifest=manifest, digest=digest
+            )
         )
 
 

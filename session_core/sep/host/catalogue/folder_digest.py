@@ -59,7 +59,7 @@ def digest_of(folder: Path) -> str:
     Raises:
         NotDigestible: There is too much of it, or something that cannot be pinned.
     """
-    return take_digest(folder).whole
+    return compute_digest(folder).whole
 
 
 def outline_of(folder: Path) -> str:
@@ -73,7 +73,7 @@ def outline_of(folder: Path) -> str:
         try:
             root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             opened.callback(os.close, root)
-            for path, status in _Reading(root, os.path.realpath(folder)).walk("", 0):
+            for path, status in _DigestBuilder(root, os.path.realpath(folder)).walk("", 0):
                 seen = [status]
                 if stat.S_ISLNK(status.st_mode):  # which counts with what it leads to
                     with suppress(OSError):
@@ -85,7 +85,7 @@ def outline_of(folder: Path) -> str:
     return outline.hexdigest()
 
 
-def take_digest(folder: Path) -> FolderDigest:
+def compute_digest(folder: Path) -> FolderDigest:
     """Do what `digest_of` does, and also tell which manifest was read.
 
     Raises:
@@ -95,13 +95,13 @@ def take_digest(folder: Path) -> FolderDigest:
         try:
             root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             opened.callback(os.close, root)
-            return _Reading(root, os.path.realpath(folder)).run()
+            return _DigestBuilder(root, os.path.realpath(folder)).run()
         except OSError as error:
             place = f" at {os.fsdecode(error.filename)!r}" if isinstance(error.filename, str | bytes) else ""
             raise NotDigestible(f"the files of this extension cannot be read{place}: {error.strerror}") from error
 
 
-class _Reading:
+class _DigestBuilder:
     def __init__(self, root: int, place: str) -> None:
         self._root = root
         self._place = place
@@ -118,8 +118,8 @@ class _Reading:
             self._add(path, status)
             if not stat.S_ISDIR(status.st_mode) and len(self._files) <= MAX_TOLD_FILES:
                 self._files[path] = self._single.hexdigest()
-        told = self._files if len(self._files) <= MAX_TOLD_FILES else {}
-        return FolderDigest(whole=self._whole.hexdigest(), manifest=self._manifest, files=told)
+        reported_files = self._files if len(self._files) <= MAX_TOLD_FILES else {}
+        return FolderDigest(whole=self._whole.hexdigest(), manifest=self._manifest, files=reported_files)
 
     def walk(self, path: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
         """Go through everything that counts, in one order."""

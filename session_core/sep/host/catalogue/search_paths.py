@@ -26,7 +26,7 @@ ALLOW_VARIABLE: Final = "SMOOTH_EXTENSIONS_ALLOW"
 
 
 @attrs.frozen(kw_only=True)
-class Places:
+class SearchPaths:
     """Where extensions are looked for, the more important folders first.
 
     Attributes:
@@ -42,13 +42,13 @@ class Places:
     allow: frozenset[str] | None = None
 
 
-def places_of(home: Path, folder: Path, environ: Mapping[str, str], *, trusted: bool) -> Places:
+def build_search_paths(home: Path, folder: Path, environ: Mapping[str, str], *, trusted: bool) -> SearchPaths:
     """Return where to look."""
     user = (home / EXTENSIONS_FOLDER, *_smooth_home(environ))
     own = {os.path.realpath(each) for each in user}
     project = (folder / OWN_PROJECT_FOLDER / EXTENSIONS_FOLDER, folder / SMOOTH_FOLDER / EXTENSIONS_FOLDER)
     named = environ.get(ALLOW_VARIABLE)
-    return Places(
+    return SearchPaths(
         user=user,
         # Who works in the folder that holds the home finds their own extensions there, not those of a project.
         project=tuple(each for each in project if os.path.realpath(each) not in own),
@@ -66,7 +66,7 @@ def _smooth_home(environ: Mapping[str, str]) -> list[Path]:
         return []
 
 
-def holds_any(places: Places) -> bool:
+def has_extensions(places: SearchPaths) -> bool:
     """Tell whether there is anything to look at in these folders; it blocks."""
     return any(map(_has_content, (*places.user, *places.project)))
 
@@ -81,7 +81,7 @@ def _has_content(folder: Path) -> bool:
         return True  # whoever looks closely says what is wrong with it
 
 
-def discover_in(places: Places, consents: "Consents") -> "Discovery":
+def discover_in(places: SearchPaths, consents: "Consents") -> "Discovery":
     """Look through all folders; it blocks."""
     from session_core.sep.host.catalogue.discovery import discover
 

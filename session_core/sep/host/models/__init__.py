@@ -2,6 +2,5 @@
 
 - `providers`: extension models as providers of the agent
 - `request`, `answer`, `stream`: what goes to the extension, what comes back, and piece by piece
-- `failures`: failures of such a model, as ours
 - `logins`, `credentials`: signing in to a provider, and what is kept of that
 """

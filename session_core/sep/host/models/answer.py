@@ -13,15 +13,15 @@ import attrs
 
 from session_core import limits
 from session_core.providers.base import ModelFailed, ModelFinished, ProviderEvent, StopReason
-from session_core.providers.failures import failed
+from session_core.providers.failures import build_failure
 from session_core.providers.openai_common import (
     CALL_COST,
-    InOrder,
-    TooMuchWaiting,
+    AnswerPartQueue,
+    TooManyWaitingParts,
+    build_usage,
     count_at,
     objects_at,
     text_at,
-    usage_from,
     value_at,
 )
 from session_core.vocabulary.messages import Usage
@@ -40,14 +40,14 @@ _STOP_REASONS: Final[dict[str, StopReason]] = {
 
 
 @attrs.define(eq=False)
-class _Call:
+class _StreamedCall:
     """A tool call; `again` once the result has repeated what was streamed."""
 
     number: int
     id: str
     name: str
     pieces: list[str] = attrs.field(factory=list)
-    again: bool = False
+    is_repeated: bool = False
     _canonical: str | None = None
 
     def canonical(self) -> str:
@@ -65,11 +65,11 @@ class AnswerDecoder:
         """What the answer has used, as far as it has been told."""
         self.ended = False
         self._names = names
-        self._parts = InOrder()
+        self._parts = AnswerPartQueue()
         self._text: list[str] = []
         self._thoughts: list[str] = []
-        self._calls: list[_Call] = []
-        self._by_index: dict[object, _Call] = {}
+        self._calls: list[_StreamedCall] = []
+        self._by_index: dict[object, _StreamedCall] = {}
         self._reason = ""
         self._last_kind = ""
         self._size = 0
@@ -80,33 +80,33 @@ class AnswerDecoder:
         return bool(self._reason)
 
     @property
-    def begun(self) -> bool:
+    def has_content(self) -> bool:
         """Whether anything of the answer has come."""
         return bool(self._text or self._thoughts or self._calls)
 
-    def delta(self, event: object) -> list[ProviderEvent]:
+    def take_delta(self, event: object) -> list[ProviderEvent]:
         """Take in one piece; one that nobody understands is passed over."""
         if self.ended or self.done:
             return []
         try:
             return self._take(event)
-        except TooMuchWaiting:
-            return self.fail(endless())
+        except TooManyWaitingParts:
+            return self.fail(build_endless_failure())
 
-    def result(self, result: object) -> list[ProviderEvent]:
+    def take_result(self, result: object) -> list[ProviderEvent]:
         """Take in the result, which ends the answer."""
         if self.ended:
             return []
         if not isinstance(result, dict):
-            return self.fail(failed("malformed", "The extension answered with something that is no result"))
+            return self.fail(build_failure("malformed", "The extension answered with something that is no result"))
         try:
-            events = self._rest("thinking", self._thoughts, text_at(result, "reasoning_content"))
-            events += self._rest("text", self._text, text_at(result, "content"))
+            events = self._complete_text("thinking", self._thoughts, text_at(result, "reasoning_content"))
+            events += self._complete_text("text", self._text, text_at(result, "content"))
             streamed = list(self._calls)
-            for told in objects_at(result, "tool_calls"):
-                events += self._take_whole(told, streamed)
-        except TooMuchWaiting:
-            return self.fail(endless())
+            for tool_call in objects_at(result, "tool_calls"):
+                events += self._take_whole(tool_call, streamed)
+        except TooManyWaitingParts:
+            return self.fail(build_endless_failure())
         self._count_usage(result.get("usage"))
         self._reason = text_at(result, "finish_reason") or self._reason
         return events + self.finish()
@@ -116,7 +116,7 @@ class AnswerDecoder:
         if self.ended:
             return []
         if self._reason.lower() == "error":
-            return self.fail(failed("overloaded", "The extension's model stopped because of an error"))
+            return self.fail(build_failure("overloaded", "The extension's model stopped because of an error"))
         self.ended = True
         usual: StopReason = "tool_calls" if self._parts.calls else "end"
         reason = _STOP_REASONS.get(self._reason.lower(), usual)
@@ -147,24 +147,24 @@ class AnswerDecoder:
                 pass
         return []
 
-    def _add(self, kind: str, told: list[str], text: str) -> list[ProviderEvent]:
+    def _add(self, kind: str, pieces: list[str], text: str) -> list[ProviderEvent]:
         if not text:
             return []
         self._count(kind, len(text))
-        told.append(text)
-        return self._parts.text(text) if kind == "text" else self._parts.thinking(text)
+        pieces.append(text)
+        return self._parts.add_text(text) if kind == "text" else self._parts.add_thinking(text)
 
-    def _rest(self, kind: str, told: list[str], whole: str) -> list[ProviderEvent]:
+    def _complete_text(self, kind: str, pieces: list[str], whole: str) -> list[ProviderEvent]:
         """Complete what was streamed; where the result says something else, what people have read stays."""
-        so_far = "".join(told)
-        return self._add(kind, told, whole.removeprefix(so_far)) if whole.startswith(so_far) else []
+        so_far = "".join(pieces)
+        return self._add(kind, pieces, whole.removeprefix(so_far)) if whole.startswith(so_far) else []
 
     def _open(self, index: object, id: str, name: str) -> list[ProviderEvent]:
         known = self._by_index.get(_key(index))
         if known is not None and (known.id, known.name) == (id, name):
             return []
         self._count("call", CALL_COST + len(id) + len(name))
-        call = _Call(number=len(self._calls), id=id, name=name)
+        call = _StreamedCall(number=len(self._calls), id=id, name=name)
         self._calls.append(call)
         self._by_index[_key(index)] = call
         return self._parts.open_call(call.number, self._names.get(name, name))
@@ -176,35 +176,37 @@ class AnswerDecoder:
             return []
         self._count("call", len(text))
         call.pieces.append(text)
-        return self._parts.call_text(call.number, text)
+        return self._parts.add_call_text(call.number, text)
 
-    def _take_whole(self, told: dict[str, Any], streamed: list[_Call]) -> list[ProviderEvent]:
+    def _take_whole(self, call_json: dict[str, Any], streamed: list[_StreamedCall]) -> list[ProviderEvent]:
         """Take a call of the result: all of it, or its arguments only, or nothing if it was streamed."""
-        text = arguments_text(told.get("arguments"))
-        call = _Call(number=len(self._calls), id=text_at(told, "id"), name=text_at(told, "name"), pieces=[text])
+        text = arguments_text(call_json.get("arguments"))
+        call = _StreamedCall(
+            number=len(self._calls), id=text_at(call_json, "id"), name=text_at(call_json, "name"), pieces=[text]
+        )
         before = _same_call(call, streamed)
         if before is None:
             self._count("call", CALL_COST + len(call.id) + len(call.name) + len(text))
             self._calls.append(call)
             opened = self._parts.open_call(call.number, self._names.get(call.name, call.name))
-            return opened + self._parts.call_text(call.number, text)
-        before.again = True
+            return opened + self._parts.add_call_text(call.number, text)
+        before.is_repeated = True
         if before.pieces:
             return []
         self._count("call", len(text))
-        return self._parts.call_text(before.number, text)
+        return self._parts.add_call_text(before.number, text)
 
     def _count(self, kind: str, chars: int) -> None:
         self._size += chars if kind == self._last_kind else chars + _PART_COST
         self._last_kind = kind
         if self._size > limits.MAX_ANSWER_CHARS:
-            raise TooMuchWaiting
+            raise TooManyWaitingParts
 
-    def _count_usage(self, told: object) -> None:
-        prompt, output = count_at(told, "prompt_tokens"), count_at(told, "completion_tokens")
-        found = usage_from(
-            prompt=prompt or max(0, count_at(told, "total_tokens") - output),
-            cached=count_at(told, "cached_tokens"),
+    def _count_usage(self, usage_json: object) -> None:
+        prompt, output = count_at(usage_json, "prompt_tokens"), count_at(usage_json, "completion_tokens")
+        found = build_usage(
+            prompt=prompt or max(0, count_at(usage_json, "total_tokens") - output),
+            cached=count_at(usage_json, "cached_tokens"),
             written=0,
             output=output,
         )
@@ -213,9 +215,9 @@ class AnswerDecoder:
             self.usage = found
 
 
-def endless() -> ModelFailed:
+def build_endless_failure() -> ModelFailed:
     """Say that an answer is longer than any can be."""
-    return failed("malformed", "The answer of the extension's model does not end")
+    return build_failure("malformed", "The answer of the extension's model does not end")
 
 
 def arguments_text(arguments: object) -> str:
@@ -229,9 +231,9 @@ def _key(index: object) -> object:
     return index if isinstance(index, int) else None
 
 
-def _same_call(call: _Call, streamed: Iterable[_Call]) -> _Call | None:
+def _same_call(call: _StreamedCall, streamed: Iterable[_StreamedCall]) -> _StreamedCall | None:
     """Find the call that the result repeats, which it may do with another id."""
-    waiting = [each for each in streamed if not each.again]
+    waiting = [each for each in streamed if not each.is_repeated]
     for each in waiting:
         if call.id and each.id == call.id:
             return each

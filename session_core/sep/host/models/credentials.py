@@ -17,8 +17,8 @@ import attrs
 from session_core import limits
 from session_core.errors import ProtocolError
 from session_core.providers.secrets import Secret
-from session_core.sep.protocol.fields import Fields, WrongField, size_of
-from session_core.storage.home import prepare_home, private_open, read_private, replace_private, unusable
+from session_core.sep.protocol.fields import DocumentFields, InvalidDocumentField, size_of
+from session_core.storage.home import prepare_home, private_open, read_private, replace_private, store_unusable_error
 
 CREDENTIALS_FILE: Final = "extension-logins.json"
 """The name of the file in the home."""
@@ -34,7 +34,7 @@ class CredentialsInvalid(ProtocolError):
 
 
 @attrs.frozen(kw_only=True)
-class Credentials:
+class StoredCredentials:
     """What a login has given; `expires_at` is in whole seconds since 1970, `extra` the JSON of whatever else there is.
 
     Only `wire` tells what is in it.
@@ -52,7 +52,7 @@ class Credentials:
         inner = _texts_in(json.loads(self.extra.reveal())) if self.extra is not None else []
         return tuple(filter(None, (self.api_key, self.access_token, self.refresh_token))) + tuple(map(Secret, inner))
 
-    def renewed(self, later: "Credentials") -> "Credentials":
+    def merge_renewed(self, later: "StoredCredentials") -> "StoredCredentials":
         """Take over newer ones; a token for renewal that is not told again is still good."""
         return later if later.refresh_token is not None else attrs.evolve(later, refresh_token=self.refresh_token)
 
@@ -69,32 +69,32 @@ class Credentials:
         return found
 
 
-def read_credentials(data: object) -> Credentials:
+def read_credentials(data: object) -> StoredCredentials:
     """Read what a login returned.
 
     Raises:
         CredentialsInvalid: It has another shape, is too large, or is empty.
     """
     try:
-        fields = Fields(data, "credentials")
+        fields = DocumentFields(data, "credentials")
         if size_of(data) > limits.MAX_CREDENTIAL_CHARS:
-            raise WrongField(fields.path, f"are larger than {limits.MAX_CREDENTIAL_CHARS:,} characters")
-        found = Credentials(
+            raise InvalidDocumentField(fields.path, f"are larger than {limits.MAX_CREDENTIAL_CHARS:,} characters")
+        found = StoredCredentials(
             api_key=_secret(fields, "api_key"),
             access_token=_secret(fields, "access_token"),
             refresh_token=_secret(fields, "refresh_token"),
-            expires_at=fields.whole("expires_at", least=0, most=limits.MAX_INTEGER),
+            expires_at=fields.integer("expires_at", least=0, most=limits.MAX_INTEGER),
             extra=_extra(fields),
         )
-    except WrongField as wrong:
+    except InvalidDocumentField as wrong:
         raise CredentialsInvalid(wrong.reason, field=wrong.path) from None
-    if found in (Credentials(), Credentials(expires_at=found.expires_at)):
+    if found in (StoredCredentials(), StoredCredentials(expires_at=found.expires_at)):
         raise CredentialsInvalid("hold no key and no token", field="credentials")
     return found
 
 
 @attrs.frozen(kw_only=True)
-class Login:
+class LoginKey:
     """Whose credentials: an extension of this name, in this folder, for one of its providers."""
 
     extension: str
@@ -111,39 +111,39 @@ class CredentialFile:
     def __init__(self, file: Path | None = None) -> None:
         self.file = file
         self.remark: str | None = None
-        self._in_memory: dict[Login, Credentials] = {}
+        self._in_memory: dict[LoginKey, StoredCredentials] = {}
 
-    def find(self, login: Login) -> Credentials | None:
+    def find(self, login: LoginKey) -> StoredCredentials | None:
         """Return what is kept, if anything is."""
         return self._read().get(login)
 
-    def all(self) -> tuple[Login, ...]:
+    def all(self) -> tuple[LoginKey, ...]:
         """Return whose credentials there are, the oldest first."""
         return tuple(self._read())
 
-    def keep(self, login: Login, credentials: Credentials) -> None:
+    def save(self, login: LoginKey, credentials: StoredCredentials) -> None:
         """Keep credentials; those that were kept longest are let go when there are too many.
 
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._changing() as kept:
-            kept.pop(login, None)
-            while len(kept) >= limits.MAX_CREDENTIALS:
-                del kept[next(iter(kept))]
-            kept[login] = credentials
+        with self._locked_logins() as logins:
+            logins.pop(login, None)
+            while len(logins) >= limits.MAX_CREDENTIALS:
+                del logins[next(iter(logins))]
+            logins[login] = credentials
 
-    def forget(self, login: Login) -> bool:
+    def forget(self, login: LoginKey) -> bool:
         """Let go of credentials; tells whether there were any.
 
         Raises:
             StoreUnusable: The file cannot be written.
         """
-        with self._changing() as kept:
-            return kept.pop(login, None) is not None
+        with self._locked_logins() as logins:
+            return logins.pop(login, None) is not None
 
     @contextmanager
-    def _changing(self) -> Generator[dict[Login, Credentials]]:
+    def _locked_logins(self) -> Generator[dict[LoginKey, StoredCredentials]]:
         """Change what is kept, one process at a time; the file is replaced in one step once it is on the disk."""
         if self.file is None:
             yield self._in_memory
@@ -152,43 +152,43 @@ class CredentialFile:
         lock = private_open(self.file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            kept = self._read()
+            logins = self._read()
             damaged = self.remark is not None
-            yield kept
+            yield logins
             if damaged:  # there may be tokens in it that somebody still wants
                 with suppress(OSError):
                     self.file.replace(self.file.with_suffix(".damaged"))
-            _write(self.file, kept)
+            _write(self.file, logins)
             self.remark = None
         except OSError as error:
-            raise unusable(f"the file {str(self.file)!r} cannot be written", error) from error
+            raise store_unusable_error(f"the file {str(self.file)!r} cannot be written", error) from error
         finally:
             os.close(lock)
 
-    def _read(self) -> dict[Login, Credentials]:
+    def _read(self) -> dict[LoginKey, StoredCredentials]:
         self.remark = None
         if self.file is None:
             return self._in_memory
         if not os.path.lexists(self.file):
             return {}
         try:
-            return _kept_in(json.loads(read_private(self.file, _MAX_FILE_BYTES)))
+            return _parse_logins(json.loads(read_private(self.file, _MAX_FILE_BYTES)))
         except Exception:  # noqa: BLE001 - whatever is wrong; and what was read must not appear in any text
             self.remark = f"{str(self.file)!r} is damaged, so log in to the providers of extensions again"
             return {}
 
 
-def _write(file: Path, kept: dict[Login, Credentials]) -> None:
-    entries = [{**attrs.asdict(login), "credentials": each.wire()} for login, each in kept.items()]
+def _write(file: Path, logins: dict[LoginKey, StoredCredentials]) -> None:
+    entries = [{**attrs.asdict(login), "credentials": each.wire()} for login, each in logins.items()]
     replace_private(file, json.dumps({"format": _FORMAT, "logins": entries}, indent=1).encode())
 
 
-def _kept_in(document: Any) -> dict[Login, Credentials]:
+def _parse_logins(document: Any) -> dict[LoginKey, StoredCredentials]:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ValueError
-    found: dict[Login, Credentials] = {}
-    for entry in Fields(document).objects("logins", most=limits.MAX_CREDENTIALS):
-        login = Login(
+    found: dict[LoginKey, StoredCredentials] = {}
+    for entry in DocumentFields(document).objects("logins", most=limits.MAX_CREDENTIALS):
+        login = LoginKey(
             extension=entry.text("extension"),
             folder=entry.text("folder", most=limits.MAX_PATH_CHARS),
             provider=entry.text("provider"),
@@ -197,12 +197,12 @@ def _kept_in(document: Any) -> dict[Login, Credentials]:
     return found
 
 
-def _secret(fields: Fields, key: str) -> Secret | None:
+def _secret(fields: DocumentFields, key: str) -> Secret | None:
     text = fields.text_or_none(key, most=limits.MAX_CREDENTIAL_CHARS, empty=True)
     return Secret(text) if text else None
 
 
-def _extra(fields: Fields) -> Secret | None:
+def _extra(fields: DocumentFields) -> Secret | None:
     if "extra" not in fields:
         return None
     fields.json_object("extra", most=limits.MAX_CREDENTIAL_CHARS)

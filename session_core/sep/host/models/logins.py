@@ -18,8 +18,8 @@ from session_core.ids import SessionId
 from session_core.providers.failures import excerpt
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.models.credentials import CredentialFile, Credentials, Login, read_credentials
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.models.credentials import CredentialFile, LoginKey, StoredCredentials, read_credentials
 from session_core.sep.host.registrations import Registrations
 
 EARLY_SECONDS: Final = 60
@@ -30,7 +30,7 @@ _GRACE_SECONDS: Final = 5
 T = TypeVar("T")
 
 
-class Asked(Protocol):
+class ProviderExtension(Protocol):
     """What providers need of an `Extension`."""
 
     @property
@@ -39,7 +39,7 @@ class Asked(Protocol):
         ...
 
     @property
-    def found(self) -> Found:
+    def found(self) -> DiscoveredExtension:
         """Where it lies."""
         ...
 
@@ -80,16 +80,16 @@ class LoginFailed(SessionCoreError):
     code = "login_failed"
 
 
-class Logins:
+class ProviderLogins:
     """The logins of all extensions; `now` tells the seconds since 1970."""
 
     def __init__(self, contexts: Contexts, file: CredentialFile, *, now: Callable[[], float] = time.time) -> None:
         self._contexts = contexts
         self._file = file
         self._now = now
-        self._locks: dict[Login, trio.Lock] = {}
+        self._locks: dict[LoginKey, trio.Lock] = {}
 
-    async def log_in(self, extension: Asked, provider: str, session_id: SessionId | None = None) -> None:
+    async def log_in(self, extension: ProviderExtension, provider: str, session_id: SessionId | None = None) -> None:
         """Have an extension log somebody in; its dialogs appear in that session.
 
         Raises:
@@ -107,9 +107,9 @@ class Logins:
             except (RpcFailed, SessionCoreError) as error:
                 raise LoginFailed(f"the login to {provider} failed: {excerpt(error.message)}") from None
             with trio.CancelScope(shield=True):
-                await self._in_thread(lambda: self._file.keep(_login(extension, provider), credentials))
+                await self._in_thread(lambda: self._file.save(_login(extension, provider), credentials))
 
-    async def log_out(self, extension: Asked, provider: str) -> bool:
+    async def log_out(self, extension: ProviderExtension, provider: str) -> bool:
         """Forget a login; tells whether there was one.
 
         Raises:
@@ -118,29 +118,31 @@ class Logins:
         async with self._lock(extension, provider):
             return await self._in_thread(lambda: self._file.forget(_login(extension, provider)))
 
-    async def find(self, extension: Asked, provider: str) -> Credentials | None:
+    async def find(self, extension: ProviderExtension, provider: str) -> StoredCredentials | None:
         """Return what is kept of a login, if there is one."""
         return await self._in_thread(lambda: self._file.find(_login(extension, provider)))
 
-    async def fresh(self, extension: Asked, provider: str, session_id: SessionId | None) -> Credentials | None:
+    async def find_fresh(
+        self, extension: ProviderExtension, provider: str, session_id: SessionId | None
+    ) -> StoredCredentials | None:
         """Return what is kept of a login, renewed if it is about to run out; nothing if nobody is logged in.
 
         Raises:
             LoginFailed: It has run out, and could not be renewed.
         """
-        kept = await self.find(extension, provider)
-        if kept is None or not self._runs_out(kept, EARLY_SECONDS):
-            return kept
+        stored = await self.find(extension, provider)
+        if stored is None or not self._runs_out(stored, EARLY_SECONDS):
+            return stored
         try:
-            return await self.renew(extension, provider, session_id, kept)
+            return await self.renew(extension, provider, session_id, stored)
         except LoginFailed:
-            if self._runs_out(kept, 0):
+            if self._runs_out(stored, 0):
                 raise
-            return kept
+            return stored
 
     async def renew(
-        self, extension: Asked, provider: str, session_id: SessionId | None, old: Credentials
-    ) -> Credentials:
+        self, extension: ProviderExtension, provider: str, session_id: SessionId | None, old: StoredCredentials
+    ) -> StoredCredentials:
         """Return credentials that are newer than these; whoever comes first has them renewed, the others wait.
 
         Raises:
@@ -149,17 +151,17 @@ class Logins:
         Cancellation: the renewal goes on for a few seconds, as it may have used up the old token.
         """
         async with self._lock(extension, provider):
-            kept = await self.find(extension, provider)
-            if kept is not None and kept != old:
-                return kept
-            if kept is None or old.refresh_token is None:
+            stored = await self.find(extension, provider)
+            if stored is not None and stored != old:
+                return stored
+            if stored is None or old.refresh_token is None:
                 raise LoginFailed(f"the login to {provider} has run out; log in again")
-            found: list[Credentials | LoginFailed] = []
+            found: list[StoredCredentials | LoginFailed] = []
             renewal = trio.CancelScope(shield=True)
 
             async def renew_it() -> None:
                 with renewal:
-                    found.append(await self._renewed(extension, provider, session_id, old))
+                    found.append(await self._request_renewal(extension, provider, session_id, old))
                 done.set()
 
             done = trio.Event()
@@ -173,32 +175,37 @@ class Logins:
             raise found[0]
         return found[0]
 
-    async def _renewed(
-        self, extension: Asked, provider: str, session_id: SessionId | None, old: Credentials
-    ) -> Credentials | LoginFailed:
+    async def _request_renewal(
+        self, extension: ProviderExtension, provider: str, session_id: SessionId | None, old: StoredCredentials
+    ) -> StoredCredentials | LoginFailed:
         assert old.refresh_token is not None
         params = {"provider": provider, "refresh_token": old.refresh_token.reveal()}
         try:
-            later = old.renewed(
+            later = old.merge_renewed(
                 await self._ask(extension, "provider/oauth_refresh", params, session_id, limits.EXTENSION_REFRESH_MS)
             )
-            await self._in_thread(lambda: self._file.keep(_login(extension, provider), later))
+            await self._in_thread(lambda: self._file.save(_login(extension, provider), later))
         except (RpcFailed, SessionCoreError) as error:
             why = excerpt(error.message, old.secrets)
             return LoginFailed(f"the login to {provider} could not be renewed, log in again: {why}")
         return later
 
     async def _ask(
-        self, extension: Asked, method: str, params: dict[str, Any], session_id: SessionId | None, most_ms: int
-    ) -> Credentials:
+        self,
+        extension: ProviderExtension,
+        method: str,
+        params: dict[str, Any],
+        session_id: SessionId | None,
+        most_ms: int,
+    ) -> StoredCredentials:
         with self._contexts.dispatch(extension.name, extension.generation, session_id) as context:
             answer = await extension.request(method, {**params, "context": context.wire}, timeout=most_ms / 1000)
         return read_credentials(answer)
 
-    def _runs_out(self, credentials: Credentials, seconds: float) -> bool:
+    def _runs_out(self, credentials: StoredCredentials, seconds: float) -> bool:
         return credentials.expires_at is not None and credentials.expires_at <= self._now() + seconds
 
-    def _lock(self, extension: Asked, provider: str) -> trio.Lock:
+    def _lock(self, extension: ProviderExtension, provider: str) -> trio.Lock:
         return self._locks.setdefault(_login(extension, provider), trio.Lock())
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -208,5 +215,5 @@ class Logins:
         return await trio.to_thread.run_sync(work)
 
 
-def _login(extension: Asked, provider: str) -> Login:
-    return Login(extension=extension.name, folder=os.path.realpath(extension.found.folder), provider=provider)
+def _login(extension: ProviderExtension, provider: str) -> LoginKey:
+    return LoginKey(extension=extension.name, folder=os.path.realpath(extension.found.folder), provider=provider)

@@ -18,8 +18,8 @@ from session_core.providers.catalogue import BUILT_IN_PROVIDERS, ModelInfo, buil
 from session_core.providers.choose import DEMO
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.models.credentials import CredentialFile
-from session_core.sep.host.models.logins import Asked, LoginFailed, Logins
-from session_core.sep.host.models.stream import ExtensionProvider, Patience, Streams
+from session_core.sep.host.models.logins import LoginFailed, ProviderExtension, ProviderLogins
+from session_core.sep.host.models.stream import AnswerStreams, AnswerTimeouts, ExtensionProvider
 from session_core.sep.host.registrations import ModelRegistration, ProviderRegistration
 
 RESERVED: Final = frozenset({DEMO, *(each.name for each in BUILT_IN_PROVIDERS)})
@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Offer:
+class ProviderOffer:
     """A provider that an extension has registered."""
 
-    extension: Asked
+    extension: ProviderExtension
     registration: ProviderRegistration
 
 
@@ -53,28 +53,28 @@ class ExtensionProviders:
         credentials: CredentialFile | None = None,
         *,
         reserved: Iterable[str] = (),
-        patience: Patience | None = None,
-        logins: Logins | None = None,
+        patience: AnswerTimeouts | None = None,
+        logins: ProviderLogins | None = None,
     ) -> None:
-        self.logins = logins or Logins(contexts, credentials or CredentialFile())
+        self.logins = logins or ProviderLogins(contexts, credentials or CredentialFile())
         self.models: tuple[ModelInfo, ...] = ()
         """What is listed, in the order in which it was registered."""
         self.remarks: tuple[str, ...] = ()
         """What cannot be offered, and why, for people."""
-        self.providers: Mapping[str, Provider] = _Live(self._provider, self._names)
+        self.providers: Mapping[str, Provider] = _OfferView(self._provider, self._names)
         """Those who answer, by the names of their models."""
-        self.infos: Mapping[str, ModelInfo] = _Live(self._info, self._names)
+        self.infos: Mapping[str, ModelInfo] = _OfferView(self._info, self._names)
         """What is known of the models."""
         self._reserved = frozenset(name.casefold() for name in (*RESERVED, *reserved))
         self._contexts = contexts
-        self._patience = patience or Patience()
-        self._streams = Streams()
-        self._offers: dict[str, Offer] = {}
+        self._patience = patience or AnswerTimeouts()
+        self._streams = AnswerStreams()
+        self._offers: dict[str, ProviderOffer] = {}
         self._listed: dict[str, ModelInfo] = {}
 
-    def update(self, extensions: Iterable[Asked]) -> None:
+    def update(self, extensions: Iterable[ProviderExtension]) -> None:
         """Take what extensions have registered by now, in the order in which they were loaded."""
-        offers: dict[str, Offer] = {}
+        offers: dict[str, ProviderOffer] = {}
         listed: dict[str, ModelInfo] = {}
         remarks: list[str] = []
         for extension in extensions:
@@ -83,7 +83,7 @@ class ExtensionProviders:
                 if why_not is not None:
                     remarks.append(f"the extension {extension.name} cannot have a provider {each.name!r}: {why_not}")
                     continue
-                offers[each.name] = Offer(extension=extension, registration=each)
+                offers[each.name] = ProviderOffer(extension=extension, registration=each)
                 for model in each.models:
                     info = model_info(each.name, model)
                     if len(info.name) > limits.MAX_NAME_CHARS:
@@ -97,11 +97,11 @@ class ExtensionProviders:
         """Take in a piece of an answer (`provider/delta`)."""
         self._streams.delta(extension, request_id, event)
 
-    def offer(self, provider: str) -> Offer | None:
+    def find_offer(self, provider: str) -> ProviderOffer | None:
         """Return who has a provider."""
         return self._offers.get(provider)
 
-    def offers(self) -> tuple[Offer, ...]:
+    def offers(self) -> tuple[ProviderOffer, ...]:
         """Return all providers, in the order in which they were registered."""
         return tuple(self._offers.values())
 
@@ -112,7 +112,7 @@ class ExtensionProviders:
             NotFound: No extension has such a provider.
             LoginFailed: It has no login, or the login failed.
         """
-        offer = self._found(provider)
+        offer = self._require_offer(provider)
         if not offer.registration.oauth:
             raise LoginFailed(f"the provider {provider} of the extension {offer.extension.name} has no login")
         await self.logins.log_in(offer.extension, provider, session_id)
@@ -123,7 +123,7 @@ class ExtensionProviders:
         Raises:
             NotFound: No extension has such a provider.
         """
-        return await self.logins.log_out(self._found(provider).extension, provider)
+        return await self.logins.log_out(self._require_offer(provider).extension, provider)
 
     async def is_logged_in(self, provider: str) -> bool:
         """Tell whether there is a login for a provider.
@@ -131,11 +131,11 @@ class ExtensionProviders:
         Raises:
             NotFound: No extension has such a provider.
         """
-        return await self.logins.find(self._found(provider).extension, provider) is not None
+        return await self.logins.find(self._require_offer(provider).extension, provider) is not None
 
     async def why_not_usable(self, provider: str) -> str:
         """Say what people have to do before a provider can be used, if anything: it has a login, and nobody used it."""
-        offer = self.offer(provider)
+        offer = self.find_offer(provider)
         if offer is None or not offer.registration.oauth:
             return ""
         if await self.logins.find(offer.extension, provider) is not None:
@@ -145,11 +145,11 @@ class ExtensionProviders:
     def title_of(self, model: str) -> str:
         """Return what an extension calls one of its models in front of people, if anything."""
         provider, _, model_id = model.partition("/")
-        offer = self.offer(provider)
+        offer = self.find_offer(provider)
         models = offer.registration.models if offer is not None else ()
         return next((each.display_name or "" for each in models if each.id == model_id), "")
 
-    def _found(self, provider: str) -> Offer:
+    def _require_offer(self, provider: str) -> ProviderOffer:
         offer = self._offers.get(provider)
         if offer is None:
             raise NotFound(
@@ -157,7 +157,7 @@ class ExtensionProviders:
             )
         return offer
 
-    def _why_not(self, registration: ProviderRegistration, taken: Offer | None) -> str | None:
+    def _why_not(self, registration: ProviderRegistration, taken: ProviderOffer | None) -> str | None:
         if registration.name.casefold() in self._reserved:
             return "there is one of that name already"
         if taken is not None:
@@ -208,7 +208,7 @@ def _is_model(model: str) -> bool:
     return bool(model) and model.isprintable() and " " not in model
 
 
-class _Live(Mapping[str, T]):
+class _OfferView(Mapping[str, T]):
     """A view of what is offered now; it lists fewer names than it knows."""
 
     def __init__(self, find: Callable[[str], T | None], names: Callable[[], Iterable[str]]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from session_core.providers.base import ModelRequest
-from session_core.providers.conversation import ModelSays, UserContent, UserSays, prepare, result_text
+from session_core.providers.conversation import ModelStep, UserContent, UserStep, prepare_conversation, result_text
 from session_core.providers.openai_common import SCHEMA_NAME, image_address, is_strict, tool_parameters
 from session_core.providers.tool_names import ToolNames
 from session_core.vocabulary.frozen import thaw_json
@@ -63,35 +63,35 @@ def _messages(request: ModelRequest, names: ToolNames) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if request.system.strip():
         messages.append({"role": "system", "content": request.system})
-    shown: list[UserContent] = []  # by tools: only users' messages have images
-    for step in prepare(request.messages, names.fit):
+    tool_images: list[UserContent] = []  # by tools: only users' messages have images
+    for step in prepare_conversation(request.messages, names.fit):
         match step:
-            case UserSays():
-                messages.append(_user_message([*shown, *step.parts]))
-                shown = []
-            case ModelSays():
-                if shown:
-                    messages.append(_user_message(shown))
+            case UserStep():
+                messages.append(_user_message([*tool_images, *step.parts]))
+                tool_images = []
+            case ModelStep():
+                if tool_images:
+                    messages.append(_user_message(tool_images))
                 messages.append(_assistant_message(step))
                 messages.extend(map(_tool_message, step.results))
-                shown = _images_of(step.results)
-    if shown:
-        messages.append(_user_message(shown))
+                tool_images = _images_of(step.results)
+    if tool_images:
+        messages.append(_user_message(tool_images))
     return messages
 
 
 def _user_message(parts: Iterable[UserContent]) -> dict[str, Any]:
-    told = tuple(parts)
+    content_parts = tuple(parts)
     message: dict[str, Any] = {
         "role": "user",
-        "content": "\n\n".join(part.text for part in told if isinstance(part, TextPart)),
+        "content": "\n\n".join(part.text for part in content_parts if isinstance(part, TextPart)),
     }
-    if images := [{"url": image_address(part)} for part in told if isinstance(part, ImagePart)]:
+    if images := [{"url": image_address(part)} for part in content_parts if isinstance(part, ImagePart)]:
         message["images"] = images
     return message
 
 
-def _assistant_message(step: ModelSays) -> dict[str, Any]:
+def _assistant_message(step: ModelStep) -> dict[str, Any]:
     message: dict[str, Any] = {
         "role": "assistant",
         "content": "\n\n".join(part.text for part in step.parts if isinstance(part, TextPart)),

@@ -4,10 +4,12 @@ Whatever goes wrong is a `ModelFailed`. Whoever stops listening stops the call, 
 that stays silent for too long, takes too long in all, or is too long fails.
 """
 
+import json
+import re
 from collections import deque
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
-from typing import Self
+from typing import Any, Final, Self
 
 import attrs
 import trio
@@ -15,21 +17,103 @@ import trio
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId, new_id
-from session_core.own_errors import OwnError
-from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent
-from session_core.providers.failures import failed
-from session_core.rpc.failures import RpcFailed
+from session_core.own_errors import ErrorCapture
+from session_core.providers.base import FailureKind, ModelFailed, ModelFinished, ModelRequest, ProviderEvent
+from session_core.providers.failures import build_failure, classify_error, failure_from_status
+from session_core.providers.secrets import Secret
+from session_core.rpc.failures import CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcClosed, RpcFailed
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.models.answer import AnswerDecoder
-from session_core.sep.host.models.credentials import Credentials
-from session_core.sep.host.models.failures import failed_by_extension
-from session_core.sep.host.models.logins import Asked, LoginFailed, Logins
+from session_core.sep.host.models.credentials import StoredCredentials
+from session_core.sep.host.models.logins import LoginFailed, ProviderExtension, ProviderLogins
 from session_core.sep.host.models.request import complete_params, tool_names
 from session_core.sep.host.registrations import ProviderRegistration
+from session_core.sep.protocol.names import BLOCKED, CAPABILITY_DISABLED, CONTEXT_VIOLATION, NO_UI, NOT_TRUSTED
+
+# --- why a model of an extension gave no answer, as a `ModelFailed` ---------------------------------------------------
+# Extensions answer with an error of a few words, which they mostly got from somebody else. A status of HTTP or the type
+# of an error is looked for in its `data`, then in its words, so that what is worth another try gets one.
+_ON_ITS_WAY: Final = frozenset({"starting", "restarting", "reloading", "ready"})
+_REFUSALS: Final = frozenset(
+    {BLOCKED, NO_UI, NOT_TRUSTED, CONTEXT_VIOLATION, CAPABILITY_DISABLED, METHOD_NOT_FOUND, INVALID_PARAMS, CANCELLED}
+)
+_STATUS: Final = re.compile(
+    r"(?:^|\b(?:http|status|code|error)\b\W{0,4}(?:code\W{0,3})?)\(?([45]\d\d)\b", re.IGNORECASE
+)
+_NETWORK: Final = re.compile(
+    r"fetch failed|socket hang up|connection (?:refused|reset|error|closed|timed? ?out)|network error|timed? ?out"
+    r"|ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EPIPE",
+    re.IGNORECASE,
+)
+_BY_WORDS: Final[tuple[tuple[re.Pattern[str], FailureKind], ...]] = (
+    (re.compile(r"rate.?limit|too many requests", re.IGNORECASE), "rate_limited"),
+    (re.compile(r"overloaded|service unavailable|bad gateway", re.IGNORECASE), "overloaded"),
+    (re.compile(r"unauthori[sz]ed|invalid.{0,20}(?:api.?key|token)|not logged in", re.IGNORECASE), "auth"),
+    (_NETWORK, "network"),
+)
+_LONGEST_READ: Final = 4_000
+
+
+def classify_failure(
+    error: RpcFailed, *, name: str, state: str, problem: str | None, secrets: Iterable[Secret] = ()
+) -> ModelFailed:
+    """Judge the error that a call to an extension ended with; `state` and `problem` are the extension's own."""
+    hidden = tuple(secrets)
+    if isinstance(error, RpcClosed):
+        return build_failure("network", f"The extension {name} ended in the middle of the answer", secrets=hidden)
+    if error.code == INTERNAL_ERROR and state not in {"ready", "reloading"}:
+        return _not_running(name, state, problem, hidden)
+    sentence = f"The extension {name} gave no answer"
+    data = error.data if isinstance(error.data, dict) else {}
+    if (status := _status(data)) is not None:
+        return _by_status(status, data, error.message, hidden)
+    names = [text.lower() for key in ("type", "code", "kind") if isinstance(text := data.get(key), str)]
+    said = error.message[:_LONGEST_READ]
+    if (kind := classify_error(names, said)) is not None:
+        return build_failure(kind, sentence, said, secrets=hidden, retry_after_ms=_wait(data))
+    if error.code in _REFUSALS:
+        return build_failure("refused", sentence, said, secrets=hidden)
+    if found := _STATUS.search(said):
+        return _by_status(int(found[1]), data, said, hidden)
+    for words, by_words in _BY_WORDS:
+        if words.search(said):
+            return build_failure(by_words, sentence, said, secrets=hidden, retry_after_ms=_wait(data))
+    return build_failure("internal", sentence, said, secrets=hidden)
+
+
+def _not_running(name: str, state: str, problem: str | None, secrets: tuple[Secret, ...]) -> ModelFailed:
+    kind: FailureKind = "network" if state in _ON_ITS_WAY else "refused"
+    return build_failure(kind, f"The extension {name} is not running", problem or "", secrets=secrets)
+
+
+def _by_status(status: int, data: dict[str, Any], said: str, secrets: tuple[Secret, ...]) -> ModelFailed:
+    body = json.dumps({"error": {"message": said[:_LONGEST_READ], "type": data.get("type"), "code": data.get("code")}})
+    wait = _wait(data)
+    headers = {} if wait is None else {"retry-after-ms": str(wait)}
+    return failure_from_status(status, headers, body.encode(), secrets=secrets)
+
+
+def _status(data: dict[str, Any]) -> int | None:
+    for key in ("status", "status_code", "statusCode", "http_status"):
+        status = data.get(key)
+        if isinstance(status, int) and not isinstance(status, bool) and 400 <= status <= 599:
+            return status
+    return None
+
+
+def _wait(data: dict[str, Any]) -> int | None:
+    for key, unit in (("retry_after_ms", 1), ("retry_after", 1000)):
+        wait = data.get(key)
+        if isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait <= 86_400_000:
+            return int(wait * unit)
+    return None
+
+
+# --- stream -----------------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(kw_only=True)
-class Patience:
+class AnswerTimeouts:
     """How long an answer may take, in seconds: without a word, in all, and for its result once the model is done."""
 
     silence: float = limits.EXTENSION_ANSWER_MS / 1000
@@ -37,21 +121,21 @@ class Patience:
     last_word: float = 5
 
 
-class Answer:
+class ModelAnswerStream:
     """One answer on its way: pieces come in without waiting, and are read at the reader's pace.
 
     What waits is bounded, as the decoder ends an answer that is too long.
     """
 
-    def __init__(self, request: ModelRequest, patience: Patience) -> None:
+    def __init__(self, request: ModelRequest, patience: AnswerTimeouts) -> None:
         self.decoder = AnswerDecoder(tool_names(request))
-        self.waiting_for = trio.CancelScope()
+        self.wait_scope = trio.CancelScope()
         self._patience = patience
         self._ends_at = trio.current_time() + patience.total
         self._waiting: deque[ProviderEvent] = deque()
         self._more = trio.Event()
         self._ended = False
-        self.be_patient()
+        self.extend_deadline()
 
     def __aiter__(self) -> Self:
         return self
@@ -65,17 +149,17 @@ class Answer:
             await self._more.wait()
         return self._waiting.popleft()
 
-    def be_patient(self) -> None:
+    def extend_deadline(self) -> None:
         """Wait for the next word from now on."""
         seconds = self._patience.last_word if self.decoder.done else self._patience.silence
-        self.waiting_for.deadline = min(trio.current_time() + seconds, self._ends_at)
+        self.wait_scope.deadline = min(trio.current_time() + seconds, self._ends_at)
 
     def take_delta(self, event: object) -> None:
         if not self.decoder.done:
-            self.put(self.decoder.delta(event))
-            self.be_patient()
+            self.put(self.decoder.take_delta(event))
+            self.extend_deadline()
         if self.decoder.ended:
-            self.waiting_for.cancel(reason="the answer is too long")
+            self.wait_scope.cancel(reason="the answer is too long")
 
     def put(self, events: list[ProviderEvent]) -> None:
         if not self._ended:
@@ -89,11 +173,13 @@ class Answer:
             self.put(self.decoder.finish())
         elif trio.current_time() >= self._ends_at:
             self.put(
-                self.decoder.fail(failed("network", f"The answer took more than {self._patience.total:g} seconds"))
+                self.decoder.fail(
+                    build_failure("network", f"The answer took more than {self._patience.total:g} seconds")
+                )
             )
         else:
             sentence = f"The extension sent nothing new for {self._patience.silence:g} seconds"
-            self.put(self.decoder.fail(failed("network", sentence)))
+            self.put(self.decoder.fail(build_failure("network", sentence)))
 
     def close(self) -> None:
         self._waiting.clear()
@@ -101,14 +187,14 @@ class Answer:
         self._more.set()
 
 
-class Streams:
+class AnswerStreams:
     """The answers that are on their way, by the ids that extensions name with each piece."""
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[str, Answer]] = {}
+        self._open: dict[str, tuple[str, ModelAnswerStream]] = {}
 
     @contextmanager
-    def listening(self, extension: str, request_id: str, answer: Answer) -> Generator[None]:
+    def route_deltas(self, extension: str, request_id: str, answer: ModelAnswerStream) -> Generator[None]:
         """Hand the pieces of an answer on for the length of the block."""
         self._open[request_id] = (extension, answer)
         try:
@@ -130,33 +216,33 @@ class Streams:
 class ExtensionProvider:
     """Answers from one model of an extension."""
 
-    extension: Asked
+    extension: ProviderExtension
     registration: ProviderRegistration
     model_id: str
     contexts: Contexts
-    logins: Logins
-    streams: Streams
-    patience: Patience
+    logins: ProviderLogins
+    streams: AnswerStreams
+    patience: AnswerTimeouts
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ProviderEvent]]:
         """Ask the model; leaving at any moment tells the extension that nobody listens any more."""
         request_id = new_id("answer")
-        answer = Answer(request, self.patience)
-        own = OwnError()
-        with own.unwrapped(), self.streams.listening(self.extension.name, request_id, answer):
+        answer = ModelAnswerStream(request, self.patience)
+        own = ErrorCapture()
+        with own.reraise(), self.streams.route_deltas(self.extension.name, request_id, answer):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._ask, request, request_id, answer)
                 try:
-                    with own.noted():
+                    with own.capture():
                         yield answer
                 finally:
                     answer.close()
                     nursery.cancel_scope.cancel(reason="nobody listens any more")
 
-    async def _ask(self, request: ModelRequest, request_id: str, answer: Answer) -> None:
+    async def _ask(self, request: ModelRequest, request_id: str, answer: ModelAnswerStream) -> None:
         session_id = None if request.cache_key is None else SessionId(request.cache_key)
-        with answer.waiting_for:
+        with answer.wait_scope:
             try:
                 credentials = await self._credentials(session_id)
                 failure = await self._ask_with(credentials, request, session_id, request_id, answer)
@@ -167,7 +253,7 @@ class ExtensionProvider:
                     )
                     failure = await self._ask_with(credentials, request, session_id, request_id, answer)
             except LoginFailed as error:
-                failure = failed("auth", error.message)
+                failure = build_failure("auth", error.message)
             if failure is not None:
                 answer.put(answer.decoder.fail(failure))
             return
@@ -175,11 +261,11 @@ class ExtensionProvider:
 
     async def _ask_with(
         self,
-        credentials: Credentials | None,
+        credentials: StoredCredentials | None,
         request: ModelRequest,
         session_id: SessionId | None,
         request_id: str,
-        answer: Answer,
+        answer: ModelAnswerStream,
     ) -> ModelFailed | None:
         extension, provider = self.extension, self.registration.name
         secrets = () if credentials is None else credentials.secrets
@@ -192,21 +278,25 @@ class ExtensionProvider:
             try:
                 result = await extension.request("provider/complete", params, timeout=None)
             except RpcFailed as error:
-                return failed_by_extension(
+                return classify_failure(
                     error, name=extension.name, state=extension.state, problem=extension.problem, secrets=secrets
                 )
             except InvalidInput as error:
-                return failed("context_too_long", "The conversation does not fit into one message", error.message)
-        answer.put(answer.decoder.result(result))
+                return build_failure(
+                    "context_too_long", "The conversation does not fit into one message", error.message
+                )
+        answer.put(answer.decoder.take_result(result))
         return None
 
-    async def _credentials(self, session_id: SessionId | None) -> Credentials | None:
+    async def _credentials(self, session_id: SessionId | None) -> StoredCredentials | None:
         if not self.registration.oauth:
             return None
-        return await self.logins.fresh(self.extension, self.registration.name, session_id)
+        return await self.logins.find_fresh(self.extension, self.registration.name, session_id)
 
     @staticmethod
-    def _may_renew(failure: ModelFailed | None, credentials: Credentials | None, answer: Answer) -> bool:
+    def _may_renew(
+        failure: ModelFailed | None, credentials: StoredCredentials | None, answer: ModelAnswerStream
+    ) -> bool:
         if failure is None or failure.kind != "auth" or credentials is None or credentials.refresh_token is None:
             return False
-        return not answer.decoder.begun
+        return not answer.decoder.has_content

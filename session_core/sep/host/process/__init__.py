@@ -4,6 +4,5 @@
 - `process`: the child, its pipes and its end
 - `startup`: prepare, start, greet, read what it registers
 - `process_session`: one process from its greeting to its end
-- `stdout_noise`: what it writes to stdout that is no message
 - `extension_log`: what it writes to stderr, bounded
 """

@@ -33,10 +33,10 @@ def _now() -> int:
 
 
 @attrs.frozen(kw_only=True)
-class LogLine:
+class ExtensionLogLine:
     """One line; `at` is in milliseconds."""
 
-    at: int
+    time_ms: int
     source: LogSource
     text: str
 
@@ -47,8 +47,8 @@ class ExtensionLog:
     def __init__(self, file: Path | None = None, *, now: Callable[[], int] = _now) -> None:
         self.file = file
         self._now = now
-        self._lines: deque[LogLine] = deque(maxlen=limits.EXTENSION_LOG_LINES)
-        self._unwritten: deque[LogLine] = deque(maxlen=limits.EXTENSION_LOG_LINES)
+        self._lines: deque[ExtensionLogLine] = deque(maxlen=limits.EXTENSION_LOG_LINES)
+        self._unwritten: deque[ExtensionLogLine] = deque(maxlen=limits.EXTENSION_LOG_LINES)
         self._left_out = 0
         self._more = trio.Event()
 
@@ -58,18 +58,18 @@ class ExtensionLog:
         for line in text[: 16 * limits.EXTENSION_LOG_CHARS].splitlines():
             if line := _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", line.rstrip()):
                 last = _cut(line)
-                self._add(LogLine(at=self._now(), source=source, text=last))
+                self._add(ExtensionLogLine(time_ms=self._now(), source=source, text=last))
         return last
 
-    def begin(self) -> "ProcessLog":
+    def open_process_log(self) -> "ProcessLog":
         """Return what a new process writes to."""
         return ProcessLog(self)
 
-    def lines(self) -> tuple[LogLine, ...]:
+    def lines(self) -> tuple[ExtensionLogLine, ...]:
         """Return what is remembered, the oldest first."""
         return tuple(self._lines)
 
-    async def keep(self) -> None:
+    async def write_lines(self) -> None:
         """Write new lines to the file until cancelled; without a file there is nothing to do.
 
         Cancellation: lines that wait are written, if that takes no more than a second.
@@ -92,7 +92,7 @@ class ExtensionLog:
         if not lines:
             return
         text = f"... {left_out} lines were left out\n" if left_out else ""
-        text += "".join(f"{_time(line.at)} {line.source}: {line.text}\n" for line in lines)
+        text += "".join(f"{_format_time(line.time_ms)} {line.source}: {line.text}\n" for line in lines)
         try:
             # A disk that hangs must not hold us when we are cancelled.
             await trio.to_thread.run_sync(_append, file, text, abandon_on_cancel=True)
@@ -100,7 +100,7 @@ class ExtensionLog:
             self.file = None  # or every further line would fail, and be told, again
             self.note("host", f"its log cannot be written to {file}: {error.strerror}; it is kept in memory only")
 
-    def _add(self, line: LogLine) -> None:
+    def _add(self, line: ExtensionLogLine) -> None:
         self._lines.append(line)
         if self.file is not None:
             self._left_out += len(self._unwritten) == self._unwritten.maxlen
@@ -146,8 +146,8 @@ def _cut(line: str) -> str:
     return line if len(line) <= limits.EXTENSION_LOG_CHARS else f"{line[: limits.EXTENSION_LOG_CHARS]} ..."
 
 
-def _time(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, tz=UTC).isoformat(timespec="milliseconds")
+def _format_time(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, tz=UTC).isoformat(timespec="milliseconds")
 
 
 def _append(file: Path, text: str) -> None:

@@ -21,11 +21,11 @@ from session_core.errors import SessionCoreError
 from session_core.sandbox.bubblewrap import Bubblewrap, NoBubblewrap, find_bubblewrap, sandbox_argv
 from session_core.sandbox.file_values import WorkspaceRefused
 from session_core.sandbox.folder_walk import is_beneath
-from session_core.sandbox.plan import PRIVATE, SandboxPlan, plan_sandbox, without_vanished
+from session_core.sandbox.plan import PRIVATE, SandboxPlan, drop_vanished_files, plan_sandbox
 from session_core.sandbox.seccomp import filter_in_memory
 from session_core.sandbox.secrets import hidden_places, home_folders
 from session_core.sep.host.catalogue.consent import digest_of
-from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.protocol.manifest import SandboxSpec
 
 Confine = Literal["manifest", "always", "never"]
@@ -54,7 +54,7 @@ class LaunchRefused(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class Launch:
+class ExtensionLaunch:
     """How to start a process.
 
     Attributes:
@@ -73,14 +73,14 @@ class Launch:
 
 
 async def prepare_launch(
-    found: Found,
+    found: DiscoveredExtension,
     environ: Mapping[str, str],
     *,
     workspace: str | None = None,
     confine: Confine = "manifest",
     hidden: Sequence[str] = (),
     bubblewrap_places: str | None = None,
-) -> Launch:
+) -> ExtensionLaunch:
     """Find out how to start an extension, and whether it is still the one that was agreed to.
 
     Args:
@@ -101,22 +101,22 @@ async def prepare_launch(
     folder = str(found.folder)
     spec = found.manifest.sandbox
     if confine == "never" or (confine == "manifest" and spec is None):
-        return Launch(argv=argv, env=env, cwd=folder)
+        return ExtensionLaunch(argv=argv, env=env, cwd=folder)
     places = () if bubblewrap_places is None else (bubblewrap_places,)
     bubblewrap = await find_bubblewrap(*places)
     if isinstance(bubblewrap, NoBubblewrap):
-        raise LaunchRefused(f"it cannot be confined: {bubblewrap.reason}", final=bubblewrap.lasting)
+        raise LaunchRefused(f"it cannot be confined: {bubblewrap.reason}", final=bubblewrap.is_lasting)
     spec = spec or SandboxSpec()
 
     def planned() -> SandboxPlan:
         network = _has_network(spec)
-        return without_vanished(_plan(found, command, env, network=network, workspace=workspace, hidden=hidden))
+        return drop_vanished_files(_plan(found, command, env, network=network, workspace=workspace, hidden=hidden))
 
     try:
         plan = await trio.to_thread.run_sync(planned, abandon_on_cancel=True)
     except (WorkspaceRefused, OSError) as error:
         raise LaunchRefused(f"it cannot be confined: {error}", final=is_lasting(error)) from error
-    return _confined(argv, plan, bubblewrap, spec)
+    return _confine_launch(argv, plan, bubblewrap, spec)
 
 
 def is_lasting(error: BaseException | None) -> bool:
@@ -126,18 +126,18 @@ def is_lasting(error: BaseException | None) -> bool:
 
 def child_environment(wanted: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return all variables that an extension gets: a few of ours, and over them what its manifest wants."""
-    kept = {name: environ[name] for name in PASSED_ON if name in environ}
-    kept.setdefault("PATH", _DEFAULT_PATH)
-    kept["PYTHONDONTWRITEBYTECODE"] = "1"  # its own folder has to stay as it was agreed to
-    return kept | {name: expanded(value, environ) for name, value in wanted.items()}
+    passed_on = {name: environ[name] for name in PASSED_ON if name in environ}
+    passed_on.setdefault("PATH", _DEFAULT_PATH)
+    passed_on["PYTHONDONTWRITEBYTECODE"] = "1"  # its own folder has to stay as it was agreed to
+    return passed_on | {name: expand_variables(value, environ) for name, value in wanted.items()}
 
 
-def expanded(text: str, environ: Mapping[str, str]) -> str:
+def expand_variables(text: str, environ: Mapping[str, str]) -> str:
     """Replace each `${env:NAME}` by the variable's value, or by nothing if it is not set."""
     return _REFERENCE.sub(lambda match: environ.get(match[1], ""), text)
 
 
-def _checked_command(found: Found, env: Mapping[str, str]) -> str:
+def _checked_command(found: DiscoveredExtension, env: Mapping[str, str]) -> str:
     try:
         unchanged = digest_of(found.folder) == found.digest
     except (SessionCoreError, OSError) as error:
@@ -146,7 +146,7 @@ def _checked_command(found: Found, env: Mapping[str, str]) -> str:
     if not unchanged:
         raise LaunchRefused("its files have changed since it was agreed to; look at them and agree again")
     try:
-        command = _resolved(found.manifest.run.command, found.folder, env)
+        command = _resolve_program(found.manifest.run.command, found.folder, env)
     except OSError as error:
         raise LaunchRefused(f"its command cannot be looked at: {error.strerror}", final=is_lasting(error)) from error
     _check_all_is_pinned(found, command, env)
@@ -156,7 +156,7 @@ def _checked_command(found: Found, env: Mapping[str, str]) -> str:
     return command
 
 
-def _resolved(command: str, folder: Path, env: Mapping[str, str]) -> str:
+def _resolve_program(command: str, folder: Path, env: Mapping[str, str]) -> str:
     """Find the program: a bare name on the PATH, anything else as a path from the extension's own folder."""
     if os.sep in command:
         path = folder / command
@@ -173,7 +173,7 @@ def _resolved(command: str, folder: Path, env: Mapping[str, str]) -> str:
     return program
 
 
-def _check_all_is_pinned(found: Found, command: str, env: Mapping[str, str]) -> None:
+def _check_all_is_pinned(found: DiscoveredExtension, command: str, env: Mapping[str, str]) -> None:
     """Refuse what leads into `.git`, which is no part of the digest: its files may be others than those agreed to."""
     run = found.manifest.run
     for what, text, paths in (
@@ -214,7 +214,7 @@ def _sha256(program: str) -> str:
 
 
 def _plan(
-    found: Found,
+    found: DiscoveredExtension,
     command: str,
     env: Mapping[str, str],
     *,
@@ -245,7 +245,9 @@ def _has_network(spec: SandboxSpec) -> bool:
     return spec.network == "egress" and bool(spec.allow_domains)
 
 
-def _confined(argv: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewrap, spec: SandboxSpec) -> Launch:
+def _confine_launch(
+    argv: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewrap, spec: SandboxSpec
+) -> ExtensionLaunch:
     remarks: list[str] = []
     if spec.image is not None:
         remarks.append("sandbox.image is not used here: it runs with the programs of this machine")
@@ -258,7 +260,7 @@ def _confined(argv: Sequence[str], plan: SandboxPlan, bubblewrap: Bubblewrap, sp
     # The environment is handed over beside the command line, in which everybody on this machine could read it.
     clear, confined = _CLEAR, sandbox_argv(argv, attrs.evolve(plan, environment=()), bubblewrap)
     assert tuple(confined[: len(clear)]) == clear
-    return Launch(
+    return ExtensionLaunch(
         argv=tuple(confined[len(clear) :]),
         env={},
         cwd=plan.cwd,

@@ -13,7 +13,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -21,14 +21,56 @@ from typing import Final
 import attrs
 import trio
 
+from session_core import limits
 from session_core.limits import KILL_GRACE_MS
-from session_core.rpc.connection import NotificationHandler, RpcConnection, ignore, open_connection
-from session_core.rpc.request_tasks import RequestHandler, no_methods
-from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch import Launch, LaunchRefused, is_lasting
-from session_core.sep.host.process.stdout_noise import Noise
+from session_core.rpc.connection import NotificationHandler, RpcConnection, ignore_notification, open_connection
+from session_core.rpc.request_tasks import RequestHandler, refuse_method
+from session_core.sep.host.process.extension_log import ExtensionLog, ProcessLog
+from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused, is_lasting
 from session_core.tools.namespace import Namespace
-from session_core.tools.process import ChildProcess, end_group, why_not_started
+from session_core.tools.process import ChildProcess, end_group, explain_start_failure
+
+# --- what an extension writes to its stdout and is no message ---------------------------------------------------------
+# Programs greet people and print what they debug, and messages come out broken. All of it goes to the log, with the
+# reason where a line looks like a message; whoever writes an extension would search for long otherwise. Of a flood only
+# the first lines of each second are noted, and how many more there were.
+_SECOND: Final = 1.0
+
+
+class StdoutNoise:
+    """Puts lines that are no messages into a log."""
+
+    def __init__(self, log: ExtensionLog, *, now: Callable[[], float] = trio.current_time) -> None:
+        self._log = log
+        self._now = now
+        self._since = float("-inf")
+        self._room = 0
+        self._left_out = 0
+
+    def add_line(self, line: bytes, reason: str) -> None:
+        """Note a line, or the beginning of a long one, and why it is no message."""
+        now = self._now()
+        if now >= self._since + _SECOND:
+            self.finish()
+            self._since, self._room = now, limits.EXTENSION_NOISE_LINES
+        if not self._room:
+            self._left_out += 1
+            return
+        self._room -= 1
+        text = line.decode("utf-8", errors="replace").strip()
+        if text.startswith("{"):
+            text = f"not a message ({reason}): {text}"
+        self._log.note("stdout", text)
+
+    def finish(self) -> None:
+        """Tell how many lines were left out lately."""
+        if self._left_out:
+            lines = "line" if self._left_out == 1 else "lines"
+            self._log.note("stdout", f"... and {self._left_out} more {lines} of the kind")
+        self._left_out = 0
+
+
+# --- process ----------------------------------------------------------------------------------------------------------
 
 MARK: Final = "SESSION_CORE_EXTENSION"
 """The variable by which we know all processes of an extension, wherever they have gone."""
@@ -75,7 +117,7 @@ class ExtensionProcess:
             closed = await self.connection.wait_closed()
             self._reason = closed.message
             with trio.move_on_after(_GRACE):  # who closes a pipe is about to exit; its status says more
-                self._reason = how_it_ended(await self._child.wait())
+                self._reason = describe_exit(await self._child.wait())
             self._over.set()
             nursery.cancel_scope.cancel()
 
@@ -83,17 +125,17 @@ class ExtensionProcess:
         await self._child.wait()
         with trio.move_on_after(_GRACE):  # what it wrote before its end may still be in the pipe
             await self.connection.wait_closed()
-        self.connection.shut()
+        self.connection.close()
 
 
 @asynccontextmanager
 async def open_extension_process(
-    launch: Launch,
+    launch: ExtensionLaunch,
     log: ProcessLog,
     *,
     name: str,
-    handle_request: RequestHandler = no_methods,
-    handle_notification: NotificationHandler = ignore,
+    handle_request: RequestHandler = refuse_method,
+    handle_notification: NotificationHandler = ignore_notification,
 ) -> AsyncGenerator[ExtensionProcess]:
     """Start an extension and connect to its pipes, for the length of the block.
 
@@ -103,18 +145,18 @@ async def open_extension_process(
     Cancellation: the process group is gone when this lets go; it takes six graces at the most.
     """
     started = await _start(launch)
-    noise = Noise(log.whole)
+    noise = StdoutNoise(log.whole)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_read_stderr, started.stderr, log)
             if started.namespace is not None:
-                nursery.start_soon(started.namespace.learn)
+                nursery.start_soon(started.namespace.read_first_pid)
             async with open_connection(
                 started.child.stdout,
                 started.stdin,
                 handle_request=handle_request,
                 handle_notification=handle_notification,
-                handle_unusable=noise.hear,
+                handle_unusable=noise.add_line,
                 name=name,
             ) as connection:
                 process = ExtensionProcess(started.child, started.stdin, connection)
@@ -128,7 +170,7 @@ async def open_extension_process(
 
 
 @asynccontextmanager
-async def open_child(launch: Launch, log: ProcessLog) -> AsyncGenerator["StartedChild"]:
+async def open_child(launch: ExtensionLaunch, log: ProcessLog) -> AsyncGenerator["StartedChild"]:
     """Start a program as an extension is started, for the length of the block; what goes over its pipes is up to you.
 
     Raises:
@@ -141,7 +183,7 @@ async def open_child(launch: Launch, log: ProcessLog) -> AsyncGenerator["Started
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_read_stderr, started.stderr, log)
             if started.namespace is not None:
-                nursery.start_soon(started.namespace.learn)
+                nursery.start_soon(started.namespace.read_first_pid)
             yield started
             nursery.cancel_scope.cancel()
     finally:
@@ -149,7 +191,7 @@ async def open_child(launch: Launch, log: ProcessLog) -> AsyncGenerator["Started
             await _end(started, log)
 
 
-def how_it_ended(status: int) -> str:
+def describe_exit(status: int) -> str:
     """Say how a process has ended."""
     if status >= 0:
         return f"its process ended with exit status {status}"
@@ -169,7 +211,7 @@ class StartedChild:
     mark: str
 
 
-async def _start(launch: Launch) -> StartedChild:
+async def _start(launch: ExtensionLaunch) -> StartedChild:
     await trio.lowlevel.checkpoint_if_cancelled()
     mark = secrets.token_hex(16)
     with ExitStack() as ours, ExitStack() as theirs:  # the child has copies of theirs soon, or never will
@@ -177,7 +219,7 @@ async def _start(launch: Launch) -> StartedChild:
             their_in, our_in = _pipe(theirs, ours)
             our_out, their_out = _pipe(ours, theirs)
             our_err, their_err = _pipe(ours, theirs)
-            argv, namespace, passed = _into_sandbox(launch, ours, theirs)
+            argv, namespace, passed = _build_sandbox_command(launch, ours, theirs)
         except (OSError, ValueError) as error:
             raise await _not_started(launch, error) from error
         token = trio.lowlevel.current_trio_token()
@@ -197,7 +239,7 @@ async def _start(launch: Launch) -> StartedChild:
 
         def has_ended(status: int) -> None:
             assert child is not None
-            child.ended(status)
+            child.set_exit_code(status)
 
         def live() -> None:
             try:
@@ -229,7 +271,7 @@ async def _start(launch: Launch) -> StartedChild:
             raise await _not_started(launch, failure) from failure
         ours.pop_all()
         if namespace is not None:
-            namespace.started()
+            namespace.close_inherited()
     stdin, stderr = trio.lowlevel.FdStream(our_in), trio.lowlevel.FdStream(our_err)
     return StartedChild(child=child, stdin=stdin, stderr=stderr, namespace=namespace, mark=f"{MARK}={mark}")
 
@@ -241,8 +283,8 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
     return reading, writing
 
 
-def _into_sandbox(
-    launch: Launch, ours: ExitStack, theirs: ExitStack
+def _build_sandbox_command(
+    launch: ExtensionLaunch, ours: ExitStack, theirs: ExitStack
 ) -> tuple[list[str], Namespace | None, tuple[int, ...]]:
     """Return the command line with what bubblewrap has to know, and the descriptors by which it learns it."""
     argv = list(launch.argv)
@@ -250,14 +292,14 @@ def _into_sandbox(
         return argv, None, ()
     namespace = Namespace()
     ours.callback(namespace.close)
-    variables = _in_memory(launch.inside, theirs)
+    variables = _write_variables(launch.inside, theirs)
     argv = namespace.enter(argv, launch.bubblewrap)
     place = argv.index(launch.bubblewrap) + 1
     argv[place:place] = ["--args", str(variables)]
-    return argv, namespace, (*namespace.inherited, variables)
+    return argv, namespace, (*namespace.inherited_descriptors, variables)
 
 
-def _in_memory(variables: Mapping[str, str], opened: ExitStack) -> int:
+def _write_variables(variables: Mapping[str, str], opened: ExitStack) -> int:
     """Write variables down as arguments of bubblewrap, where only it reads them; it sets them for the inside alone."""
     words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
     if any("\0" in word for word in words):
@@ -270,8 +312,8 @@ def _in_memory(variables: Mapping[str, str], opened: ExitStack) -> int:
     return descriptor
 
 
-async def _not_started(launch: Launch, error: OSError | ValueError) -> LaunchRefused:
-    why = await why_not_started(launch.argv[0], launch.cwd, error, env=launch.env)
+async def _not_started(launch: ExtensionLaunch, error: OSError | ValueError) -> LaunchRefused:
+    why = await explain_start_failure(launch.argv[0], launch.cwd, error, env=launch.env)
     return LaunchRefused(why, final=is_lasting(error))
 
 

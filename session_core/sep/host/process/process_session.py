@@ -14,16 +14,16 @@ import trio
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.rpc.connection import NotificationHandler, RpcConnection
-from session_core.rpc.deadlines import Patience
+from session_core.rpc.deadlines import ExtendableTimeout
 from session_core.rpc.failures import RpcClosed, RpcFailed, RpcTimedOut
 from session_core.rpc.request_tasks import RequestHandler
 from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch import Launch
+from session_core.sep.host.process.launch import ExtensionLaunch
 from session_core.sep.protocol.names import PROTOCOL_VERSION
 
 
 @attrs.frozen(kw_only=True)
-class Pace:
+class ExtensionTimeouts:
     """How long things may take, in seconds.
 
     Attributes:
@@ -78,7 +78,7 @@ class OpenProcess(Protocol):
 
     def __call__(
         self,
-        launch: Launch,
+        launch: ExtensionLaunch,
         log: ProcessLog,
         *,
         name: str,
@@ -89,10 +89,10 @@ class OpenProcess(Protocol):
         ...
 
 
-class Life:
+class ProcessSession:
     """A process that was started; `greet` it, then let it `last`."""
 
-    def __init__(self, process: Process, generation: int, pace: Pace) -> None:
+    def __init__(self, process: Process, generation: int, pace: ExtensionTimeouts) -> None:
         self.generation = generation
         self.connection = process.connection
         self.over = trio.Event()
@@ -150,7 +150,7 @@ class Life:
         method: str,
         params: Mapping[str, Any] | None,
         *,
-        timeout: float | Patience | None,  # noqa: ASYNC109 - part of the protocol: the other side is told
+        timeout: float | ExtendableTimeout | None,  # noqa: ASYNC109 - part of the protocol: the other side is told
     ) -> Any:
         """Ask it; raises what `RpcConnection.request` raises."""
         self._busy += 1
@@ -159,10 +159,10 @@ class Life:
         finally:
             self._busy -= 1
             if not self._busy:  # nobody asks when it was last heard as long as something is under way
-                self._rest()
+                self._mark_idle()
 
     @contextmanager
-    def at_work(self) -> Generator[None]:
+    def suspend_pings(self) -> Generator[None]:
         """Keep pings away: something is under way, and it has a time limit of its own."""
         self._busy += 1
         try:
@@ -170,9 +170,9 @@ class Life:
         finally:
             self._busy -= 1
             if not self._busy:
-                self._rest()
+                self._mark_idle()
 
-    def _rest(self) -> None:
+    def _mark_idle(self) -> None:
         self._heard = trio.current_time()
         if self._quiet is not None:
             self._quiet.set()
@@ -184,7 +184,7 @@ class Life:
                 self._quiet = trio.Event()
             await self._quiet.wait()
 
-    def hear(self) -> None:
+    def note_activity(self) -> None:
         """Take note of a sign of life."""
         self._heard = trio.current_time()
 
@@ -197,7 +197,7 @@ class Life:
         self._until_quiet = until_quiet
         self._retired.set()
 
-    async def last(self) -> None:
+    async def wait_until_over(self) -> None:
         """Wait until it is over: retired, or for a `reason`."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._until_process_is_over)
@@ -207,7 +207,7 @@ class Life:
             nursery.cancel_scope.cancel()
 
     async def _until_process_is_over(self) -> None:
-        self._crashed(await self._process.wait_over())
+        self._report_crash(await self._process.wait_over())
 
     async def _until_silent(self) -> None:
         missed = 0
@@ -220,14 +220,14 @@ class Life:
             else:
                 try:
                     await self.connection.request("ping", {}, timeout=self._pace.pong)
-                    self.hear()
+                    self.note_activity()
                 except RpcTimedOut:
                     missed += 1
                 except RpcClosed:
                     return  # which is noticed elsewhere
                 except RpcFailed:  # an error is an answer too
-                    self.hear()
-        self._crashed("it did not answer two pings in a row")
+                    self.note_activity()
+        self._report_crash("it did not answer two pings in a row")
 
     async def _until_retired(self) -> None:
         await self._retired.wait()
@@ -248,7 +248,7 @@ class Life:
             await self._process.wait_exit()
         self._end("it was shut down")
 
-    def _crashed(self, reason: str) -> None:
+    def _report_crash(self, reason: str) -> None:
         if not self._retired.is_set():  # who is asked to go may close its pipes, and still has the time it was given
             self._end(reason)
 

@@ -11,10 +11,10 @@ import trio
 from session_core import limits
 from session_core.rpc.failures import INTERNAL_ERROR, RpcFailed
 from session_core.rpc.messages import Notification, Request
-from session_core.sep.host.catalogue.discovery import Found
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
 from session_core.sep.host.process.extension_log import ProcessLog
-from session_core.sep.host.process.launch import Launch, LaunchRefused
-from session_core.sep.host.process.process_session import Life, OpenProcess, Pace, StartFailed
+from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused
+from session_core.sep.host.process.process_session import ExtensionTimeouts, OpenProcess, ProcessSession, StartFailed
 from session_core.sep.host.registrations import KINDS, Registrations, RegistrationsInvalid, read_registrations
 from session_core.sep.host.registry_updates import size_in_bytes
 from session_core.sep.protocol.manifest import Manifest
@@ -26,29 +26,29 @@ _MAX_EARLY: Final = 256
 _WEIGHT: Final = 64  # about what any value takes in memory, beside the characters of a text
 
 
-class Early:
+class EarlyNotifications:
     """Notifications that came before they counted: the first ones, and how many more there were."""
 
     def __init__(self) -> None:
-        self._kept: list[Notification] = []
+        self._notifications: list[Notification] = []
         self._room = limits.EXTENSION_EARLY_BYTES
         self._dropped = 0
 
     def add(self, notification: Notification) -> None:
         """Keep one, if there is room."""
         weight = _weight([notification.method, notification.params], self._room)
-        if len(self._kept) < _MAX_EARLY and weight <= self._room:
-            self._kept.append(notification)
+        if len(self._notifications) < _MAX_EARLY and weight <= self._room:
+            self._notifications.append(notification)
             self._room -= weight
         else:
             self._dropped += 1
 
     def take(self) -> list[Notification]:
         """Return them, and forget them."""
-        kept, self._kept = self._kept, []
-        return kept
+        notifications, self._notifications = self._notifications, []
+        return notifications
 
-    def tell(self, log: ProcessLog) -> None:
+    def report_dropped(self, log: ProcessLog) -> None:
         """Say once how many were dropped."""
         if self._dropped:
             log.note("host", f"notifications that came too early and were dropped: {self._dropped:,}")
@@ -72,19 +72,19 @@ def _weight(value: object, most: int) -> int:
 
 
 @attrs.define(kw_only=True, eq=False)
-class Begun:
+class StartedSession:
     """A life that has begun; `listens` is set once its notifications count, and those in `early` are due then."""
 
-    life: Life
-    found: Found
+    life: ProcessSession
+    found: DiscoveredExtension
     log: ProcessLog
     registrations: Registrations
-    early: Early
+    early: EarlyNotifications
     listens: bool = False
 
 
 @attrs.frozen(kw_only=True)
-class Start:
+class ProcessStartup:
     """How to begin a life.
 
     Attributes:
@@ -95,25 +95,25 @@ class Start:
         manifests: Those of all processes that are there, by generation.
     """
 
-    found: Found
+    found: DiscoveredExtension
     generation: int
     log: ProcessLog
-    pace: Pace
-    prepare: Callable[[Found], Awaitable[Launch]]
+    pace: ExtensionTimeouts
+    prepare: Callable[[DiscoveredExtension], Awaitable[ExtensionLaunch]]
     open_process: OpenProcess
     greeting: dict[str, Any]
     answer: Callable[[int, Request], Awaitable[Any]]
     note: Callable[[int, Notification], None]
     manifests: dict[int, Manifest]
 
-    async def run(self, *, task_status: trio.TaskStatus[Begun]) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[StartedSession]) -> None:
         """Live a whole life; has started when it has begun.
 
         Raises:
             StartFailed: It did not begin; the process is gone.
         """
-        ears = _Ears(self)
-        with self._accounted(ears):
+        ears = _StartupListener(self)
+        with self._track_manifest(ears):
             launch = await self.prepare(self.found)
             for remark in (*self.found.manifest.remarks, *launch.remarks):
                 self.log.note("host", remark)
@@ -121,22 +121,22 @@ class Start:
             async with self.open_process(
                 launch, self.log, name=self.found.name, handle_request=ears.answer, handle_notification=ears.note
             ) as process:
-                ears.life = life = Life(process, self.generation, self.pace)
+                ears.life = life = ProcessSession(process, self.generation, self.pace)
                 try:
                     registrations = await self._read(await life.greet(self.greeting))
                 except StartFailed as error:
                     failure = error
                 else:
-                    ears.begun = Begun(
+                    ears.begun = StartedSession(
                         life=life, found=self.found, log=self.log, registrations=registrations, early=ears.early
                     )
                     task_status.started(ears.begun)
-                    await life.last()
+                    await life.wait_until_over()
             if failure is not None:
                 raise StartFailed(with_last_words(failure.reason, self.log), final=failure.final)
 
     @contextmanager
-    def _accounted(self, ears: "_Ears") -> Generator[None]:
+    def _track_manifest(self, ears: "_StartupListener") -> Generator[None]:
         """Have its manifest known for the length of a life, and its end, whatever ends it."""
         self.manifests[self.generation] = self.found.manifest
         try:
@@ -149,10 +149,10 @@ class Start:
             if ears.begun is None:
                 raise
             log.exception("%s: its process could not be kept", self.found.name)
-            ears.begun.life.fail(fault_of_ours(error))
+            ears.begun.life.fail(describe_own_fault(error))
         finally:
             del self.manifests[self.generation]
-            ears.early.tell(self.log)
+            ears.early.report_dropped(self.log)
             if ears.life is not None:
                 ears.life.gone.set()
 
@@ -169,36 +169,36 @@ class Start:
                 return await trio.to_thread.run_sync(read_registrations, data, abandon_on_cancel=True)
             return read_registrations(data)
         except RegistrationsInvalid as error:
-            at = f" at {error.field}" if error.field else ""
-            raise StartFailed(f"what it registers cannot be used{at}: {error.message}", final=True) from error
+            field_text = f" at {error.field}" if error.field else ""
+            raise StartFailed(f"what it registers cannot be used{field_text}: {error.message}", final=True) from error
 
 
-class _Ears:
+class _StartupListener:
     """What comes from a process, from the first moment on."""
 
-    def __init__(self, start: Start) -> None:
-        self.life: Life | None = None
-        self.begun: Begun | None = None
-        self.early = Early()
+    def __init__(self, start: ProcessStartup) -> None:
+        self.life: ProcessSession | None = None
+        self.begun: StartedSession | None = None
+        self.early = EarlyNotifications()
         self._start = start
 
     async def answer(self, request: Request) -> Any:
         if self.life is None:
             await trio.lowlevel.checkpoint()
             raise RpcFailed(INTERNAL_ERROR, "the host is not ready yet")
-        with self.life.at_work():
+        with self.life.suspend_pings():
             return await self._start.answer(self._start.generation, request)
 
     def note(self, notification: Notification) -> None:
         if self.life is not None:
-            self.life.hear()
+            self.life.note_activity()
         if notification.method == "log" or (self.begun is not None and self.begun.listens):
             self._start.note(self._start.generation, notification)
         else:
             self.early.add(notification)
 
 
-def fault_of_ours(error: Exception) -> str:
+def describe_own_fault(error: Exception) -> str:
     """Say that it failed because of something that should not happen, which the log of this service has in full."""
     return f"this service could not run it: {type(error).__name__}: {error}"
 

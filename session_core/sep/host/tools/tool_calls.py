@@ -13,7 +13,7 @@ import trio
 
 from session_core import limits
 from session_core.ids import new_id
-from session_core.rpc.deadlines import Patience
+from session_core.rpc.deadlines import ExtendableTimeout
 from session_core.vocabulary.frozen import freeze_json
 from session_core.vocabulary.messages import ToolProgress
 
@@ -24,7 +24,7 @@ _EVERY_S: Final = limits.EXTENSION_PROGRESS_EVERY_MS / 1000
 Show = Callable[[ToolProgress], None]
 
 
-class OpenCall(Patience):
+class OpenCall(ExtendableTimeout):
     """One call, until its block is left; it is given up when it is silent for too long, or takes too long in all."""
 
     __slots__ = ("_calls", "_last", "_show", "_show_at", "_waiting", "call_id", "extension")
@@ -56,10 +56,10 @@ class OpenCall(Patience):
         finally:
             self._calls.end(self)
 
-    def tell(self, news: ToolProgress) -> None:
+    def update_progress(self, news: ToolProgress) -> None:
         """Take what an extension says of its progress; what it leaves out stays as it was."""
         now = trio.current_time()
-        self.put_off(min(now + _SILENT_S, self._last))
+        self.extend_until(min(now + _SILENT_S, self._last))
         before = self._waiting or ToolProgress()
         self._waiting = ToolProgress(
             message=before.message if news.message is None else news.message,
@@ -114,7 +114,7 @@ class ToolCalls:
         call = self._open.get(call_id)
         if call is not None and call.extension == extension:
             share = progress if progress is not None and math.isfinite(progress) else None
-            call.tell(ToolProgress(message=message, progress=share, details=freeze_json(details)))
+            call.update_progress(ToolProgress(message=message, progress=share, details=freeze_json(details)))
 
     def show_soon(self, call: OpenCall) -> None:
         """Have what a call tells shown a moment later, with whatever comes until then."""

@@ -13,28 +13,28 @@ import attrs
 from session_core import limits
 from session_core.errors import InvalidInput
 from session_core.ids import SessionId
-from session_core.rpc.deadlines import Patience
+from session_core.rpc.deadlines import ExtendableTimeout
 from session_core.rpc.failures import RpcFailed, RpcTimedOut
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.calls.hooks import inert
+from session_core.sep.host.calls.hooks import to_single_line
 from session_core.sep.host.extension import State
 from session_core.sep.host.process.extension_log import ExtensionLog
 from session_core.sep.host.registrations import Registrations, ToolRegistration
 from session_core.sep.host.tools.tool_calls import ToolCalls
 from session_core.sep.host.tools.tool_search import ToolSearch
-from session_core.sep.protocol.fields import WrongField, frozen_object
+from session_core.sep.protocol.fields import InvalidDocumentField, frozen_object
 from session_core.tools.base import Tool, ToolContext, ToolFailed, ToolOutput
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import Effect, ToolSpec
-from session_core.wire.error_text import kind_of
-from session_core.wire.strict_json import is_whole
+from session_core.wire.error_text import describe_json
+from session_core.wire.strict_json import is_encodable
 
 _EFFECTS: Final[frozenset[Effect]] = frozenset({"read", "write", "execute", "network"})
 _MOST_SESSIONS: Final = 4_096
 """Sessions whose found tools are remembered; the longest unchanged are forgotten first, and can search again."""
 
 
-class Offering(Protocol):
+class ToolOwner(Protocol):
     """An extension, as far as its tools need it."""
 
     @property
@@ -77,7 +77,7 @@ class Offering(Protocol):
         method: str,
         params: Any = None,
         *,
-        timeout: float | Patience | None,
+        timeout: float | ExtendableTimeout | None,
     ) -> Coroutine[Any, Any, Any]:
         """Ask it something."""
         ...
@@ -87,7 +87,7 @@ class Offering(Protocol):
 class ExtensionTool:
     """A tool that an extension runs."""
 
-    extension: Offering
+    extension: ToolOwner
     registration: ToolRegistration
     contexts: Contexts
     calls: ToolCalls
@@ -107,7 +107,7 @@ class ExtensionTool:
         extension = self.extension
         name = extension.name
         if not extension.running:
-            why = f": {inert(extension.problem)}" if extension.problem else ""
+            why = f": {to_single_line(extension.problem)}" if extension.problem else ""
             raise ToolFailed(f"The extension {name} is not running{why}")
         with (
             self.contexts.dispatch(name, extension.generation, context.session_id or None) as dispatch,
@@ -131,21 +131,21 @@ class ExtensionTool:
         name = self.spec.name
         if isinstance(error, InvalidInput):
             return ToolFailed(f"{name} could not be called: {error.message}")
-        return ToolFailed(inert(error.message) or f"{name} failed and did not say why")
+        return ToolFailed(to_single_line(error.message) or f"{name} failed and did not say why")
 
     def _output(self, answer: Any) -> ToolOutput:
         name = self.spec.name
         if not isinstance(answer, dict):
-            raise ToolFailed(f"{name} answered with {kind_of(answer)} where an object is needed")
+            raise ToolFailed(f"{name} answered with {describe_json(answer)} where an object is needed")
         content, failed = answer.get("content"), answer.get("is_error")
         details = answer.get("details")
         if details is not None:
             details = self._details(details)
-        if not isinstance(content, str) or not is_whole(content):
-            got = "half a character" if isinstance(content, str) else kind_of(content)
+        if not isinstance(content, str) or not is_encodable(content):
+            got = "half a character" if isinstance(content, str) else describe_json(content)
             raise ToolFailed(f"{name} answered with {got} as its content, which must be text", details=details)
         if failed is not None and not isinstance(failed, bool):
-            raise ToolFailed(f"{name} did not say whether it failed, but {kind_of(failed)}", details=details)
+            raise ToolFailed(f"{name} did not say whether it failed, but {describe_json(failed)}", details=details)
         if failed:
             raise ToolFailed(content or f"{name} failed and did not say why", details=details)
         return ToolOutput(text=content, details=details)
@@ -156,7 +156,7 @@ class ExtensionTool:
             return frozen_object(
                 details if isinstance(details, dict) else {"value": details}, "details", most=limits.MAX_SHOWN_CHARS
             )
-        except WrongField as wrong:
+        except InvalidDocumentField as wrong:
             self.extension.log.note("host", f"the details of a result of {self.registration.name} are lost: {wrong}")
             return None
 
@@ -174,7 +174,7 @@ class ExtensionToolSource:
         contexts: The tokens by which tools may act in sessions.
     """
 
-    def __init__(self, extensions: Callable[[SessionId], Iterable[Offering]], contexts: Contexts) -> None:
+    def __init__(self, extensions: Callable[[SessionId], Iterable[ToolOwner]], contexts: Contexts) -> None:
         self.calls = ToolCalls()
         self._extensions = extensions
         self._contexts = contexts
@@ -182,13 +182,13 @@ class ExtensionToolSource:
 
     def tools(self, session_id: SessionId) -> Sequence[Tool]:
         """Return those that a session's model is shown: all but the deferred ones it has not found yet."""
-        return shown_of((self,), session_id)
+        return visible_tools((self,), session_id)
 
-    def there_for(self, session_id: SessionId) -> tuple["ExtensionTool", ...]:
+    def all_tools(self, session_id: SessionId) -> tuple["ExtensionTool", ...]:
         """Return all that a session has, shown or not."""
         return tuple(self._all(session_id))
 
-    def found_by(self, session_id: SessionId) -> Collection[str]:
+    def promoted_names(self, session_id: SessionId) -> Collection[str]:
         """Return the names of deferred tools that a session has found."""
         return self._found.get(session_id, {})
 
@@ -214,25 +214,25 @@ class ExtensionToolSource:
                     )
 
 
-def shown_of(sources: Sequence[ExtensionToolSource], session_id: SessionId) -> list[Tool]:
+def visible_tools(sources: Sequence[ExtensionToolSource], session_id: SessionId) -> list[Tool]:
     """Return the tools that a session's model is shown of several sources, with one search for all they hold back."""
-    shown: list[Tool] = []
+    visible: list[Tool] = []
     hidden: list[ExtensionTool] = []
     keepers: dict[str, ExtensionToolSource] = {}
     for source in sources:
-        found = source.found_by(session_id)
-        for tool in source.there_for(session_id):
+        found = source.promoted_names(session_id)
+        for tool in source.all_tools(session_id):
             if not tool.registration.deferred or tool.spec.name in found:
-                shown.append(tool)
+                visible.append(tool)
             if tool.registration.deferred:
                 hidden.append(tool)
                 keepers.setdefault(tool.spec.name, source)
-    if not any(tool.spec.name not in keepers[tool.spec.name].found_by(session_id) for tool in hidden):
-        return shown
+    if not any(tool.spec.name not in keepers[tool.spec.name].promoted_names(session_id) for tool in hidden):
+        return visible
 
     def promote(session_id: SessionId, names: Iterable[str]) -> None:
         for name in names:
             keepers[name].promote(session_id, (name,))
 
-    shown.append(ToolSearch([tool.spec for tool in hidden], promote))
-    return shown
+    visible.append(ToolSearch([tool.spec for tool in hidden], promote))
+    return visible

@@ -17,7 +17,7 @@ from session_core.ids import SessionId
 from session_core.storage.executor_state import has_leaves, raw_digest
 from session_core.storage.files import Connect, store_file
 from session_core.storage.kv import has_kv, kv_rows
-from session_core.storage.maintenance.findings import Finding, Progress
+from session_core.storage.maintenance.findings import Progress, StoreFinding
 from session_core.storage.maintenance.forensics.raw_file import HEADER_BYTES, PAGE_SIZES, page_size_of, read_log
 from session_core.storage.maintenance.forensics.salvage import (
     BlobRow,
@@ -26,11 +26,11 @@ from session_core.storage.maintenance.forensics.salvage import (
     ListedRow,
     PassingRow,
     Row,
-    carve,
-    proven_blob,
-    proven_event,
-    proven_leaf,
-    proven_passing,
+    carve_records,
+    verify_blob_row,
+    verify_event_row,
+    verify_leaf_row,
+    verify_passing_row,
 )
 from session_core.storage.maintenance.table_check import expected_schema, has_right_schema, schema_of
 from session_core.storage.records import FORMAT
@@ -77,8 +77,8 @@ class Harvest:
         With each, how many records it should have, and whether somebody says so: else there may have been more.
         """
         return [
-            (session_id, last_n, bool(told))
-            for session_id, last_n, told in self.scratch.execute(
+            (session_id, last_n, bool(is_listed))
+            for session_id, last_n, is_listed in self.scratch.execute(
                 """
                 SELECT session_id, max(last_n), max(told) FROM (
                     SELECT session_id, last_n, 1 AS told FROM expected
@@ -101,7 +101,7 @@ class Harvest:
         for n, written_as, payload, links in rows:
             yield EventRow(session_id=session_id, n=n, written_as=written_as, payload=payload, links=links)
 
-    def passing(self, session_id: SessionId) -> list[PassingRow]:
+    def unfinished_rows(self, session_id: SessionId) -> list[PassingRow]:
         """Return the text of unfinished answers of a session."""
         rows = self.scratch.execute(
             "SELECT about, payload FROM passing WHERE session_id = ? ORDER BY id", (session_id,)
@@ -156,7 +156,7 @@ class Harvest:
 
 
 def harvest_store(
-    home: Path, scratch: Path, connect: Connect, findings: Sequence[Finding], progress: Progress
+    home: Path, scratch: Path, connect: Connect, findings: Sequence[StoreFinding], progress: Progress
 ) -> Harvest:
     """Gather what can be read; the caller closes `Harvest.scratch`, and holds the lock of the home.
 
@@ -170,12 +170,12 @@ def harvest_store(
         problems = [each.what for each in findings if each.session_id is None and each.severity == "error"]
         harvest = Harvest(scratch=database, problems=problems, sound=not problems)
         database.execute("BEGIN")
-        log_file = _log_of(home)
+        log_file = _wal_path(home)
         log = log_file.read_bytes() if log_file.exists() else b""  # SQLite may empty it when it is done
-        _from_tables(harvest, home, connect, progress)
+        _harvest_tables(harvest, home, connect, progress)
         if (harvest.problems or findings) and harvest.foreign is None:
             progress("searching the raw pages for records")
-            _from_pages(harvest, store_file(home), log)
+            _harvest_pages(harvest, store_file(home), log)
         database.execute("COMMIT")
     except BaseException:
         database.close()
@@ -183,7 +183,7 @@ def harvest_store(
     return harvest
 
 
-def _log_of(home: Path) -> Path:
+def _wal_path(home: Path) -> Path:
     path = store_file(home)
     return path.with_name(path.name + "-wal")
 
@@ -191,7 +191,7 @@ def _log_of(home: Path) -> Path:
 # --- from the tables --------------------------------------------------------------------------------------------------
 
 
-def _from_tables(harvest: Harvest, home: Path, connect: Connect, progress: Progress) -> None:
+def _harvest_tables(harvest: Harvest, home: Path, connect: Connect, progress: Progress) -> None:
     try:
         connection = connect(home, True)
     except sqlite3.Error as error:
@@ -238,7 +238,7 @@ def _look_at_schema(harvest: Harvest, db: sqlite3.Connection) -> bool:
 def _read_events(harvest: Harvest, db: sqlite3.Connection) -> None:
     unproven = 0
     for session, *columns in db.execute("SELECT session, n, format, checksum, payload, links FROM event NOT INDEXED"):
-        row = proven_event(*columns)
+        row = verify_event_row(*columns)
         if row is None:
             unproven += 1
             continue
@@ -253,7 +253,7 @@ def _read_events(harvest: Harvest, db: sqlite3.Connection) -> None:
 
 def _read_blobs(harvest: Harvest, db: sqlite3.Connection) -> None:
     for columns in db.execute("SELECT digest, data FROM blob NOT INDEXED"):
-        row = proven_blob(*columns)
+        row = verify_blob_row(*columns)
         if row is None:
             harvest.problems.append("a long text is not what was written")
         else:
@@ -262,7 +262,7 @@ def _read_blobs(harvest: Harvest, db: sqlite3.Connection) -> None:
 
 def _read_leaves(harvest: Harvest, db: sqlite3.Connection) -> None:
     for columns in db.execute("SELECT digest, data FROM leaf") if has_leaves(db) else ():
-        row = proven_leaf(*columns)
+        row = verify_leaf_row(*columns)
         if row is None:
             harvest.problems.append("a part of what code has left behind is not what was written")
         else:
@@ -271,7 +271,7 @@ def _read_leaves(harvest: Harvest, db: sqlite3.Connection) -> None:
 
 def _read_passing(harvest: Harvest, db: sqlite3.Connection) -> None:
     for columns in db.execute("SELECT about, checksum, payload FROM passing NOT INDEXED ORDER BY id"):
-        row = proven_passing(*columns)
+        row = verify_passing_row(*columns)
         if row is None:
             harvest.problems.append("the text of an unfinished answer is not what was written")
         else:
@@ -312,17 +312,17 @@ def _read_values(harvest: Harvest, db: sqlite3.Connection) -> None:
 # --- from the pages ---------------------------------------------------------------------------------------------------
 
 
-def _from_pages(harvest: Harvest, path: Path, log: bytes) -> None:
+def _harvest_pages(harvest: Harvest, path: Path, log: bytes) -> None:
     if not path.stat().st_size:
         return  # nothing to map
     with path.open("rb") as file, closing(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)) as data:
         size = page_size_of(data[:HEADER_BYTES])
         for page_size in PAGE_SIZES if size is None else (size,):
-            for row in rows_of(data, log, page_size):
+            for row in carve_rows(data, log, page_size):
                 harvest.add(row)
 
 
-def rows_of(data: bytes | mmap.mmap, log: bytes, page_size: int) -> Iterator[Row]:
+def carve_rows(data: bytes | mmap.mmap, log: bytes, page_size: int) -> Iterator[Row]:
     """Find all rows in a file and the log beside it."""
     wal = read_log(log, page_size)
     newer = wal.pages if wal is not None and wal.page_size == page_size else {}
@@ -336,8 +336,8 @@ def rows_of(data: bytes | mmap.mmap, log: bytes, page_size: int) -> Iterator[Row
 
     for number in range(1, count + 1):
         page = page_at(number) or data[(number - 1) * page_size : number * page_size]
-        yield from carve(page, page_at, page_size)
+        yield from carve_records(page, page_at, page_size)
     if wal is not None and wal.page_size == page_size and wal.beyond:
         newest = {**newer, **dict(wal.beyond)}
         for _, page in wal.beyond:
-            yield from carve(page, lambda number: newest.get(number) or page_at(number), page_size)
+            yield from carve_records(page, lambda number: newest.get(number) or page_at(number), page_size)

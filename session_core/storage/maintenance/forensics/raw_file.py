@@ -80,7 +80,7 @@ class WriteAheadLog:
 
 
 @attrs.frozen(kw_only=True)
-class _Frame:
+class _WalFrame:
     number: int
     commits: bool
     salts: tuple[int, int]
@@ -100,8 +100,8 @@ def read_log(data: bytes, page_size: int | None) -> WriteAheadLog | None:
         frames = list(_frames(data, page_size)) if page_size is not None else []
         salts = Counter(frame.salts for frame in frames).most_common(1)
         return _log(page_size or 0, [], [frame for frame in frames if frame.salts == salts[0][0]])
-    accepted: list[_Frame] = []
-    rest: list[_Frame] = []
+    accepted: list[_WalFrame] = []
+    rest: list[_WalFrame] = []
     sums = (sum_1, sum_2)
     for frame in _frames(data, own_page_size):
         fits = _checksum(order, frame.page, *_checksum(order, frame.head, *sums)) == frame.sums
@@ -113,7 +113,7 @@ def read_log(data: bytes, page_size: int | None) -> WriteAheadLog | None:
     return _log(own_page_size, accepted, [frame for frame in rest if frame.salts == (salt_1, salt_2)])
 
 
-def _log(page_size: int, accepted: list[_Frame], rest: list[_Frame]) -> WriteAheadLog:
+def _log(page_size: int, accepted: list[_WalFrame], rest: list[_WalFrame]) -> WriteAheadLog:
     committed = max((place for place, frame in enumerate(accepted, 1) if frame.commits), default=0)
     beyond = max((place for place, frame in enumerate(rest, 1) if frame.commits), default=0)
     return WriteAheadLog(
@@ -124,11 +124,11 @@ def _log(page_size: int, accepted: list[_Frame], rest: list[_Frame]) -> WriteAhe
     )
 
 
-def _frames(data: bytes, page_size: int) -> Iterator[_Frame]:
+def _frames(data: bytes, page_size: int) -> Iterator[_WalFrame]:
     step = _FRAME_HEADER.size + page_size
     for place in range(_WAL_HEADER.size, len(data) - _FRAME_HEADER.size, step):
         number, commits, salt_1, salt_2, sum_1, sum_2 = _FRAME_HEADER.unpack_from(data, place)
-        yield _Frame(
+        yield _WalFrame(
             number=number,
             commits=bool(commits),
             salts=(salt_1, salt_2),

@@ -20,7 +20,7 @@ import msgspec
 from session_core import limits
 from session_core.ids import SessionId
 from session_core.storage import executor_state
-from session_core.storage.records import DamagedRecord, checksum, digest_of, plain_payload
+from session_core.storage.records import DamagedRecord, checksum, decompress_payload, digest_of
 
 Page = Callable[[int], bytes | None]
 """Gives a page by its number, counted from 1; None if there is none."""
@@ -83,19 +83,19 @@ class _Owner(msgspec.Struct):
 _owner = msgspec.json.Decoder(_Owner).decode
 
 
-def owner_of(payload: object) -> SessionId | None:
+def parse_owner(payload: object) -> SessionId | None:
     """Return the session that an encoded event says it belongs to."""
     if not isinstance(payload, bytes):
         return None
     try:
-        return SessionId(_owner(plain_payload(payload)).session_id)
+        return SessionId(_owner(decompress_payload(payload)).session_id)
     except (msgspec.MsgspecError, ValueError, DamagedRecord):
         return None
 
 
-def proven_event(n: Any, written_as: Any, crc: Any, payload: Any, links: Any) -> EventRow | None:
+def verify_event_row(n: Any, written_as: Any, crc: Any, payload: Any, links: Any) -> EventRow | None:
     """Return the row made of these columns if it is as it was written, for the session it names."""
-    owner = owner_of(payload)
+    owner = parse_owner(payload)
     if owner is None or not (links is None or isinstance(links, bytes)):
         return None
     if not (isinstance(n, int) and isinstance(written_as, int) and n > 0):
@@ -105,22 +105,22 @@ def proven_event(n: Any, written_as: Any, crc: Any, payload: Any, links: Any) ->
     return EventRow(session_id=owner, n=n, written_as=written_as, payload=payload, links=links)
 
 
-def proven_passing(about: Any, crc: Any, payload: Any) -> PassingRow | None:
+def verify_passing_row(about: Any, crc: Any, payload: Any) -> PassingRow | None:
     """Return the row made of these columns if it is as it was written, for the session it names."""
-    owner = owner_of(payload)
+    owner = parse_owner(payload)
     if owner is None or not isinstance(about, str) or checksum(owner, 0, payload) != crc:
         return None
     return PassingRow(session_id=owner, about=about, payload=payload)
 
 
-def proven_blob(digest: Any, data: Any) -> BlobRow | None:
+def verify_blob_row(digest: Any, data: Any) -> BlobRow | None:
     """Return the row made of these columns if the digest is that of the data."""
     if not (isinstance(digest, bytes) and isinstance(data, bytes)) or digest_of(data) != digest:
         return None
     return BlobRow(digest=digest, data=data)
 
 
-def proven_leaf(digest: Any, data: Any) -> LeafRow | None:
+def verify_leaf_row(digest: Any, data: Any) -> LeafRow | None:
     """Return the row made of these columns if the digest is that of the data."""
     if not (isinstance(digest, bytes) and isinstance(data, bytes)) or executor_state.digest_of(data) != digest:
         return None
@@ -140,7 +140,7 @@ _INTEGERS = frozenset({1, 2, 3, 4, 5, 6, 8, 9})
 _INTEGER_BYTES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
 
-def carve(page: bytes, page_at: Page, usable: int) -> Iterator[Row]:
+def carve_records(page: bytes, page_at: Page, usable: int) -> Iterator[Row]:
     """Find the records that begin in a page; `usable` is the size of a page without what is reserved at its end."""
     for match in _BEGINNING.finditer(page):
         start = match.start()
@@ -183,22 +183,22 @@ def _maker(types: list[int] | None) -> Callable[[list[Any]], Row | None] | None:
             and _is_blob(payload)
             and (links == 0 or _is_blob(links))
         ):
-            return lambda values: proven_event(*values[2:])
+            return lambda values: verify_event_row(*values[2:])
         case [0, session, about, crc, payload] if (
             _INTEGERS.issuperset((session, crc)) and about >= 13 and about % 2 and _is_blob(payload)
         ):
-            return lambda values: proven_passing(*values[2:])
+            return lambda values: verify_passing_row(*values[2:])
         case [76, data] if _is_blob(data):
-            return lambda values: proven_blob(*values)
+            return lambda values: verify_blob_row(*values)
         case [session, 76, data] if session in _INTEGERS and _is_blob(data):
-            return lambda values: proven_leaf(*values[1:])
+            return lambda values: verify_leaf_row(*values[1:])
         case [0, name, last_n, *others] if len(others) == _LISTED_AFTER_LAST_N and name % 2 and last_n in _INTEGERS:
-            return lambda values: _listed(*values[1:3])
+            return lambda values: _build_listed_row(*values[1:3])
         case _:
             return None
 
 
-def _listed(session_id: Any, last_n: Any) -> ListedRow | None:
+def _build_listed_row(session_id: Any, last_n: Any) -> ListedRow | None:
     if not isinstance(session_id, str) or not session_id.isprintable() or not isinstance(last_n, int):
         return None
     return ListedRow(session_id=SessionId(session_id), last_n=last_n)

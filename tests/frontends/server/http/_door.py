@@ -18,7 +18,7 @@ from frontends.server.http.settings import HttpBounds, HttpSettings
 from frontends.server.http.tokens import ensure_token
 from frontends.server.server import Server, ServerSettings
 from session_core.testing.checked import open_checked_service
-from session_core.testing.scripted import Answer, ScriptedProvider
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider
 
 PLENTY = HttpBounds(
     requests_per_s=1e9,
@@ -184,7 +184,7 @@ async def read_all(stream: trio.abc.ReceiveStream) -> bytes:
 @asynccontextmanager
 async def open_door(
     home: Path,
-    *answers: Answer | ScriptedProvider,
+    *answers: ScriptedAnswer | ScriptedProvider,
     settings: HttpSettings | None = None,
     config: dict[str, Any] | None = None,
     **server_settings: Any,

@@ -10,9 +10,9 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.contract.socket_place import name_of_socket
 from frontends.server.http.openapi import openapi_document
 from frontends.server.unix_door import serve_unix
+from frontends.shared.socket_path import short_socket_name
 from session_core.testing.scripted import text
 from tests._needs import needs_curl
 from tests.docs._documents import ROOT, blocks
@@ -76,7 +76,7 @@ async def test_the_dialogue_works(tmp_path: Path) -> None:
     heard: list[Any] = []
     async with open_world() as world:
         await world.nursery.start(serve_unix, world.server, tmp_path / "s")
-        with name_of_socket(tmp_path / "s") as name:
+        with short_socket_name(tmp_path / "s") as name:
             stream = await trio.open_unix_socket(name)
         async with stream:
             kept = bytearray()

@@ -17,9 +17,8 @@ from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.protocol.ws_stream import WebsocketBuffer
 
 import session_core as sc
-from frontends.server.accepting import serve_all
-from frontends.server.http.connections import Connections
-from frontends.server.http.door import open_http_door
+from frontends.server.admission import serve_all
+from frontends.server.http.door import Connections, open_http_door
 from frontends.server.http.hypercorn_guards import ClientGone
 from frontends.server.http.settings import HttpSettings, Tls
 from frontends.server.server import Server, ServerSettings

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 import session_core as sc
 from frontends.server.access import EVERYTHING
-from frontends.server.http.guests import Guest
+from frontends.server.http.leases import Guest
 from frontends.server.http.tokens import Credential, scoped_token
 from session_core.testing.scripted import Pause, ScriptedProvider, text
 from tests.frontends.server.http._door import EventReader, OpenDoor, Sent, open_door, until
@@ -170,7 +170,7 @@ async def test_the_end_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def long_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow machine needs longer than half a second for a last word."""
-    monkeypatch.setattr("frontends.server.http.guests._FAREWELL_S", 60.0)
+    monkeypatch.setattr("frontends.server.http.leases._FAREWELL_S", 60.0)
 
 
 @pytest.mark.usefixtures("long_farewell")

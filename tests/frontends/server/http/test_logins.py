@@ -6,7 +6,7 @@ from frontends.server.http.logins import (
     LOGIN_MS,
     MAX_CODES,
     MAX_LOGINS,
-    Logins,
+    BrowserLogins,
     cookie_header,
     cookie_name,
 )
@@ -17,8 +17,8 @@ class World:
     generation = 1
 
 
-def logins(world: World) -> Logins:
-    return Logins(lambda: world.generation, now=lambda: world.now)
+def logins(world: World) -> BrowserLogins:
+    return BrowserLogins(lambda: world.generation, now=lambda: world.now)
 
 
 def test_a_code_is_good_once() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import trio
 
 import session_core as sc
-from frontends.client.opening import open_client
+from frontends.client.factory import open_client
 from session_core.testing.scripted import Pause, ScriptedProvider, text
 from tests.frontends.server.http._door import OpenDoor, open_door, until
 from tests.frontends.server.http.test_hostile import UPGRADE

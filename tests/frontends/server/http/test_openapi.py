@@ -52,7 +52,7 @@ async def test_the_document_describes_all_routes_and_no_others(tmp_path: Path) -
     }
 
     assert routed == described
-    commands = {sc.tag_of(each) for each in sc.COMMANDS}  # type: ignore[arg-type]
+    commands = {sc.wire_tag(each) for each in sc.COMMANDS}  # type: ignore[arg-type]
     assert {f"/v1/commands/{name}" for name in commands} | {"/v1/commands"} == {
         path for path in DOCUMENT["paths"] if path.startswith("/v1/commands")
     }

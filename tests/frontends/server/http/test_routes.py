@@ -8,8 +8,8 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.server.http.asking import STATUS, status_of
-from frontends.server.http.checking import SECURITY_HEADERS, WRITING
+from frontends.server.http.command_endpoint import STATUS, status_of
+from frontends.server.http.request_checks import SECURITY_HEADERS, WRITING
 from frontends.server.http.settings import HttpBounds, HttpSettings
 from session_core import errors
 from session_core.testing.scripted import Pause, ScriptedProvider, text

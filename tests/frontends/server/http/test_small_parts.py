@@ -5,9 +5,9 @@ import logging
 import pytest
 import trio
 
-from frontends.server.http.access_log import WHOLE, AccessLog, redacted
+from frontends.server.http.access_log import WHOLE, AccessLog, redact
 from frontends.server.http.buckets import Buckets
-from frontends.server.http.inbox import Inbox
+from frontends.server.http.hypercorn_guards import Inbox
 
 
 def test_a_bucket_lets_a_burst_through_and_then_a_steady_rate() -> None:
@@ -84,7 +84,7 @@ async def test_the_end_passes_a_full_inbox(autojump_clock: trio.testing.MockCloc
 )
 def test_secrets_do_not_reach_the_log(text: str, shown: str) -> None:
     """The values of codes, tokens, Authorization and cookies are taken out, and no request can forge a line."""
-    assert shown == redacted(text)
+    assert shown == redact(text)
 
 
 async def test_a_request_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

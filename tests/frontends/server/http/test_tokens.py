@@ -12,7 +12,7 @@ import trio
 import session_core as sc
 from frontends.server.access import EVERYTHING, Access
 from frontends.server.http import tokens
-from frontends.server.http.given import GivenToken, read_given
+from frontends.server.http.issued_tokens import GivenToken, read_given
 from frontends.server.http.tokens import (
     MAX_SCOPED_MS,
     TokenKeeper,

@@ -7,10 +7,10 @@ import pytest
 import trio
 
 import session_core as sc
-from frontends.server.telemetry import asking
-from frontends.serving import command
-from frontends.serving.command import Wanted, serve
-from frontends.serving.foreground import _telemetry
+from frontends.daemon import command
+from frontends.daemon.command import ServeRequest, serve
+from frontends.daemon.foreground import _telemetry
+from frontends.server.telemetry import availability
 from session_core.testing.checked import open_checked_service
 from tests.session_core.service._helpers import scripted
 
@@ -18,19 +18,19 @@ from tests.session_core.service._helpers import scripted
 @pytest.fixture
 def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave nothing that could send spans."""
-    monkeypatch.setattr(asking, "_PARTS", ("nobody_has_this",))
+    monkeypatch.setattr(availability, "_PARTS", ("nobody_has_this",))
 
 
 def test_a_service_in_the_background_is_asked_the_same(tmp_path: Path) -> None:
     """The option goes on to the process that becomes the service, and only if it was given."""
-    assert "--telemetry" in Wanted(home=tmp_path, telemetry=True).arguments()
-    assert "--telemetry" not in Wanted(home=tmp_path).arguments()
+    assert "--telemetry" in ServeRequest(home=tmp_path, telemetry=True).arguments()
+    assert "--telemetry" not in ServeRequest(home=tmp_path).arguments()
 
 
 def test_what_cannot_be_had_is_refused_before_anything_starts(tmp_path: Path, no_packages: None) -> None:
     """`serve --telemetry` without the packages is refused at once, in the words that install them."""
     with pytest.raises(sc.Unavailable, match=r"session-core\[telemetry\]"):
-        serve(Wanted(home=tmp_path / "home", telemetry=True))
+        serve(ServeRequest(home=tmp_path / "home", telemetry=True))
     assert not (tmp_path / "home").exists()
 
 
@@ -39,15 +39,15 @@ def test_what_is_switched_off_needs_no_packages(
 ) -> None:
     """`serve --telemetry` where a variable switches all telemetry off starts without the packages."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-    begun: list[Wanted] = []
+    begun: list[ServeRequest] = []
 
-    async def starts(wanted: Wanted, _streams: object) -> int:
+    async def starts(wanted: ServeRequest, _streams: object) -> int:
         await trio.lowlevel.checkpoint()
         begun.append(wanted)
         return 0
 
     monkeypatch.setattr(command, "_serve", starts)
-    wanted = Wanted(home=tmp_path / "home", telemetry=True, foreground=True)
+    wanted = ServeRequest(home=tmp_path / "home", telemetry=True, foreground=True)
     assert (0, [wanted]) == (serve(wanted), begun)
 
 
@@ -59,7 +59,7 @@ async def test_a_variable_alone_refuses_nothing(
     with caplog.at_level(logging.WARNING, logger="frontends"):
         async with open_checked_service(scripted()) as service, _telemetry(service, asked=False):
             pass
-    assert [asking.MISSING] == [each.getMessage() for each in caplog.records]
+    assert [availability.MISSING] == [each.getMessage() for each in caplog.records]
 
 
 async def test_variables_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

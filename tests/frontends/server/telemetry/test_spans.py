@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 import session_core as sc
-from frontends.server.telemetry.spans import SpanBegan, SpanEnded, SpanLost, SpanMaker, Step
+from frontends.server.telemetry.spans import SpanBegan, SpanEnded, SpanLost, SpanMaker, SpanStep
 
 e = sc.events
 ONE, TWO = sc.SessionId("ses_one"), sc.SessionId("ses_two")
@@ -20,7 +20,7 @@ def told(event: sc.Event, *, at: int = 0, session_id: sc.SessionId | None = ONE)
     return sc.SessionEvent(seq=1, sseq=1, session_id=session_id, at=at, event=event)
 
 
-def steps_of(maker: SpanMaker, *events: sc.SessionEvent) -> list[Step]:
+def steps_of(maker: SpanMaker, *events: sc.SessionEvent) -> list[SpanStep]:
     return [step for event in events for step in maker.feed(event)]
 
 
@@ -68,12 +68,12 @@ def test_a_turn_has_its_calls_as_parts() -> None:
     }
     whole = {**ABOUT, "gen_ai.operation.name": "invoke_agent"}
     assert steps == [
-        SpanBegan(key=turn, kind="turn", name="turn", at=1, attributes=whole),
-        SpanBegan(key=model, kind="model", name="chat a/good", at=2, parent=turn, attributes=chat),
-        SpanEnded(key=model, at=3, attributes=TOKENS),
-        SpanBegan(key=tool, kind="tool", name="execute_tool read", at=4, parent=turn, attributes=call),
-        SpanEnded(key=tool, at=5, attributes={"session_core.tool.status": "success"}),
-        SpanEnded(key=turn, at=6, attributes={**states, **TOKENS}),
+        SpanBegan(key=turn, kind="turn", name="turn", time_ms=1, attributes=whole),
+        SpanBegan(key=model, kind="model", name="chat a/good", time_ms=2, parent=turn, attributes=chat),
+        SpanEnded(key=model, time_ms=3, attributes=TOKENS),
+        SpanBegan(key=tool, kind="tool", name="execute_tool read", time_ms=4, parent=turn, attributes=call),
+        SpanEnded(key=tool, time_ms=5, attributes={"session_core.tool.status": "success"}),
+        SpanEnded(key=turn, time_ms=6, attributes={**states, **TOKENS}),
     ]
     assert SECRET not in repr(steps)
     assert (0, 0) == (maker.lost_spans, maker.missed_events)
@@ -96,7 +96,7 @@ def test_a_model_call_ends_with_a_word(event: sc.Event, error: str | None) -> No
     maker = SpanMaker()
     steps = steps_of(maker, STARTED, ASKED, told(event, at=9), told(event, at=10), ENDED)
     ends = [step for step in steps if isinstance(step, SpanEnded) and step.key == f"model {SAID}"]
-    assert [SpanEnded(key=f"model {SAID}", at=9, error=error)] == ends
+    assert [SpanEnded(key=f"model {SAID}", time_ms=9, error=error)] == ends
     assert SECRET not in repr(steps)
 
 
@@ -121,7 +121,7 @@ def test_missed_events_lose_what_is_open() -> None:
     """After a gap all open spans are lost and counted, later ends of them say nothing, and new spans are told."""
     maker = SpanMaker()
     steps_of(maker, STARTED, CALLED)
-    assert [SpanLost(key=f"tool {ONE} {CALL}"), SpanLost(key=f"turn {TURN}")] == list(maker.missed(7))
+    assert [SpanLost(key=f"tool {ONE} {CALL}"), SpanLost(key=f"turn {TURN}")] == list(maker.drop_open_spans(7))
     assert (2, 7) == (maker.lost_spans, maker.missed_events)
     assert [] == steps_of(maker, RETURNED, ENDED)
     assert 2 == len(steps_of(maker, STARTED, ENDED))
@@ -163,7 +163,7 @@ def test_what_goes_away_is_interrupted(how: str) -> None:
     gone = told(e.SessionDeleted(), at=8)
     steps = list(maker.feed(gone) if how == "deleted" else maker.close(8))
     keys = (f"tool {ONE} {CALL}", f"turn {TURN}")
-    assert [SpanEnded(key=key, at=8, error="interrupted") for key in keys] == steps
+    assert [SpanEnded(key=key, time_ms=8, error="interrupted") for key in keys] == steps
     assert [] == steps_of(maker, ENDED)
 
 

@@ -324,7 +324,7 @@ async def test_own_extensions_work_where_the_settings_are_wrong(tmp_path: Path) 
         await own.own.settled.wait()
         (place.home.path / "config.toml").write_text("= wrong", encoding="utf-8")
         with pytest.raises(FolderUnusable):
-            await world.folders.ready(here)
+            await world.folders.load(here)
         assert [("mine", "do"), ("mine", "pid")] == await world.commands(session)
         assert await world.pid(session)
 
@@ -382,7 +382,7 @@ async def test_a_fault_in_reading_a_folder_ends_nothing(tmp_path: Path, monkeypa
 
     async with served(Place(tmp_path)) as world:
         session = await world.session(folder(tmp_path, "left"))
-        monkeypatch.setattr(Folders, "ready", fails)
+        monkeypatch.setattr(Folders, "load", fails)
         world.folders.visit("/elsewhere")
         await until(lambda: asked)
         await trio.testing.wait_all_tasks_blocked()

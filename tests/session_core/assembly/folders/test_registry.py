@@ -11,16 +11,16 @@ from session_core.agent.hooks import Blocked, HookName
 from session_core.assembly.folders.extensions import FolderHooks
 from session_core.assembly.folders.files import read_settings_of
 from session_core.assembly.folders.registry import open_folders
-from session_core.assembly.surroundings import Place
+from session_core.assembly.surroundings import AgentEnvironment
 from session_core.ids import SessionId
 from session_core.limits import MAX_OPEN_FOLDERS
 from session_core.sandbox.trust import TrustStore
 from session_core.storage.sqlite import SqliteStore
 from session_core.stream.subscription import Subscription
 from session_core.testing.scripted import Hang, Pause, ScriptedTool, text, tool_call, tool_calls
+from session_core.vocabulary.events import ApprovalRequested, ConfigurationChanged
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.sessions import Approval
-from session_core.vocabulary.work_events import ApprovalRequested, ConfigurationChanged
 from tests.session_core.config._documents import write_project, write_user
 from tests.session_core.mcp._harness import gone
 from tests.session_core.service._folders import deny, folder, served, told_of
@@ -30,9 +30,11 @@ LOOK = tool_call("list", {"path": "."})
 DONE = text("done")
 
 
-def place_of(top: Path) -> Place:
+def place_of(top: Path) -> AgentEnvironment:
     """A home that serves many folders."""
-    return Place(home=top / "home", folder=str(top), environ={"HOME": str(top)}, keeps=False, whole_home=True)
+    return AgentEnvironment(
+        home=top / "home", folder=str(top), environ={"HOME": str(top)}, keeps=False, whole_home=True
+    )
 
 
 def pid_in(path: str, name: str) -> int:
@@ -46,7 +48,7 @@ async def test_each_session_obeys_its_own_folder(tmp_path: Path) -> None:
     right = folder(tmp_path, "right", deny("mcp__two__crash"), servers=("two",))
     calls = (LOOK, tool_call("mcp__one__tick"), tool_call("mcp__two__tick"), tool_call("mcp__two__crash"), DONE)
     async with served(tmp_path, *calls, *calls) as world:
-        sessions = [await new_session(world.service, cwd=each, permission_tier="full") for each in (left, right)]
+        sessions = [await new_session(world.service, cwd=each, permission_mode="full") for each in (left, right)]
         for each in sessions:
             await say(world.service, each)
         steps = [(await world.service.load_session(each)).settings.limits.steps for each in sessions]
@@ -70,7 +72,7 @@ async def test_a_changed_file_counts_for_its_folder_only(tmp_path: Path) -> None
         sessions = [await new_session(service, cwd=each) for each in (left, right)]
         async with service.subscribe() as events:
             await service.send_user_message(sessions[0], "go")
-            await world.model.waiting("here")
+            await world.model.wait_for_pause("here")
             await world.trusts("left", deny("list"))
             told = await told_of(events, left)
             world.model.release("here")
@@ -89,7 +91,7 @@ async def test_a_session_that_goes_elsewhere_obeys_the_folder_there(tmp_path: Pa
         service = world.service
         session = await new_session(service, cwd=left)
         await service.send_user_message(session, "go")
-        await world.model.waiting("here")
+        await world.model.wait_for_pause("here")
         await service.change_working_directory(session, right)
         world.model.release("here")
         await service.wait_for_turn(session)
@@ -175,7 +177,7 @@ async def test_a_turn_after_a_restart_obeys_its_folder(tmp_path: Path) -> None:
         session, woken = [await new_session(world.service, cwd=path) for _ in range(2)]
         await world.service.schedule_wakeup(woken, 60_000, "wake up")
         await world.service.send_user_message(session, "go")
-        await world.model.waiting("here")
+        await world.model.wait_for_pause("here")
     async with served(tmp_path, LOOK, DONE, LOOK, DONE, store=SqliteStore(store), now=lambda: 2_000_000) as world:
         await until(lambda: len(world.model.requests) == 2)
         await world.service.wait_for_turn(woken)
@@ -216,8 +218,8 @@ async def test_folders_that_nobody_uses_are_closed_with_their_servers(tmp_path: 
             release()
             release()  # once is enough
             await gone(pid_in(two, "two"))
-            assert (1, 1, None) == (folders.open_count, folders.open_servers, folders.at(two))
-            names = {each.spec.name for each in (await folders.ready(one)).tools()}
+            assert (1, 1, None) == (folders.open_count, folders.open_servers, folders.get_known(two))
+            names = {each.spec.name for each in (await folders.load(one)).tools()}
         await gone(pid_in(one, "one"))
 
     assert "mcp__one__tick" in names
@@ -230,14 +232,14 @@ async def test_nobody_shakes_off_what_a_closed_folder_forbids(tmp_path: Path) ->
     _, base = read_settings_of(place, {})
     with trio.fail_after(60):
         async with open_folders(place, base, {}, most=1) as folders:
-            forbidden = (await folders.ready(left)).rules
-            await folders.ready(right)
-            assert folders.at(left) is None
+            forbidden = (await folders.load(left)).rules
+            await folders.load(right)
+            assert folders.get_known(left) is None
             write_project(Path(left), "")
-            assert forbidden == (await folders.ready(left)).rules
-            await folders.ready(right)
+            assert forbidden == (await folders.load(left)).rules
+            await folders.load(right)
             folder(tmp_path, "left", "")
-            assert () == (await folders.ready(left)).rules
+            assert () == (await folders.load(left)).rules
 
 
 async def test_trust_that_is_gone_takes_servers_and_leaves_rules(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class FakeExecutor(CodeExecutor):
     def abort(self, capture: StateCapture) -> None:
         pass
 
-    async def restore(self, kept: KeptState | None) -> None:
+    async def restore(self, saved: KeptState | None) -> None:
         await trio.lowlevel.checkpoint()
 
     async def aclose(self) -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session_core.protocols.code.cells import (
+    CellFinding,
     EmptyCell,
-    Finding,
     ForeignBlock,
     FoundCell,
     MalformedCell,
@@ -82,7 +82,7 @@ def test_the_code_of_a_cell(written: str, code: str) -> None:
         ("so:\n```pyt", UnclosedCell()),
     ],
 )
-def test_what_is_no_cell_to_run(written: str, finding: Finding) -> None:
+def test_what_is_no_cell_to_run(written: str, finding: CellFinding) -> None:
     """Prose, blocks of other languages, empty cells and unclosed ones are told apart."""
     assert finding == find_cell(written)
 
@@ -144,6 +144,6 @@ def test_any_text_can_be_read(text: str) -> None:
         ("   ```py``` \n", MalformedCell(reason="there is text after the language on the line of the opening fence")),
     ],
 )
-def test_long_answers(text: str, finding: Finding) -> None:
+def test_long_answers(text: str, finding: CellFinding) -> None:
     """A million characters of fences, spaces or empty lines are read like a few of them, in time that is linear."""
     assert finding == find_cell(text * (1_000_000 // len(text)))

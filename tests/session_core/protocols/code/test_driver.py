@@ -20,7 +20,7 @@ from session_core.protocols.driver import (
     Remember,
     RunTools,
     Tell,
-    checked_actions,
+    check_actions,
 )
 from session_core.protocols.execution import CellResult
 from session_core.providers.base import ModelFailed, StopReason
@@ -335,4 +335,4 @@ def test_any_view_leads_on(view: DriverView, driver: CellDriver, more: bool, fai
 
     assert replies() == replies()
     for actions in replies():
-        checked_actions(actions)
+        check_actions(actions)

@@ -99,11 +99,11 @@ def test_text_in_pieces_is_the_same_as_in_one() -> None:
         for start in range(0, len(data), size):
             text.feed(data[start : start + size])
         text.feed(b"", final=True)
-        texts.add(text.whole())
+        texts.add(text.as_text())
     assert {"ä" * 10 + "\n[... 40 characters left out ...]\n" + "z" * 10} == texts
     exact = CellText(20, lambda _: None)
     exact.feed(b"0123456789" * 2)
-    assert "0123456789" * 2 == exact.whole()
+    assert "0123456789" * 2 == exact.as_text()
 
 
 async def test_pictures(tmp_path: Path) -> None:

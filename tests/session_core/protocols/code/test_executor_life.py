@@ -14,7 +14,7 @@ import trio.testing
 from session_core.protocols.faults import ProtocolFault
 from session_core.service.service import open_session_service
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.scripted import Answer, ScriptedProvider, ScriptedTool, text
+from session_core.testing.scripted import ScriptedAnswer, ScriptedProvider, ScriptedTool, text
 from session_core.vocabulary.events import ToolOutputDelta
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import ToolResultPart
@@ -232,7 +232,7 @@ async def test_cells_die_with_the_service(tmp_path: Path) -> None:
     assert [] == alive(pids)
 
 
-def written(code: str) -> Answer:
+def written(code: str) -> ScriptedAnswer:
     return text(f"```python\n{code}\n```")
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from session_core.protocols.code.instructions import (
     MOST_DOCUMENTATION_CHARS,
     MOST_TOOL_CHARS,
-    documentation,
+    build_instructions,
     function_names,
-    instructions,
-    signature,
+    render_documentation,
+    render_signature,
 )
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.tools import ToolSpec
@@ -84,7 +84,7 @@ def test_every_tool_has_a_function_of_its_own(names: list[str]) -> None:
 
 def test_a_signature() -> None:
     """What is required comes first; what may be left out is marked."""
-    assert "read(path: str, limit: int = ...)" == signature(tool("read", READ), "read")
+    assert "read(path: str, limit: int = ...)" == render_signature(tool("read", READ), "read")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_signature() -> None:
 def test_types_of_arguments(schema: Any, kind: str) -> None:
     """The types of a schema are shown as Python writes them, and what has none as anything."""
     given = {"properties": {"x": schema}, "required": ["x"]}
-    assert f"f(x: {kind})" == signature(tool("f", given), "f")
+    assert f"f(x: {kind})" == render_signature(tool("f", given), "f")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_types_of_arguments(schema: Any, kind: str) -> None:
 )
 def test_odd_arguments(parameters: Any, shown: str) -> None:
     """Arguments that are no names of Python are shown as they can be passed, and schemas of any shape are borne."""
-    assert shown == signature(tool("f", parameters), "f")
+    assert shown == render_signature(tool("f", parameters), "f")
 
 
 def test_deep_and_wide_schemas() -> None:
@@ -138,17 +138,17 @@ def test_deep_and_wide_schemas() -> None:
     deep: Any = {"type": "string"}
     for _ in range(50):
         deep = {"type": "array", "items": deep}
-    assert "f(x: list[list[list[Any]]] = ...)" == signature(tool("f", {"properties": {"x": deep}}), "f")
+    assert "f(x: list[list[list[Any]]] = ...)" == render_signature(tool("f", {"properties": {"x": deep}}), "f")
     wide: Any = {"properties": {f"x{n}": {} for n in range(1_000)}}
-    assert signature(tool("f", wide), "f").endswith(", x39: Any = ..., **arguments)")
+    assert render_signature(tool("f", wide), "f").endswith(", x39: Any = ..., **arguments)")
 
 
 def test_documentation() -> None:
     """What `help` shows has the signature, the whole description and the schema, within bounds."""
-    shown = documentation(tool("read", READ, "Reads.\n\nAll of it."), "read")
+    shown = render_documentation(tool("read", READ, "Reads.\n\nAll of it."), "read")
     assert "read(path: str, limit: int = ...)\n\nReads.\n\nAll of it.\n\n" in shown
     assert '"description": "Which."' in shown
-    assert MOST_DOCUMENTATION_CHARS == len(documentation(tool("x", READ, "long " * 10_000), "x"))
+    assert MOST_DOCUMENTATION_CHARS == len(render_documentation(tool("x", READ, "long " * 10_000), "x"))
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_documentation() -> None:
 
 def test_the_text() -> None:
     """The text shows a cell, says how to end, and lists the functions with the start of what they do."""
-    shown = instructions([tool("todo.add", READ, "Adds a\nthing.\n\nMore about it.")])
+    shown = build_instructions([tool("todo.add", READ, "Adds a\nthing.\n\nMore about it.")])
     assert "```python\nprint(1 + 1)\n```" in shown
     assert "answer without a cell" in shown
     assert "- todo_add(path: str, limit: int = ...): Adds a thing.\n" in f"{shown}\n"
@@ -165,8 +165,8 @@ def test_the_text() -> None:
 
 def test_how_a_turn_ends() -> None:
     """Where finish is required, the text says that nothing else ends the turn."""
-    assert "nothing else ends your work" in instructions([], finish_required=True)
-    assert "nothing else ends your work" not in instructions([])
+    assert "nothing else ends your work" in build_instructions([], finish_required=True)
+    assert "nothing else ends your work" not in build_instructions([])
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_how_a_turn_ends() -> None:
 )
 def test_many_tools_are_shown_in_less_detail(tools: int, shown: str, not_shown: str) -> None:
     """However many tools there are, the text stays short; it loses descriptions, then arguments, then names."""
-    text = instructions([tool(f"tool_{n}", READ, "Does it. " * 30) for n in range(tools)]) + "\n"
+    text = build_instructions([tool(f"tool_{n}", READ, "Does it. " * 30) for n in range(tools)]) + "\n"
     assert shown in text
     assert not_shown not in text
     assert len(text) < MOST_TOOL_CHARS + MOST_FRAME_CHARS
@@ -189,4 +189,4 @@ def test_many_tools_are_shown_in_less_detail(tools: int, shown: str, not_shown: 
 
 def test_one_long_name_is_not_shown_whole() -> None:
     """A tool with a name of any length keeps the text short."""
-    assert len(instructions([tool("x" * 100_000, READ)])) < MOST_TOOL_CHARS + MOST_FRAME_CHARS
+    assert len(build_instructions([tool("x" * 100_000, READ)])) < MOST_TOOL_CHARS + MOST_FRAME_CHARS

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from session_core.protocols.code.cells import ForeignBlock, MalformedCell, NoCell, find_cell
-from session_core.protocols.code.prose import CellProjector
-from session_core.protocols.prose import Span, project
+from session_core.protocols.code.protocol import CellProjector
+from session_core.protocols.prose import Span, project_text
 
 PIECES = st.sampled_from(
     ["```", "`", "~~~", "python", "py", "p", "thon", "3", "\n", "\r\n", " ", "   ", "\t", "word", "bash", "``", "x = 1"]
@@ -38,7 +38,7 @@ def of_kind(kind: str, spans: tuple[Span, ...]) -> str:
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=30))
 def test_chunks_make_no_difference(text: str, cuts: list[int]) -> None:
     """However a text is cut into chunks, the same is seen and the same is hidden, and together that is the text."""
-    whole = project(CellProjector(), text)
+    whole = project_text(CellProjector(), text)
     pieces = streamed(in_chunks(text, cuts))
     assert of_kind("text", whole) == of_kind("text", pieces)
     assert of_kind("code", whole) == of_kind("code", pieces)
@@ -48,7 +48,7 @@ def test_chunks_make_no_difference(text: str, cuts: list[int]) -> None:
 @given(TEXTS)
 def test_what_is_hidden_is_what_is_read_as_a_cell(text: str) -> None:
     """Something is hidden exactly where the driver finds a cell, whole or broken."""
-    hidden = of_kind("code", project(CellProjector(), text))
+    hidden = of_kind("code", project_text(CellProjector(), text))
     prose = isinstance(find_cell(text), NoCell | ForeignBlock)
     swallowed = isinstance(find_cell(text), MalformedCell) and not hidden
     assert (hidden == "") == (prose or swallowed)
@@ -86,7 +86,7 @@ def test_no_more_than_the_start_of_a_line_is_held_back(text: str) -> None:
 )
 def test_what_people_see(text: str, seen: str | None) -> None:
     """People see the prose before a cell, all of an answer without one, and never a fence, not even half of it."""
-    assert (text if seen is None else seen) == of_kind("text", project(CellProjector(), text))
+    assert (text if seen is None else seen) == of_kind("text", project_text(CellProjector(), text))
 
 
 def test_prose_is_not_kept_waiting() -> None:

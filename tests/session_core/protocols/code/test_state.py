@@ -12,8 +12,8 @@ import pytest
 from session_core import limits
 from session_core.protocols.code.confinement import cell_filter
 from session_core.protocols.code.executor import PythonExecutor
-from session_core.protocols.code.saved_state import Kept, from_state
-from session_core.protocols.execution import KeptState, digest_of
+from session_core.protocols.code.saved_state import SavedVariables, from_state
+from session_core.protocols.execution import KeptState, compute_digest
 from session_core.protocols.faults import StateRejected
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.protocols import ExecutorState, StateLeaf
@@ -199,7 +199,7 @@ GOOD = KeptState(
         engine="python",
         version=1,
         root=JsonObject({"order": ("value:x", "value:y"), "parts": {"value:x": SMALL}, "lost": ()}),
-        leaves=(StateLeaf(name="value:y", digest=digest_of(LONG), size=len(LONG)),),
+        leaves=(StateLeaf(name="value:y", digest=compute_digest(LONG), size=len(LONG)),),
     ),
     leaves={"value:y": LONG},
 )
@@ -269,7 +269,7 @@ def test_older_state_is_upgraded_step_by_step() -> None:
 def test_empty_is_clean() -> None:
     """An executor that has run nothing has nothing to keep."""
     assert not PythonExecutor(cell_seconds=1, output_chars=100).dirty
-    assert Kept().print == Kept().print
+    assert SavedVariables().identity == SavedVariables().identity
 
 
 def test_filter_for_every_machine() -> None:

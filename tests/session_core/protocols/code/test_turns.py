@@ -14,9 +14,9 @@ from session_core.providers.base import ModelFinished, TextChunk
 from session_core.service.service import SessionService
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import (
-    Answer,
     Hang,
     Pause,
+    ScriptedAnswer,
     ScriptedProvider,
     ScriptedTool,
     failure,
@@ -60,7 +60,7 @@ class Played:
         return "".join(shown)
 
 
-async def play(*answers: Answer, **sent: Any) -> tuple[TurnOutcome, list[tuple[str, str]], FakeExecutor]:
+async def play(*answers: ScriptedAnswer, **sent: Any) -> tuple[TurnOutcome, list[tuple[str, str]], FakeExecutor]:
     """Run a turn; returns its outcome, the conversation after the first message, and the executor."""
     executor = FakeExecutor(CELLS)
     provider = ScriptedProvider(*answers)
@@ -99,7 +99,7 @@ async def test_a_cell_its_output_and_an_answer() -> None:
     first, second = provider.requests
     assert () == first.tools
     assert "todo_add(**arguments): The scripted tool todo.add." in first.system
-    assert cell("look()", "I look.\n", "\nIt says 5.") == second.messages[1].written
+    assert cell("look()", "I look.\n", "\nIt says 5.") == second.messages[1].written_text
     assert ["look()"] == executor.ran
 
 
@@ -119,7 +119,7 @@ async def test_an_error_is_data() -> None:
         ((TextChunk(text="I look.\n```py"), ModelFinished(stop_reason="max_tokens")), "cut off"),
     ],
 )
-async def test_broken_cells_are_repaired(broken: Answer, why: str) -> None:
+async def test_broken_cells_are_repaired(broken: ScriptedAnswer, why: str) -> None:
     """A cell that cannot be run is told as that, and the next one is run."""
     outcome, said, executor = await play(broken, text(cell("look()")), text("4"))
     assert ("completed", "4", 3) == (outcome.status, outcome.final_text, outcome.steps)
@@ -237,7 +237,7 @@ async def test_cells_are_never_seen(cuts: list[int], length: int, ending: Any, r
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
         if stops:
-            await provider.waiting("end")
+            await provider.wait_for_pause("end")
             await service.request_stop(session_id)
         await service.wait_for_turn(session_id)
         shown = Played(service, session_id, executor).shown_text()

@@ -12,7 +12,7 @@ from session_core.protocols.options import PluginOptions
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text
 from session_core.tools.base import ToolContext, ToolOutput
-from session_core.tools.task import Task
+from session_core.tools.task import TaskTool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from tests.session_core.protocols.code._fake_executor import CELLS, FakeCode, FakeExecutor, cell, coding
@@ -107,9 +107,9 @@ async def test_helpers_act_by_code_too(required: bool) -> None:  # noqa: FBT001
         return CellResult(output=f"{result.status}: {result.text}")
 
     provider = ScriptedProvider(text(cell("delegate()")), *[text("It is 3.")] * 2, text(cell("finish(3)")))
-    stated = PluginOptions.of(FakeCode.id, JsonObject({"finish_required": required, "no_progress": 2}))
+    stated = PluginOptions.for_plugin(FakeCode.id, JsonObject({"finish_required": required, "no_progress": 2}))
     executor = FakeExecutor({**CELLS, "delegate()": delegate})
-    config = scripted(provider, tools=(Task(),), protocol_options=stated, **coding(executor))
+    config = scripted(provider, tools=(TaskTool(),), protocol_options=stated, **coding(executor))
     async with open_checked_service(config) as service:
         session_id = await new_session(service)
         await say(service, session_id)
@@ -127,7 +127,7 @@ async def test_helpers_finish_with_a_value() -> None:
 
     provider = ScriptedProvider(text(cell("delegate()")), text("It is 3."), text(cell("finish()")), text("So it is 3."))
     executor = FakeExecutor({"delegate()": delegate, "finish()": CellResult(finished=True, value="It is\n3.")})
-    async with open_checked_service(scripted(provider, tools=(Task(),), **coding(executor))) as service:
+    async with open_checked_service(scripted(provider, tools=(TaskTool(),), **coding(executor))) as service:
         session_id = await new_session(service)
         outcome = await say(service, session_id)
         _, result = (await transcript(service, session_id))[2]
@@ -182,7 +182,7 @@ async def test_options_are_checked(options: Any, field: str) -> None:
 
 async def test_options_have_their_effect() -> None:
     """A session can require `finish`, and a service can bound the steps without progress."""
-    stated = PluginOptions.of(FakeCode.id, JsonObject({"finish_required": True, "no_progress": 2}))
+    stated = PluginOptions.for_plugin(FakeCode.id, JsonObject({"finish_required": True, "no_progress": 2}))
     config = scripted(*[text("done")] * 9, protocol_options=stated, **coding(FakeExecutor({})))
     async with open_checked_service(config) as service:
         outcome = await say(service, await new_session(service))

@@ -6,19 +6,19 @@ import pytest
 
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Request
-from session_core.sep.conformance.fake_host import Pretence
+from session_core.sep.conformance.fake_host import FakeHost
 from session_core.sep.conformance.frames import Complaints
 from session_core.sep.conformance.host_messages import SESSION
 from session_core.sep.protocol.manifest import Capabilities, Manifest, RunSpec
 
 
-def pretence(**capabilities: Any) -> tuple[Pretence, Complaints]:
+def pretence(**capabilities: Any) -> tuple[FakeHost, Complaints]:
     manifest = Manifest(name="x", version="1", run=RunSpec(command="x"), capabilities=Capabilities(**capabilities))
     complaints = Complaints()
-    return Pretence("x", manifest, complaints), complaints
+    return FakeHost("x", manifest, complaints), complaints
 
 
-def answer(host: Pretence, method: str, params: dict[str, Any]) -> Any:
+def answer(host: FakeHost, method: str, params: dict[str, Any]) -> Any:
     try:
         return host.answer(Request(id=1, method=method, params=params))
     except RpcFailed as error:
@@ -65,7 +65,7 @@ def test_contexts_are_real() -> None:
     """An action is allowed while its dispatch is open; stale, honest and forged contexts are refused, and told."""
     host, complaints = pretence()
     with host.contexts.dispatch("x", 1, SESSION) as context:
-        held = host.given(context)
+        held = host.remember_context(context)
         allowed = answer(host, "session/send_message", {"context": held, "text": "hi"})
     event = host.event_context()
     refused = [
@@ -75,7 +75,9 @@ def test_contexts_are_real() -> None:
 
     assert {} == allowed
     assert [-32003] * 4 == refused
-    assert ["failed", "failed", "warned", "warned"] == [each.weight for each, _ in complaints.about("contexts")]
+    assert ["failed", "failed", "warned", "warned"] == [
+        each.weight for each, _ in complaints.complaints_about("contexts")
+    ]
 
 
 def test_what_the_manifest_does_not_enable_is_refused() -> None:
@@ -83,4 +85,4 @@ def test_what_the_manifest_does_not_enable_is_refused() -> None:
     host, complaints = pretence(enabled=frozenset())
 
     assert -32004 == answer(host, "kv/get", {"key": "a"})
-    assert "add kv = true to [capabilities]" in complaints.about("messages")[0][0].sentence
+    assert "add kv = true to [capabilities]" in complaints.complaints_about("messages")[0][0].sentence

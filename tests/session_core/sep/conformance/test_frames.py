@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from session_core.rpc.line_frames import Oversized
-from session_core.rpc.messages import Success, Unusable
-from session_core.sep.conformance.frames import Complaint, Complaints, Ledger, judge_line
+from session_core.rpc.line_frames import OversizedLine
+from session_core.rpc.messages import SuccessReply, UnusableLine
+from session_core.sep.conformance.frames import Complaint, Complaints, RequestLedger, judge_line
 
 
 def judged(message: Any) -> list[str]:
@@ -66,29 +66,34 @@ def test_a_fault_is_named(message: Any, complaint: str) -> None:
 
 def test_what_is_no_json_is_noise() -> None:
     """Lines that are not JSON, not UTF-8 or far too long are complaints about stdout, and no messages."""
-    lines: list[bytes | Oversized] = [b"hello", b'{"jsonrpc":', b'{"a":"\xff"}', Oversized(size=10**9, head=b"{")]
+    lines: list[bytes | OversizedLine] = [
+        b"hello",
+        b'{"jsonrpc":',
+        b'{"a":"\xff"}',
+        OversizedLine(size=10**9, head=b"{"),
+    ]
 
     found = [judge_line(line) for line in lines]
 
     assert ["stdout"] * 4 == [each.complaints[0].about for each in found]
-    assert all(isinstance(each.message, Unusable) for each in found)
+    assert all(isinstance(each.message, UnusableLine) for each in found)
     assert "print to stderr instead" in found[0].complaints[0].sentence
 
 
 def test_a_faulty_reply_is_still_one() -> None:
     """A reply that lacks the version of JSON-RPC is judged, and still answers its request."""
-    assert Success(id=1, result={}) == judge_line(b'{"id":1,"result":{}}').message
+    assert SuccessReply(id=1, result={}) == judge_line(b'{"id":1,"result":{}}').message
 
 
 def test_ids_are_answered_once() -> None:
     """A reply to nothing, a second reply and one under an id of another type are complaints; the first is not."""
-    ledger = Ledger()
-    number = ledger.send("ping")
-    named = ledger.send("hook", "a")
+    ledger = RequestLedger()
+    number = ledger.record_request("ping")
+    named = ledger.record_request("hook", "a")
 
-    assert (None, None, None) == (ledger.answer(number), ledger.answer(named), ledger.answer(None))
-    assert "which nobody has sent" in str(ledger.answer(str(number)))
-    assert "it answered one ping request twice" in str(ledger.answer(number))
+    assert (None, None, None) == (ledger.record_reply(number), ledger.record_reply(named), ledger.record_reply(None))
+    assert "which nobody has sent" in str(ledger.record_reply(str(number)))
+    assert "it answered one ping request twice" in str(ledger.record_reply(number))
     assert (2, 1, "ping", None) == (
         ledger.times_answered(number),
         ledger.times_answered(named),
@@ -105,5 +110,5 @@ def test_complaints_are_counted_and_bounded() -> None:
     complaints.add(slip, slip, fault)
     complaints.add(*(Complaint(about="stdout", sentence=f"line {number}") for number in range(10_000)))
 
-    assert ((fault, 1), (slip, 2)) == complaints.about("messages")
-    assert len(complaints.about("stdout")) < 1_000
+    assert ((fault, 1), (slip, 2)) == complaints.complaints_about("messages")
+    assert len(complaints.complaints_about("stdout")) < 1_000

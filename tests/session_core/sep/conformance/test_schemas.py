@@ -8,7 +8,7 @@ import attrs
 import jsonschema_rs
 import pytest
 
-from session_core.rpc.messages import Unusable, parse
+from session_core.rpc.messages import UnusableLine, parse
 from session_core.sep.conformance.catalogue import (
     FIXTURES,
     FOLDER,
@@ -19,11 +19,11 @@ from session_core.sep.conformance.catalogue import (
     unknown_keys,
 )
 from session_core.sep.conformance.host_messages import completion_request, event_payload, greeting, hook_input
-from session_core.sep.host.calls.hooks import Failure, read_outcome
-from session_core.sep.host.calls.ui_requests import read_ui_request
+from session_core.sep.host.calls.hooks import FailureOutcome, read_outcome
+from session_core.sep.host.calls.requests import read_ui_request
 from session_core.sep.host.models.credentials import read_credentials
 from session_core.sep.host.registrations import ProviderRegistration, read_registrations
-from session_core.sep.protocol.fields import Fields
+from session_core.sep.protocol.fields import DocumentFields
 from session_core.sep.protocol.manifest import Manifest, RunSpec
 from session_core.sep.protocol.names import EVENTS, HOOKS
 from session_core.sep.protocol.render_blocks import read_render_block
@@ -119,7 +119,7 @@ def test_faults_are_worded() -> None:
         ("render_block.json", "block", read_render_block),
         ("provider_oauth_login.json", "result", read_credentials),
         ("provider_oauth_refresh.json", "result", read_credentials),
-        ("ui_request.json", "params", lambda value: read_ui_request(value["kind"], Fields(value))),
+        ("ui_request.json", "params", lambda value: read_ui_request(value["kind"], DocumentFields(value))),
     ],
 )
 def test_the_host_reads_what_is_valid(file: str, definition: str, accept: Callable[[Any], object]) -> None:
@@ -133,9 +133,9 @@ def test_the_host_reads_what_is_valid(file: str, definition: str, accept: Callab
 
 def test_the_host_reads_valid_outcomes_and_messages() -> None:
     """A valid outcome of a hook is no failure, and a valid message is one for the connection."""
-    assert [] == [value for value in valid("hook.json", "result") if isinstance(read_outcome(value), Failure)]
+    assert [] == [value for value in valid("hook.json", "result") if isinstance(read_outcome(value), FailureOutcome)]
     lines = [json.dumps(value).encode() for value in valid("message.json", "any")]
-    assert [] == [line for line in lines if isinstance(parse(line), Unusable)]
+    assert [] == [line for line in lines if isinstance(parse(line), UnusableLine)]
 
 
 def test_what_the_runner_sends_is_valid() -> None:

@@ -12,10 +12,10 @@ import trio
 from session_core import limits
 from session_core.rpc.failures import INTERNAL_ERROR, RpcClosed, RpcFailed
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.extension import Extension, ReloadFailed
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.extension import HostedExtension, ReloadFailed
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.process_session import Pace
+from session_core.sep.host.process.process_session import ExtensionTimeouts
 from tests.session_core.sep._children import (
     PATIENCE,
     QUICK,
@@ -117,7 +117,10 @@ async def test_a_process_that_hangs_in_initialize_is_given_up(tmp_path: Path) ->
 
 async def test_nonsense_in_registrations_is_final(tmp_path: Path) -> None:
     """What cannot be used fails at once, naming the place, and is not tried again."""
-    async with running(script(tmp_path, "hostile", "registers_nonsense"), pace=Pace()) as (extension, host):
+    async with running(script(tmp_path, "hostile", "registers_nonsense"), pace=ExtensionTimeouts()) as (
+        extension,
+        host,
+    ):
         assert extension.state == "failed"
         assert str(extension.problem).startswith("what it registers cannot be used at tools[0].name: ")
     assert host.states == ["failed", "stopped"]
@@ -138,7 +141,7 @@ async def test_a_process_that_closes_its_stdin_is_noticed_with_the_next_request(
 async def test_a_crash_fails_the_request_and_is_followed_by_a_restart(tmp_path: Path) -> None:
     """A request under way fails when the process dies, and the next process answers under a new generation."""
     found = script(tmp_path, "hostile", "exits_when_asked")
-    async with running(found, pace=Pace(backoffs=(0, 0))) as (extension, host):
+    async with running(found, pace=ExtensionTimeouts(backoffs=(0, 0))) as (extension, host):
         for generation in (1, 2):
             assert extension.generation == generation
             with pytest.raises(RpcClosed):
@@ -161,7 +164,7 @@ async def test_who_ignores_everything_is_killed(tmp_path: Path) -> None:
 
 async def test_cancelling_kills_the_group(tmp_path: Path) -> None:
     """When the task of an extension is cancelled, its process is gone at the end of it, without having been asked."""
-    extension = Extension(script(tmp_path, "plain"), Host(), ExtensionLog(), pace=QUICK)
+    extension = HostedExtension(script(tmp_path, "plain"), Host(), ExtensionLog(), pace=QUICK)
     async with trio.open_nursery() as nursery:
         await nursery.start(extension.run)
         assert pids_with_argument(str(tmp_path)) != []
@@ -274,7 +277,7 @@ async def test_reload_revives_what_has_failed(tmp_path: Path) -> None:
 async def test_changed_files_are_not_started_again(tmp_path: Path) -> None:
     """A restart after a crash refuses files that are not those a person agreed to."""
     found = script(tmp_path, "plain")
-    async with running(found, pace=Pace(backoffs=(0,))) as (extension, host):
+    async with running(found, pace=ExtensionTimeouts(backoffs=(0,))) as (extension, host):
         (found.folder / "more.py").write_text("print('something else')")
         os.kill(await extension.request("pid", timeout=30), signal.SIGKILL)
         await host.until(lambda: extension.state == "failed")
@@ -284,7 +287,7 @@ async def test_changed_files_are_not_started_again(tmp_path: Path) -> None:
 async def test_stopping_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
     """An extension that is stopped before it has answered its greeting ends at once."""
     found = script(tmp_path, "hostile", "hangs_in_initialize")
-    extension = Extension(found, Host(), ExtensionLog(), pace=QUICK)
+    extension = HostedExtension(found, Host(), ExtensionLog(), pace=QUICK)
     with trio.fail_after(PATIENCE / 2):  # the greeting alone would take twice as long
         async with trio.open_nursery() as nursery:
             nursery.start_soon(extension.run)
@@ -299,10 +302,10 @@ async def test_stopping_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
 async def test_stopping_before_the_start(tmp_path: Path) -> None:
     """An extension that is stopped before it runs starts no process, and its task ends."""
 
-    async def no_launch(found: Found) -> Any:
+    async def no_launch(found: DiscoveredExtension) -> Any:
         raise AssertionError("nothing is to be started")
 
-    extension = Extension(script(tmp_path, "plain"), Host(), ExtensionLog(), prepare=no_launch)
+    extension = HostedExtension(script(tmp_path, "plain"), Host(), ExtensionLog(), prepare=no_launch)
     await extension.stop()
     async with trio.open_nursery() as nursery:  # noqa: ASYNC112 - that it has started counts too
         await nursery.start(extension.run)

@@ -199,7 +199,7 @@ async def test_tools_and_commands_of_extensions(home: Home) -> None:
     home.install("one", registrations={"tools": [ECHO], "hooks": ["input"], "commands": [
         {"name": each, "description": ""} for each in ("say", "heard", "fail")
     ]})  # fmt: skip
-    async with open_world(home, tool_call("one.echo", {"a": 1}), text("done"), permission_tier="full") as world:
+    async with open_world(home, tool_call("one.echo", {"a": 1}), text("done"), permission_mode="full") as world:
         service, session_id = world.service, world.session_id
         await world.turn()
         said = (await service.run_command(session_id, "say", 'Bob "and Eve"')).content
@@ -394,7 +394,7 @@ async def test_no_extensions_change_nothing(home: Home) -> None:
         assert "done" == await world.turn()
         assert () == (await world.service.list_extensions()).extensions
         assert not any(world.host.handles(hook) for hook in HOOKS)
-        assert frozenset() == world.host.wanted
+        assert frozenset() == world.host.subscribed_events
     assert ServiceConfig().extensions is None
 
 

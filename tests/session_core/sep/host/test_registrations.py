@@ -17,10 +17,10 @@ from session_core.sep.host.registrations import (
     RendererRegistration,
     ShortcutRegistration,
     ToolRegistration,
-    clamped_subscriptions,
+    clamp_subscriptions,
+    filter_permitted,
     handled_hooks,
-    merged,
-    permitted,
+    merge_update,
     read_registrations,
 )
 from session_core.sep.protocol.manifest import Capabilities, Manifest, RunSpec
@@ -176,7 +176,7 @@ def test_an_update_adds_and_replaces_by_name() -> None:
             "providers": [{"name": "acme", "models": [{"id": "one"}]}],
         }
     )
-    new = merged(
+    new = merge_update(
         old,
         {
             "tools": [{**TOOL, "name": "fill"}, {**TOOL, "description": "Digs deeper."}],
@@ -201,7 +201,7 @@ def test_an_update_adds_and_replaces_by_name() -> None:
         )
         == new
     )
-    assert old == merged(old, {})
+    assert old == merge_update(old, {})
 
 
 def test_one_answer_with_a_name_twice_keeps_the_last() -> None:
@@ -228,11 +228,11 @@ def test_updates_do_not_grow_without_end(kind: str, make: Any) -> None:
     most = {"providers": 16}.get(kind, 256)
     found = Registrations()
     for number in range(most):
-        found = merged(found, {kind: [make(f"n{number}")]})
+        found = merge_update(found, {kind: [make(f"n{number}")]})
     assert most == len(getattr(found, kind))
-    assert found == merged(found, {kind: [make("n0")]})
+    assert found == merge_update(found, {kind: [make("n0")]})
     with pytest.raises(RegistrationsInvalid) as caught:
-        merged(found, {kind: [make("more")]})
+        merge_update(found, {kind: [make("more")]})
     assert kind == caught.value.field
 
 
@@ -241,7 +241,7 @@ def test_all_tools_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(module, "MAX_TOOL_CHARS", 300)
     old = read_registrations({"tools": [TOOL]})
     with pytest.raises(RegistrationsInvalid, match="together") as caught:
-        merged(old, {"tools": [{**TOOL, "name": "b", "description": 200 * "x"}]})
+        merge_update(old, {"tools": [{**TOOL, "name": "b", "description": 200 * "x"}]})
     assert "tools" == caught.value.field
 
 
@@ -262,14 +262,14 @@ def test_events_are_clamped(
 ) -> None:
     """An extension hears what it asked for within what its manifest declares; hooks are no events, but one is both."""
     registrations = Registrations(subscriptions=asked, hooks=hooks)
-    assert told == clamped_subscriptions(registrations, manifest(events=declared))
+    assert told == clamp_subscriptions(registrations, manifest(events=declared))
 
 
 def test_the_bus_is_for_those_who_may_use_it() -> None:
     """Without the capability for the bus, what others publish is not heard either."""
     registrations = Registrations(subscriptions=("bus/event", "turn_end"))
-    assert {"bus/event", "turn_end"} == clamped_subscriptions(registrations, manifest())
-    assert {"turn_end"} == clamped_subscriptions(registrations, manifest(enabled=frozenset({"tools"})))
+    assert {"bus/event", "turn_end"} == clamp_subscriptions(registrations, manifest())
+    assert {"turn_end"} == clamp_subscriptions(registrations, manifest(enabled=frozenset({"tools"})))
 
 
 @pytest.mark.parametrize(
@@ -304,10 +304,10 @@ def test_only_what_the_manifest_permits_stays() -> None:
             "flags": ["f"],
         }
     )
-    assert everything == permitted(everything, manifest())
+    assert everything == filter_permitted(everything, manifest())
     nothing = Registrations(subscriptions=("turn_end",), hooks=("context",), flags=("f",))
-    assert nothing == permitted(everything, manifest(enabled=frozenset()))
-    only_tools = permitted(everything, manifest(enabled=frozenset({"tools"})))
+    assert nothing == filter_permitted(everything, manifest(enabled=frozenset()))
+    only_tools = filter_permitted(everything, manifest(enabled=frozenset({"tools"})))
     assert attrs.evolve(nothing, tools=everything.tools) == only_tools
 
 
@@ -330,5 +330,5 @@ def test_any_json_is_read_or_refused(data: object) -> None:
     except RegistrationsInvalid as error:
         field = error.field
     else:
-        assert found == merged(found, {})
+        assert found == merge_update(found, {})
     assert field != ""

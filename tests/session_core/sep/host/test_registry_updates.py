@@ -10,7 +10,7 @@ import trio
 from session_core import limits
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.host import registry_updates as module
-from session_core.sep.host.registrations import Registrations, merged
+from session_core.sep.host.registrations import Registrations, merge_update
 from tests.session_core.sep._inbound import SESSION, Host, Speaking, World, speaking
 from tests.session_core.sep._service import Home, open_world
 
@@ -53,9 +53,9 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     def noted(old: Registrations, update: object) -> Registrations:
         checked.append(threading.current_thread() is ours)
-        return merged(old, update)
+        return merge_update(old, update)
 
-    monkeypatch.setattr(module, "merged", noted)
+    monkeypatch.setattr(module, "merge_update", noted)
     return checked
 
 
@@ -65,7 +65,7 @@ async def test_many_tiny_updates_behind_a_large_one(
     """Those that wait are bounded in number too, however little is in them; when they are done there is room again."""
     monkeypatch.setattr(limits, "MAX_EXTENSION_REGISTERS", 200_000)
     async with trio.open_nursery() as nursery:
-        await nursery.start(world.inbound.registering.run)
+        await nursery.start(world.inbound.registry_updater.run)
         for first in (0, 100):
             world.host.logged.clear()
             world.tell(extension, "registry/update", tools(first, 100))
@@ -73,7 +73,7 @@ async def test_many_tiny_updates_behind_a_large_one(
                 world.tell(extension, "registry/update", {})
             refused = [each for each in world.host.logged if "more than 200,000 bytes" in each[2]]
             assert 0 < len(refused) < 100, first
-            await world.inbound.registering.settled("ext")
+            await world.inbound.registry_updater.wait_settled("ext")
         nursery.cancel_scope.cancel()
     assert 200 == len(extension.registrations.tools)
 
@@ -83,7 +83,7 @@ async def test_large_updates_are_checked_aside_and_in_order(
 ) -> None:
     """A large one leaves the loop free; a small one behind it waits, and so does what the extension asks for then."""
     async with trio.open_nursery() as nursery:
-        await nursery.start(world.inbound.registering.run)
+        await nursery.start(world.inbound.registry_updater.run)
         world.tell(extension, "registry/update", tools(0, 100))
         world.tell(extension, "registry/update", tools(50, 1, chars=1))
         assert 0 == len(extension.registrations.tools)
@@ -102,14 +102,14 @@ async def test_a_large_update_that_is_asked_for_is_answered(world: World, extens
     """As a request it is answered when it counts, or with what is wrong; as a notification that goes to the log."""
     wrong = {**tools(0, 100), "flags": [5]}
     async with trio.open_nursery() as nursery:
-        await nursery.start(world.inbound.registering.run)
+        await nursery.start(world.inbound.registry_updater.run)
         assert {} == await world.ask(extension, "registry/update", tools(0, 100))
         assert 100 == len(extension.registrations.tools)
         with pytest.raises(RpcFailed, match="text") as refused:
             await world.ask(extension, "registry/update", wrong)
         assert (-32602, [], ()) == (refused.value.code, world.host.logged, extension.registrations.flags)
         world.tell(extension, "registry/update", wrong)
-        await world.inbound.registering.settled("ext")
+        await world.inbound.registry_updater.wait_settled("ext")
         assert 1 == len(world.host.logged)
         assert "registry/update was passed over" in world.host.logged[0][2]
         nursery.cancel_scope.cancel()
@@ -119,11 +119,11 @@ async def test_too_much_at_once_is_refused(world: World, extension: Speaking, mo
     """What waits to be checked is bounded: an update over that is refused, and those before it count."""
     monkeypatch.setattr(limits, "MAX_EXTENSION_REGISTERS", 150_000)
     async with trio.open_nursery() as nursery:
-        await nursery.start(world.inbound.registering.run)
+        await nursery.start(world.inbound.registry_updater.run)
         world.tell(extension, "registry/update", tools(0, 100))
         world.tell(extension, "registry/update", tools(100, 100))
         assert "more than 150,000 bytes" in world.host.logged[0][2]
-        await world.inbound.registering.settled("ext")
+        await world.inbound.registry_updater.wait_settled("ext")
         assert 100 == len(extension.registrations.tools)
         nursery.cancel_scope.cancel()
 
@@ -131,10 +131,10 @@ async def test_too_much_at_once_is_refused(world: World, extension: Speaking, mo
 async def test_a_process_that_is_replaced_meanwhile_registers_nothing(world: World, extension: Speaking) -> None:
     """An update that is still being checked when another process takes over is passed over, and said so."""
     async with trio.open_nursery() as nursery:
-        await nursery.start(world.inbound.registering.run)
+        await nursery.start(world.inbound.registry_updater.run)
         world.tell(extension, "registry/update", tools(0, 100))
         extension.generation = 2
-        await world.inbound.registering.settled("ext")
+        await world.inbound.registry_updater.wait_settled("ext")
         nursery.cancel_scope.cancel()
     assert () == extension.registrations.tools
     assert "only the running process" in world.host.logged[0][2]

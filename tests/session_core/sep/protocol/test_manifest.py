@@ -13,7 +13,7 @@ from session_core.sep.protocol.manifest import (
     Capabilities,
     Manifest,
     ManifestInvalid,
-    Resources,
+    ManifestResources,
     RunSpec,
     SandboxSpec,
     read_manifest,
@@ -100,7 +100,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
             allow_domains=("api.example.com", "*.example.org"),
         ),
         capabilities=Capabilities(events=("turn_start", "tool_call"), enabled=frozenset({"tools", "kv"})),
-        resources=Resources(skills="skills", prompts="more/prompts", themes="themes"),
+        resources=ManifestResources(skills="skills", prompts="more/prompts", themes="themes"),
     )
     assert expected == attrs.evolve(manifest, digest="")
     assert isinstance(hash(manifest), int)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from session_core.sep.protocol.fields import WrongField
+from session_core.sep.protocol.fields import InvalidDocumentField
 from session_core.sep.protocol.render_blocks import BLOCK_KINDS, MAX_BLOCK_DEPTH, read_render_block
 from session_core.vocabulary.frozen import thaw_json
 
@@ -81,7 +81,7 @@ def test_good_blocks_pass_unchanged(block: dict[str, Any]) -> None:
 )
 def test_bad_blocks_are_refused_with_the_place(block: object, path: str) -> None:
     """What no frontend could show is refused, and the error leads to it."""
-    with pytest.raises(WrongField) as caught:
+    with pytest.raises(InvalidDocumentField) as caught:
         read_render_block(block, "w")
     assert path == caught.value.path
 
@@ -90,7 +90,7 @@ def test_a_template_may_fill_in_numbers() -> None:
     """In a template a placeholder stands for a number, and other text does not."""
     block = {"kind": "progress", "value": "{{done}}"}
     assert block == thaw_json(read_render_block(block, template=True))
-    with pytest.raises(WrongField):
+    with pytest.raises(InvalidDocumentField):
         read_render_block({"kind": "progress", "value": "much"}, template=True)
 
 

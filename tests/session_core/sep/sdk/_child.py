@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from session_core.sep.sdk import Extension, ToolContext
+from session_core.sep.sdk import Extension, ToolCallContext
 
 notes = Path(sys.argv[1])
 ext = Extension("child")
@@ -35,14 +35,14 @@ async def say(text: str) -> str:
 
 
 @ext.tool
-async def sleep(ctx: ToolContext) -> None:
+async def sleep(ctx: ToolCallContext) -> None:
     """Wait for ever."""
     ctx.progress(0.1)
     await trio.sleep_forever()
 
 
 @ext.tool
-def block(ctx: ToolContext) -> None:
+def block(ctx: ToolCallContext) -> None:
     """Wait in a thread until nobody waits."""
     ctx.progress(0.2)
     while not ctx.cancelled:

@@ -8,8 +8,8 @@ import trio
 
 from session_core.sep.sdk import (
     Answer,
+    CommandCompletion,
     CommandContext,
-    Completion,
     CompletionRequest,
     Credentials,
     EventContext,
@@ -18,11 +18,11 @@ from session_core.sep.sdk import (
     Model,
     ProviderContext,
     Reasoning,
+    TokenUsage,
     ToolCall,
-    ToolContext,
+    ToolCallContext,
     ToolError,
     ToolResult,
-    Usage,
     block,
     patch,
     render,
@@ -60,7 +60,7 @@ def sample() -> tuple[Extension, Seen]:
 
 def _tools(ext: Extension, seen: Seen) -> None:
     @ext.tool
-    async def add(ctx: ToolContext, a: int, b: Annotated[int, "the second"] = 2) -> int:
+    async def add(ctx: ToolCallContext, a: int, b: Annotated[int, "the second"] = 2) -> int:
         """Add numbers."""
         ctx.progress(0.5, "half", details={"a": a})
         ctx.log.info("adding", a=a)
@@ -78,19 +78,19 @@ def _tools(ext: Extension, seen: Seen) -> None:
         return ToolResult(content=f"{order.count} {order.item}", details={"order": order.item})
 
     @ext.tool(parameters={"type": "object", "properties": {"x": {"type": "number", "maximum": 9}}})
-    async def raw(ctx: ToolContext, given: dict[str, Any]) -> Any:
+    async def raw(ctx: ToolCallContext, given: dict[str, Any]) -> Any:
         """Take whatever comes."""
         return {"given": given, "args": ctx.args}
 
     @ext.tool
-    async def wait(ctx: ToolContext) -> None:
+    async def wait(ctx: ToolCallContext) -> None:
         """Wait until it is cancelled."""
         seen.contexts.append(ctx)
         seen.begun.set()
         await trio.sleep_forever()
 
     @ext.tool
-    async def keep(ctx: ToolContext) -> str:
+    async def keep(ctx: ToolCallContext) -> str:
         """Keep its context for later."""
         seen.contexts.append(ctx)
         return "kept"
@@ -104,9 +104,13 @@ def _commands(ext: Extension, seen: Seen) -> None:
         return " ".join(ctx.words)
 
     @greet.complete
-    def names(ctx: CommandContext, partial: str) -> list[str | Completion]:
+    def names(ctx: CommandContext, partial: str) -> list[str | CommandCompletion]:
         assert isinstance(ctx, CommandContext)
-        return [name for name in ("ada", Completion("bob", "a friend")) if str(name).startswith(partial) or not partial]
+        return [
+            name
+            for name in ("ada", CommandCompletion("bob", "a friend"))
+            if str(name).startswith(partial) or not partial
+        ]
 
     @ext.command(name="fail", description="Fail.")
     async def failing(ctx: CommandContext) -> None:
@@ -161,7 +165,7 @@ def _providers(ext: Extension) -> None:
         for word in request.last_user_text.split():
             yield word
         yield ToolCall(id="c1", name="add", arguments={"a": 1})
-        yield Usage(prompt_tokens=3, completion_tokens=4)
+        yield TokenUsage(prompt_tokens=3, completion_tokens=4)
 
     @speak.login
     async def log_in(ctx: ProviderContext) -> Credentials:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from session_core.sep.host.registrations import read_registrations
 from session_core.sep.protocol.render_blocks import read_render_block
 from session_core.sep.sdk import Extension, Model, ToolResult, block, patch, render
-from session_core.sep.sdk.answers import Completion, completions, hook_outcome, tool_result
+from session_core.sep.sdk.answers import CommandCompletion, completions, hook_outcome, tool_result
 from session_core.sep.sdk.testing import HostError, TestHost
 from session_core.vocabulary.frozen import thaw_json
 from tests.session_core.sep.sdk._sample import sample
@@ -145,7 +145,7 @@ def test_results_without_a_form() -> None:
 
 def test_completions() -> None:
     """Completions are texts, or texts with what they mean."""
-    assert completions(["a", Completion("b", "B")]) == {
+    assert completions(["a", CommandCompletion("b", "B")]) == {
         "completions": [{"value": "a"}, {"value": "b", "description": "B"}]
     }
     assert completions(None) == {"completions": []}

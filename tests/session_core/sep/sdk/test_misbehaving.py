@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from session_core.sep.sdk import Context, EventContext, Extension, HostGone, ToolContext, ToolError
+from session_core.sep.sdk import Context, EventContext, Extension, HostGone, ToolCallContext, ToolError
 from session_core.sep.sdk.link import MOST_HANDED_OVER, THREADS
 from session_core.sep.sdk.runtime import OBSERVERS_SECONDS
 from session_core.sep.sdk.testing import HostError, TestHost
@@ -101,7 +101,7 @@ async def test_a_cancelled_handler_that_raises_too(autojump_clock: object) -> No
             sys.exit(5)
 
     @ext.tool
-    async def slow(ctx: ToolContext) -> None:
+    async def slow(ctx: ToolCallContext) -> None:
         """Wait."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(leave_when_cancelled)
@@ -236,7 +236,7 @@ async def test_threads_that_hang() -> None:
     ext.on_shutdown(lambda: done.append("cleaned up"))
 
     @ext.tool
-    def hang(ctx: ToolContext) -> None:
+    def hang(ctx: ToolCallContext) -> None:
         """Hang."""
         ctx.progress(0.5)
         going_on.wait()
@@ -266,7 +266,7 @@ async def test_details_that_change() -> None:
     ext = Extension("odd")
 
     @ext.tool
-    def work(ctx: ToolContext) -> None:
+    def work(ctx: ToolCallContext) -> None:
         """Work."""
         seen: dict[str, int] = {}
         for number in range(300):
@@ -301,10 +301,10 @@ async def test_a_thread_that_tells_too_much() -> None:
 async def test_threads_of_its_own() -> None:
     """A thread that an author has started reaches the host as handlers do, and after the end learns that it is over."""
     ext = Extension("odd")
-    kept: list[ToolContext] = []
+    kept: list[ToolCallContext] = []
 
     @ext.tool
-    def keep(ctx: ToolContext) -> Any:
+    def keep(ctx: ToolCallContext) -> Any:
         """Keep the context."""
         kept.append(ctx)
         return _in_a_thread(lambda: ctx.wait(ctx.kv.get, "colour"))
@@ -327,10 +327,10 @@ async def test_threads_of_its_own() -> None:
 def test_after_the_run() -> None:
     """A thread that outlives all of it may still tell things, which reach nobody, and is told so when it asks."""
     ext = Extension("odd")
-    kept: list[ToolContext] = []
+    kept: list[ToolCallContext] = []
 
     @ext.tool
-    def keep(ctx: ToolContext) -> None:
+    def keep(ctx: ToolCallContext) -> None:
         """Keep the context."""
         kept.append(ctx)
 
@@ -363,7 +363,7 @@ async def test_registering_while_the_host_is_told() -> None:
     ext = Extension("odd")
 
     @ext.command
-    async def go(ctx: ToolContext) -> None:
+    async def go(ctx: ToolCallContext) -> None:
         ext.tool(name="early", description="")(lambda: "")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ctx.update_registry)

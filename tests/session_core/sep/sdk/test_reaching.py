@@ -7,22 +7,22 @@ import pytest
 
 from session_core.sep.sdk import (
     CommandContext,
+    ExecResult,
     Extension,
     InvalidRequest,
     NotTrusted,
     NoUi,
     ProviderContext,
-    Ran,
     Refused,
+    TokenUsage,
     ToolCall,
-    Usage,
     render,
 )
 from session_core.sep.sdk.testing import (
+    BusMessage,
     HostError,
     LogLine,
     Program,
-    Published,
     SessionCall,
     TestHost,
     UiRequest,
@@ -158,12 +158,12 @@ async def test_programs() -> None:
     async def act(ctx: CommandContext) -> Any:
         return await ctx.exec("git", "status", cwd="/repo")
 
-    ran = Ran(exit_code=1, stdout="", stderr="no repo")
+    ran = ExecResult(exit_code=1, stdout="", stderr="no repo")
     said, host = await done(act, exec=ran)
     assert said == repr(ran)
     assert host.programs == [Program(command="git", args=("status",), cwd="/repo")]
     said, _ = await done(act, exec=lambda command, args, cwd: " ".join((command, *args, cwd)))
-    assert said == repr(Ran(exit_code=0, stdout="git status /repo", stderr=""))
+    assert said == repr(ExecResult(exit_code=0, stdout="git status /repo", stderr=""))
     assert type(await refused(act)) is NotTrusted
 
 
@@ -184,7 +184,7 @@ async def test_the_rest() -> None:
 
     said, host = await done(act, flags={"deep": "yes"}, workspace="/here", trusted=False, mode="tui")
     assert said == repr(("yes", False, "x y", ("x", "y"), False, ("test", "/here", False, "tui")))
-    assert host.bus == [Published("news", {"a": 1}), Published("empty", {})]
+    assert host.bus == [BusMessage("news", {"a": 1}), BusMessage("empty", {})]
     levels = [LogLine(level, level, {"n": 1}) for level in ("debug", "info", "warn", "error")]
     assert host.logs == [*levels, LogLine("trace", "bare")]
 
@@ -246,7 +246,7 @@ async def test_streaming_by_hand() -> None:
         await ctx.delta("a")
         await ctx.tool_call(ToolCall(id="1", name="t"), "{}")
         await ctx.tool_call(ToolCall(id="2", name="t"), "{}")
-        await ctx.usage(Usage(prompt_tokens=1))
+        await ctx.usage(TokenUsage(prompt_tokens=1))
         return "a"
 
     async with TestHost(ext) as host:

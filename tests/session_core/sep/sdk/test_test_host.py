@@ -13,23 +13,23 @@ from session_core.sep.host.registrations import RegistrationsInvalid
 from session_core.sep.sdk import (
     Answer,
     CapabilityDisabled,
-    Completion,
+    CommandCompletion,
     ContextExpired,
     Credentials,
     EventContext,
     Extension,
     HostGone,
+    TokenUsage,
     ToolCall,
     ToolResult,
-    Usage,
     patch,
 )
 from session_core.sep.sdk.testing import (
-    Completed,
     HookResult,
     HostError,
     LogLine,
-    Progress,
+    ModelCompletion,
+    ProgressReport,
     SessionCall,
     TestHost,
     UnusableAnswer,
@@ -67,7 +67,7 @@ async def test_tools(host: TestHost) -> None:
     """Tools get their arguments by name, as one object or as they came, and say what they like."""
     assert await host.call_tool("add", a=3) == ToolResult(content="5")
     assert await host.call_tool("add", {"a": 3, "b": 4.0}) == ToolResult(content="7")
-    assert host.progress == 2 * [Progress(tool="add", value=0.5, message="half", details={"a": 3})]
+    assert host.progress == 2 * [ProgressReport(tool="add", value=0.5, message="half", details={"a": 3})]
     assert host.logs == 2 * [LogLine("info", "adding", {"a": 3})]
     assert await host.call_tool("shout", text="hi", how="louder") == ToolResult(content="HI!!")
     assert await host.call_tool("shout", text="") == ToolResult(
@@ -100,8 +100,8 @@ async def test_commands(host: TestHost) -> None:
     assert await host.run_command("greet", "ada 'the first'") == "ada the first"
     assert host.session_calls == [SessionCall("send_message", {"text": "Hello ada 'the first'", "role": "assistant"})]
     assert await host.run_command("greet", {"text": "x"}) == "x"
-    assert await host.complete_command("greet", "a") == [Completion("ada")]
-    assert await host.complete_command("greet") == [Completion("ada"), Completion("bob", "a friend")]
+    assert await host.complete_command("greet", "a") == [CommandCompletion("ada")]
+    assert await host.complete_command("greet") == [CommandCompletion("ada"), CommandCompletion("bob", "a friend")]
     assert await host.complete_command("fail") == []
     with pytest.raises(HostError) as failed:
         await host.run_command("fail")
@@ -167,12 +167,12 @@ async def test_events() -> None:
 
 async def test_models(host: TestHost) -> None:
     """Models stream and answer; what they streamed is in the answer too."""
-    assert await host.complete("parrot", "one", "pretty bird", thinking="low") == Completed(
+    assert await host.complete("parrot", "one", "pretty bird", thinking="low") == ModelCompletion(
         answer=Answer(
             content="prettybird",
             reasoning="hm",
             tool_calls=(ToolCall(id="c1", name="add", arguments={"a": 1}),),
-            usage=Usage(prompt_tokens=3, completion_tokens=4),
+            usage=TokenUsage(prompt_tokens=3, completion_tokens=4),
             finish_reason="tool_calls",
         ),
         deltas=(

@@ -24,12 +24,12 @@ from session_core.errors import (
     Unavailable,
 )
 from session_core.ids import RequestId, SessionId
-from session_core.sep.protocol.service_api import Ran
+from session_core.sep.protocol.service_api import ProgramResult
 from session_core.service.compact_and_restore import start_restore
 from session_core.service.extension_bridge.programs import ProgramGate
 from session_core.tools import shell as shell_module
 from session_core.tools.confined import ShellSetup
-from session_core.tools.shell import Shell
+from session_core.tools.shell import ShellTool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from tests._needs import needs_sandbox
@@ -39,7 +39,7 @@ from tests.session_core.service._project import FULL_ACCESS, open_project, shell
 from tests.session_core.tools._calls import assert_no_child, processes_with
 from tests.session_core.tools._running import names
 
-NO_SANDBOX = Shell(setup=ShellSetup(bubblewrap_places="/nowhere"))
+NO_SANDBOX = ShellTool(setup=ShellSetup(bubblewrap_places="/nowhere"))
 CUT = "[the beginning was cut, this is the end of the output]\n"
 
 
@@ -64,7 +64,7 @@ async def test_it_runs_confined_and_is_recorded(tmp_path: Path) -> None:
             if isinstance(each.event, ev.NoticeShown)
         ]
 
-    assert Ran(stdout=f"{tmp_path}/project/src\n", stderr="oops\n", exit_code=3) == ran
+    assert ProgramResult(stdout=f"{tmp_path}/project/src\n", stderr="oops\n", exit_code=3) == ran
     assert ["made"] == names(programs.root / "src")
     assert [("extension:git", ev.NoticeShown(extension="git", message=f"ran (in src): {line}"))] == told
     assert ("idle", 0) == (snapshot.activity.name, len(snapshot.messages))
@@ -99,7 +99,7 @@ class NoRemoval:
     ("settings", "reason"),
     [
         ({"rules": (PermissionRule(decision="deny", command="rm *"),)}, "a rule in the configuration forbids it"),
-        ({"permission_tier": "read_only"}, "this session is read-only"),
+        ({"permission_mode": "read_only"}, "this session is read-only"),
         ({"hooks": NoRemoval()}, "blocked by an extension: no removal"),
     ],
 )
@@ -117,8 +117,8 @@ async def test_what_is_denied(tmp_path: Path, settings: dict[str, Any], reason: 
 @needs_sandbox
 @pytest.mark.parametrize("yes", [True, False])
 async def test_people_see_exactly_what_would_run(tmp_path: Path, *, yes: bool) -> None:
-    """Where the tier asks, a person decides about the very command in its folder and sandbox."""
-    async with open_programs(tmp_path, permission_tier="ask_writes") as programs:
+    """Where the mode asks, a person decides about the very command in its folder and sandbox."""
+    async with open_programs(tmp_path, permission_mode="ask_writes") as programs:
         programs.people.yes = yes
         if yes:
             await programs.run("touch made")
@@ -138,7 +138,7 @@ async def test_people_see_exactly_what_would_run(tmp_path: Path, *, yes: bool) -
 async def test_a_yes_for_the_session_counts(tmp_path: Path) -> None:
     """What a person has allowed for the session, or a rule allows, is not asked for again."""
     rules = (PermissionRule(decision="allow", command="echo *"),)
-    async with open_programs(tmp_path, permission_tier="ask_writes", rules=rules) as programs:
+    async with open_programs(tmp_path, permission_mode="ask_writes", rules=rules) as programs:
         await programs.run("echo hello")
         granted = ev.ApprovalResolved(
             request_id=RequestId("req_1"),
@@ -158,13 +158,13 @@ async def test_a_yes_for_the_session_counts(tmp_path: Path) -> None:
 
 async def test_what_changed_meanwhile_does_not_run(tmp_path: Path) -> None:
     """A yes is for what was shown: in another folder, or when the session has become read-only, nothing runs."""
-    async with open_programs(tmp_path, permission_tier="ask_all") as programs:
+    async with open_programs(tmp_path, permission_mode="ask_all") as programs:
         service, session_id = programs.service, programs.session_id
         (tmp_path / "beside").mkdir()
         programs.people.meanwhile = partial(service.change_working_directory, session_id, str(tmp_path / "beside"))
         with pytest.raises(Conflict, match="something has changed since this program was allowed"):
             await programs.run("touch made")
-        programs.people.meanwhile = partial(service.change_permission_tier, session_id, "read_only")
+        programs.people.meanwhile = partial(service.change_permission_mode, session_id, "read_only")
         with pytest.raises(Forbidden, match="this session is read-only"):
             await programs.run("touch made")
 
@@ -173,7 +173,7 @@ async def test_what_changed_meanwhile_does_not_run(tmp_path: Path) -> None:
 
 
 async def test_without_a_sandbox_people_are_asked(tmp_path: Path) -> None:
-    """Where nothing confines a program, no tier skips the question; with a yes it runs."""
+    """Where nothing confines a program, no mode skips the question; with a yes it runs."""
     async with open_programs(tmp_path, tool=NO_SANDBOX) as programs:
         programs.people.yes = False
         with pytest.raises(Forbidden):
@@ -245,14 +245,17 @@ async def test_a_program_that_takes_too_long(tmp_path: Path, monkeypatch: pytest
     async with open_programs(tmp_path) as programs:
         ran = await programs.run(f"trap 'exit 0' TERM; printf so >&2; sh -c 'sleep 1000; : {mark}' & wait")
 
-    assert Ran(stdout="", stderr="so\n[ended after 120 seconds, which is its time limit]\n", exit_code=124) == ran
+    assert (
+        ProgramResult(stdout="", stderr="so\n[ended after 120 seconds, which is its time limit]\n", exit_code=124)
+        == ran
+    )
     assert [] == processes_with(mark)
 
 
 # --- ending it --------------------------------------------------------------------------------------------------------
 
 
-async def outcome_of(programs: Programs, line: str, outcomes: list[Ran | SessionCoreError]) -> None:
+async def outcome_of(programs: Programs, line: str, outcomes: list[ProgramResult | SessionCoreError]) -> None:
     """Run a program, and note how it ended."""
     try:
         outcomes.append(await programs.run(line))
@@ -263,7 +266,7 @@ async def outcome_of(programs: Programs, line: str, outcomes: list[Ran | Session
 async def test_a_stop_of_the_session_ends_it(tmp_path: Path) -> None:
     """A stop finds the program and ends its whole group; the extension is told, and others run on."""
     mark = secrets.token_hex(8)
-    outcomes: list[Ran | SessionCoreError] = []
+    outcomes: list[ProgramResult | SessionCoreError] = []
     async with open_programs(tmp_path) as programs, trio.open_nursery() as nursery:
         other = await new_session(programs.service)
         nursery.start_soon(outcome_of, programs, f"sh -c 'touch begun; sleep 1000; : {mark}' & wait", outcomes)
@@ -288,13 +291,13 @@ async def test_who_asked_may_leave(tmp_path: Path) -> None:
             await until((programs.root / "begun").exists)
             nursery.cancel_scope.cancel()
         assert [] == processes_with(mark)
-        assert () == programs.service._core.side.of(programs.session_id)
+        assert () == programs.service._core.side_tasks.running_for(programs.session_id)
 
 
 async def test_the_end_of_the_service_ends_it(tmp_path: Path) -> None:
     """A service that closes leaves no program behind, and the extension is told why."""
     mark = secrets.token_hex(8)
-    outcomes: list[Ran | SessionCoreError] = []
+    outcomes: list[ProgramResult | SessionCoreError] = []
     async with trio.open_nursery() as nursery:
         async with open_programs(tmp_path) as programs:
             line = f"touch begun; sleep 1000; : {mark}"
@@ -308,8 +311,8 @@ async def test_the_end_of_the_service_ends_it(tmp_path: Path) -> None:
 async def test_several_at_once(tmp_path: Path) -> None:
     """Programs run side by side up to a bound, and questions count; when they have ended there is room again."""
     answer, asked = trio.Event(), trio.Event()
-    outcomes: list[Ran | SessionCoreError] = []
-    async with open_programs(tmp_path, permission_tier="ask_all") as programs:
+    outcomes: list[ProgramResult | SessionCoreError] = []
+    async with open_programs(tmp_path, permission_mode="ask_all") as programs:
 
         async def wait() -> None:
             if len(programs.people.asked) == limits.MAX_PROGRAMS_AT_ONCE:
@@ -326,14 +329,14 @@ async def test_several_at_once(tmp_path: Path) -> None:
             answer.set()
         await programs.run("echo again")
 
-    said = sorted(each.stdout for each in outcomes if isinstance(each, Ran))
+    said = sorted(each.stdout for each in outcomes if isinstance(each, ProgramResult))
     assert [f"{number}\n" for number in range(limits.MAX_PROGRAMS_AT_ONCE)] == said
 
 
 async def test_a_stop_ends_the_question(tmp_path: Path) -> None:
     """A program that waits for a person's yes does not run after a stop."""
-    outcomes: list[Ran | SessionCoreError] = []
-    async with open_programs(tmp_path, permission_tier="ask_all") as programs, trio.open_nursery() as nursery:
+    outcomes: list[ProgramResult | SessionCoreError] = []
+    async with open_programs(tmp_path, permission_mode="ask_all") as programs, trio.open_nursery() as nursery:
         programs.people.meanwhile = trio.sleep_forever
         nursery.start_soon(outcome_of, programs, "touch made", outcomes)
         await until(lambda: programs.people.asked)

@@ -10,7 +10,7 @@ import trio
 
 from session_core import limits
 from session_core.agent.folder_settings import FolderUnusable
-from session_core.assembly.setup import Place, open_setup
+from session_core.assembly.setup import AgentEnvironment, open_setup
 from session_core.config.problems import ConfigProblem
 from session_core.errors import InvalidInput, NotFound
 from session_core.ids import SessionId
@@ -23,7 +23,7 @@ from session_core.service.file_finder import FileFinder
 from session_core.service.service import open_session_service
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider
-from session_core.tools.paths_beneath import Found
+from session_core.tools.paths_beneath import PathListing
 from session_core.vocabulary.models import ListedModel, ModelPrices
 from tests.session_core.service._extensions import FakeExtensions
 from tests.session_core.service._helpers import new_session, scripted
@@ -85,18 +85,18 @@ class OneFolder:
     def __init__(self) -> None:
         self.read: list[str] = []
 
-    def at(self, cwd: str) -> SimpleNamespace | None:
+    def get_known(self, cwd: str) -> SimpleNamespace | None:
         if cwd not in self.read or cwd == "/broken":
             return None
         own = {"own/model": ScriptedProvider()} if cwd == "/own" else {}
         return SimpleNamespace(providers=own, infos={})
 
-    async def ready(self, cwd: str) -> SimpleNamespace | None:
+    async def load(self, cwd: str) -> SimpleNamespace | None:
         await trio.lowlevel.checkpoint()
         self.read.append(cwd)
         if cwd == "/broken":
             raise FolderUnusable([ConfigProblem(place="config.toml", key="model", what="is wrong")])
-        return self.at(cwd)
+        return self.get_known(cwd)
 
 
 async def test_a_folder_has_its_own_models() -> None:
@@ -143,7 +143,9 @@ async def test_a_whole_setup_lists_the_catalogue(tmp_path: Path) -> None:
     """With a key for one provider its models are usable, those of another say which variable to set."""
     for name in ("home", "project"):
         (tmp_path / name).mkdir(mode=0o700)
-    place = Place(home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"ANTHROPIC_API_KEY": "sk-one"})
+    place = AgentEnvironment(
+        home=tmp_path / "home", folder=str(tmp_path / "project"), environ={"ANTHROPIC_API_KEY": "sk-one"}
+    )
     async with open_setup(place) as setup, open_session_service(setup.service) as service:
         listed = await service.list_models()
         by_name = {model.name: model for model in listed.models}
@@ -196,10 +198,10 @@ class Walks:
     going_on: trio.Event = attrs.field(factory=trio.Event)
     begun: list[str] = attrs.field(factory=list)
 
-    async def __call__(self, folder: str, hidden: tuple[str, ...] = ()) -> Found:
+    async def __call__(self, folder: str, hidden: tuple[str, ...] = ()) -> PathListing:
         self.begun.append(folder)
         await self.going_on.wait()
-        return Found(paths=("one.py",), cut=False)
+        return PathListing(paths=("one.py",), cut=False)
 
 
 async def test_a_walk_is_not_begun_again_because_of_other_folders(monkeypatch: pytest.MonkeyPatch) -> None:

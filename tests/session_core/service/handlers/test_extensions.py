@@ -94,7 +94,7 @@ async def test_a_stop_ends_commands_of_its_session_only() -> None:
         nursery.start_soon(running.run)
         nursery.start_soon(left.run)
         await wait_all_tasks_blocked()
-        assert (await service.load_session(mine)).activity.at_rest
+        assert (await service.load_session(mine)).activity.is_at_rest
         outcome = await service.request_stop(mine)
         again = await service.request_stop(mine)
         extensions.release.set()

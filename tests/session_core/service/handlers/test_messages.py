@@ -232,7 +232,7 @@ async def test_what_waits_when_a_turn_fails_goes_out_with_the_next() -> None:
     async with open_checked_service(scripted(provider)) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
-        await provider.waiting("p")
+        await provider.wait_for_pause("p")
         await service.send_user_message(session_id, "and this")
         provider.release("p")
         await wait_all_tasks_blocked()
@@ -251,13 +251,13 @@ async def test_settings_during_a_run_take_effect_at_the_next_call() -> None:
     async with open_checked_service(config) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "go")
-        await first.waiting("gate")
+        await first.wait_for_pause("gate")
         assert "next_model_call" == (await service.switch_model(session_id, "two")).effective
-        await service.change_permission_tier(session_id, "full")
+        await service.change_permission_mode(session_id, "full")
         await service.change_working_directory(session_id, "/tmp")
         first.release("gate")
         outcome = (await service.wait_for_turn(session_id)).outcome
         snapshot = await service.load_session(session_id)
         assert ("from the other", "two") == (outcome.final_text, snapshot.transcript[-1].model)
         settings = snapshot.settings
-        assert ("two", "full", "/tmp") == (settings.model, settings.permission_tier, settings.cwd)
+        assert ("two", "full", "/tmp") == (settings.model, settings.permission_mode, settings.cwd)

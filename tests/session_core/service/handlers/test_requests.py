@@ -110,7 +110,7 @@ async def test_waiting_for_a_dialog_nobody_remembers(autojump_clock: MockClock) 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(service.open_dialog, session_id, "input", "Another?")
                 await service.answer_dialog(session_id, (await opened(service, session_id)).request_id, "x")
-        assert service._core.sessions[session_id].resolved(dialog.request_id) is None
+        assert service._core.sessions[session_id].find_resolved(dialog.request_id) is None
 
         began = trio.current_time()
         with trio.fail_after(60):
@@ -313,7 +313,7 @@ async def test_the_turn_that_waits_for_an_answer() -> None:
     async with open_checked_service(scripted(provider)) as service, trio.open_nursery() as nursery:
         session_id = await new_session(service)
         turn_id = (await service.send_user_message(session_id, "go")).turn_id
-        await provider.waiting("now")
+        await provider.wait_for_pause("now")
         said = list[TurnId | None]()
         for claimed in (turn_id, TurnId("turn_of_nobody"), None):
             ask = c.OpenDialog(session_id=session_id, kind="confirm", title="Sure?", turn_id=claimed)

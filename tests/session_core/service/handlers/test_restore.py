@@ -8,7 +8,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from session_core.checkpoints.store import CheckpointStore
-from session_core.checkpoints.values import CheckpointFailed, CheckpointLimits, RestorePlan, RestoreReport, Undoing
+from session_core.checkpoints.values import CheckpointFailed, CheckpointLimits, RestorePlan, UndoDescription, UndoReport
 from session_core.errors import Conflict, FilesChanged, InvalidInput, NotFound, ReadOnly, Unavailable
 from session_core.ids import SessionId, TurnId
 from session_core.sandbox.workspace import Workspace
@@ -233,8 +233,8 @@ class HeldStore(CheckpointStore):
         self.failure: Exception | None = None
 
     def restore(
-        self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: Undoing | None = None
-    ) -> RestoreReport:
+        self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: UndoDescription | None = None
+    ) -> UndoReport:
         self.begun.set()
         assert self.go.wait(30)
         if self.failure is not None:

@@ -20,11 +20,11 @@ async def test_create_uses_what_is_given_and_defaults_for_the_rest() -> None:
     """A new session has the given settings, the service's defaults for the others, and its creation is an event."""
     async with open_checked_service(scripted()) as service:
         policy = SandboxPolicy(mode="read_only")
-        created = await service.create_session(name=" mine ", cwd="/tmp", permission_tier="full", sandbox=policy)
+        created = await service.create_session(name=" mine ", cwd="/tmp", permission_mode="full", sandbox=policy)
         plain = await service.create_session()
 
         snapshot = await service.load_session(created.session_id)
-        settings = Settings(model="m", cwd="/tmp", permission_tier="full", sandbox=policy)
+        settings = Settings(model="m", cwd="/tmp", permission_mode="full", sandbox=policy)
         assert ("mine", settings) == (snapshot.name, snapshot.settings)
         assert Settings(model="m", cwd="/") == (await service.load_session(plain.session_id)).settings
         (event,) = recorded(service, created.session_id)

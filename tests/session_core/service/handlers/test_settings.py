@@ -21,19 +21,19 @@ async def test_settings_change_with_an_event_each_time() -> None:
         session_id = await new_session(service)
         model = await service.switch_model(session_id, "m")
         replies = [
-            await service.change_permission_tier(session_id, "ask_all"),
+            await service.change_permission_mode(session_id, "ask_all"),
             await service.change_sandbox_policy(session_id, policy),
             await service.change_working_directory(session_id, "/tmp"),
             await service.change_turn_limits(session_id, TurnLimits(steps=3)),
         ]
         settings = Settings(
-            model="m", cwd="/tmp", permission_tier="ask_all", sandbox=policy, limits=TurnLimits(steps=3)
+            model="m", cwd="/tmp", permission_mode="ask_all", sandbox=policy, limits=TurnLimits(steps=3)
         )
         assert settings == (await service.load_session(session_id)).settings
         events = recorded(service, session_id)[1:]
         assert [
             ev.ModelSwitched(model="m"),
-            ev.PermissionTierChanged(tier="ask_all"),
+            ev.PermissionModeChanged(mode="ask_all"),
             ev.SandboxPolicyChanged(policy=policy),
             ev.WorkingDirectoryChanged(cwd="/tmp"),
             ev.TurnLimitsChanged(limits=TurnLimits(steps=3)),
@@ -63,8 +63,8 @@ async def test_settings_that_cannot_be() -> None:
         assert before == recorded(service)
 
 
-async def test_a_new_tier_takes_grants_back() -> None:
-    """Changing the permission tier forgets what was allowed for the session, so the same tool is asked for again."""
+async def test_a_new_mode_takes_grants_back() -> None:
+    """Changing the permission mode forgets what was allowed for the session, so the same tool is asked for again."""
     tool = ScriptedTool("write", effects=("write",))
     provider = ScriptedProvider(tool_call("write"), text("a"), tool_call("write"), text("b"))
     async with open_checked_service(scripted(provider, tools=(tool,))) as service:
@@ -76,7 +76,7 @@ async def test_a_new_tier_takes_grants_back() -> None:
         await service.wait_for_turn(session_id)
         assert ("write",) == (await service.load_session(session_id)).grants
 
-        await service.change_permission_tier(session_id, "ask_all")
+        await service.change_permission_mode(session_id, "ask_all")
 
         assert () == (await service.load_session(session_id)).grants
         await service.send_user_message(session_id, "again")

@@ -16,7 +16,7 @@ from session_core.storage.memory import MemoryStore
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedProvider, ScriptedTool, text
 from session_core.tools.base import CallPreview, ToolContext, ToolOutput
-from session_core.tools.shell import Shell
+from session_core.tools.shell import ShellTool
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.replies import ShellLineReply
@@ -37,7 +37,7 @@ def shell(run: object = "hello\n[exit code 0]") -> FakeShell:
     return FakeShell("shell", effects=("execute", "network"), run=run)  # type: ignore[arg-type]
 
 
-def config(tool: ScriptedTool | Shell | None, *answers: object, **settings: object) -> ServiceConfig:
+def config(tool: ScriptedTool | ShellTool | None, *answers: object, **settings: object) -> ServiceConfig:
     model = ScriptedProvider(*answers)  # type: ignore[arg-type]
     return ServiceConfig(
         models={"m": model},
@@ -70,8 +70,8 @@ async def run_and_answer(
 
 
 async def test_the_next_turn_sees_it() -> None:
-    """Without a question in the strict tier the line runs, and the next model call has it in its conversation."""
-    setup = config(shell(), text("I see"), permission_tier="ask_all")
+    """Without a question in the strict mode the line runs, and the next model call has it in its conversation."""
+    setup = config(shell(), text("I see"), permission_mode="ask_all")
     with trio.fail_after(60):
         async with open_checked_service(setup) as service:
             session_id = await new_session(service)
@@ -92,7 +92,7 @@ async def test_the_next_turn_sees_it() -> None:
     ("settings", "reason"),
     [
         ({"rules": (PermissionRule(decision="deny", command="rm *"),)}, "a rule in the configuration forbids it"),
-        ({"permission_tier": "read_only"}, "this session is read-only"),
+        ({"permission_mode": "read_only"}, "this session is read-only"),
     ],
 )
 async def test_what_is_denied_stays_denied(settings: dict[str, object], reason: str) -> None:
@@ -110,11 +110,11 @@ async def test_what_is_denied_stays_denied(settings: dict[str, object], reason: 
 
 @pytest.mark.parametrize("decision", ["allow_once", "deny"])
 async def test_what_must_always_be_asked_is(decision: Decision) -> None:
-    """Where no tier may skip the question, typing the line does not skip it either."""
+    """Where no mode may skip the question, typing the line does not skip it either."""
     tool = shell()
     tool.always_ask = "there is no sandbox"
     with trio.fail_after(60):
-        async with open_checked_service(config(tool, permission_tier="full")) as service:
+        async with open_checked_service(config(tool, permission_mode="full")) as service:
             session_id = await new_session(service)
             reply = await run_and_answer(service, session_id, "ls", decision)
             await service.wait_for_turn(session_id, reply.turn_id)
@@ -214,7 +214,7 @@ async def test_without_a_shell() -> None:
 async def test_a_real_shell(tmp_path: Path) -> None:
     """A real command runs in the session's folder, and a failing preview or a wrong exit code is told."""
     with trio.fail_after(60):
-        async with open_checked_service(config(Shell(), sandbox=SandboxPolicy(mode="full_access"))) as service:
+        async with open_checked_service(config(ShellTool(), sandbox=SandboxPolicy(mode="full_access"))) as service:
             session_id = await new_session(service, cwd=str(tmp_path))
             reply = await run_and_answer(service, session_id, "pwd; exit 3", "allow_once")
             await service.wait_for_turn(session_id, reply.turn_id)
@@ -226,7 +226,7 @@ async def test_a_real_shell(tmp_path: Path) -> None:
 @pytest.mark.parametrize("came_out", ["hello\n\nyou", ""])
 async def test_going_back_hands_out_what_was_typed(came_out: str) -> None:
     """After an undo of a line people get the line as they typed it, not what the conversation says of it."""
-    async with open_checked_service(config(shell(came_out), permission_tier="ask_all")) as service:
+    async with open_checked_service(config(shell(came_out), permission_mode="ask_all")) as service:
         session_id = await new_session(service)
         await run(service, session_id, "echo hello |\n cat")
         await run(service, session_id, "rm -r x")

@@ -9,7 +9,7 @@ import pytest
 
 from session_core.checkpoints.blobs import Blobs
 from session_core.checkpoints.store import CheckpointStore
-from session_core.checkpoints.values import CheckpointFailed, CheckpointLimits, RestorePlan, RestoreReport, Undoing
+from session_core.checkpoints.values import CheckpointFailed, CheckpointLimits, RestorePlan, UndoDescription, UndoReport
 from session_core.errors import Conflict, FilesChanged, NotFound, Unavailable
 from session_core.ids import TurnId
 from session_core.sandbox.workspace import Workspace
@@ -33,8 +33,8 @@ class CutShort(CheckpointStore):
     works = False
 
     def restore(
-        self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: Undoing | None = None
-    ) -> RestoreReport:
+        self, plan: RestorePlan, workspace: Workspace, *, force: bool = False, undoing: UndoDescription | None = None
+    ) -> UndoReport:
         if self.works:
             return super().restore(plan, workspace, force=force, undoing=undoing)
         super().restore(attrs.evolve(plan, files=plan.files[:1]), workspace, force=force, undoing=undoing)
@@ -151,7 +151,7 @@ async def test_a_file_that_refuses_leaves_nothing_half_done(tmp_path: Path) -> N
         kept = project.checkpoints
         real = kept.restore
 
-        def meddling(plan: RestorePlan, workspace: Workspace, **named: Any) -> RestoreReport:
+        def meddling(plan: RestorePlan, workspace: Workspace, **named: Any) -> UndoReport:
             kept.restore = real  # type: ignore[method-assign]
             project.put("d/b", "mine, just now")
             return real(plan, workspace, **named)

@@ -21,7 +21,7 @@ from session_core.storage.base import StoreReader
 from session_core.storage.maintenance.export_import import export_session, import_session
 from session_core.storage.memory import MemoryStore
 from session_core.storage.sqlite import SqliteStore
-from session_core.vocabulary.events import PASSING, SessionEvent
+from session_core.vocabulary.events import TRANSIENT_EVENTS, SessionEvent
 from session_core.vocabulary.messages import PartialMessage
 from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 from session_core.wire.codec import decode
@@ -72,7 +72,7 @@ async def exports_of(store: MemoryStore) -> list[Exported]:
 def passing_of(lines: list[bytes]) -> list[SessionEvent]:
     """Return the text of an unfinished answer that is in an export."""
     events = [decode(line, SessionEvent, max_bytes=limits.MAX_RECORD_BYTES) for line in lines[1:-1]]
-    return [event for event in events if isinstance(event.event, PASSING)]
+    return [event for event in events if isinstance(event.event, TRANSIENT_EVENTS)]
 
 
 def check_between(before: PartialMessage | None, exported: PartialMessage | None, after: PartialMessage | None) -> None:

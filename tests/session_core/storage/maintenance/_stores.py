@@ -14,9 +14,9 @@ from session_core.service.service import SessionService, open_session_service
 from session_core.session.restore import restore
 from session_core.storage.files import connect, open_for_reading, store_file
 from session_core.storage.maintenance.session_check import NOWHERE
-from session_core.storage.reader import Reader
+from session_core.storage.reader import ConnectionReader
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.check_store_leaves import leaves_of, state_of
+from session_core.testing.check_store_leaves import build_leaves, build_state
 from session_core.testing.scripted import Pause, ScriptedProvider, ScriptedTool, text, tool_call, tool_calls
 from session_core.vocabulary import events as ev
 from session_core.vocabulary.commands import ArchiveSession
@@ -25,7 +25,7 @@ from session_core.vocabulary.snapshots import SessionSnapshot, SessionSummary
 
 LONG = "a long line of output\n" * 900
 """Long enough to be kept apart."""
-LEAVES = leaves_of(b"a short part", b"one that fills a page " * 60, b"one of several pages " * 700)
+LEAVES = build_leaves(b"a short part", b"one that fills a page " * 60, b"one of several pages " * 700)
 """What the code of one session has left behind."""
 
 
@@ -73,8 +73,8 @@ async def keep_leaves(service: SessionService, session_id: SessionId, leaves: di
     """Let an executor of a session keep these, as the end of a turn does."""
     session = service._core.sessions[session_id]
     session.keep_leaves(leaves)
-    session.record(ev.ExecutorStateSaved(state=state_of(leaves)))
-    await session.until_durable()
+    session.record(ev.ExecutorStateSaved(state=build_state(leaves)))
+    await session.wait_until_durable()
 
 
 async def said(service: SessionService, session_id: SessionId, what: str) -> None:
@@ -90,7 +90,7 @@ async def make_interrupted_store(home: Path, copy_to: Path) -> None:
     async with open_session_service(config) as service:
         session_id = (await service.create_session(name="interrupted")).session_id
         await service.send_user_message(session_id, "Go on.")
-        await provider.waiting("here")
+        await provider.wait_for_pause("here")
         done = False
         while not done:
             done = await trio.to_thread.run_sync(_copy_with_unfinished_text, home, copy_to)
@@ -115,7 +115,7 @@ def contents_of(home: Path) -> Contents:
     journals: dict[SessionId, tuple[SessionEvent, ...]] = {}
     leaves: dict[SessionId, dict[str, bytes]] = {}
     with suppress(*UNREADABLE), closing(open_for_reading(home, connect)) as db:
-        reader = Reader(db)
+        reader = ConnectionReader(db)
         with suppress(*UNREADABLE):
             listed = {summary.session_id: summary for summary in reader.summaries()}
         for session_id in listed:
@@ -134,7 +134,7 @@ UNREADABLE = (SessionCoreError, sqlite3.DatabaseError)
 """The last one comes from the sqlite3 module, when the message of an error quotes text that is damaged."""
 
 
-def whole_journal(reader: Reader, session_id: SessionId) -> tuple[SessionEvent, ...]:
+def whole_journal(reader: ConnectionReader, session_id: SessionId) -> tuple[SessionEvent, ...]:
     """Read all events of a session."""
     events: list[SessionEvent] = []
     while page := reader.journal_page(session_id, len(events)):

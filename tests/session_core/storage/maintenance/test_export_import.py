@@ -131,7 +131,7 @@ async def test_a_running_session_comes_back_interrupted(tmp_path: Path) -> None:
     async with open_session_service(scripted(provider, store=SqliteStore(source))) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "begin")
-        await provider.waiting("middle")
+        await provider.wait_for_pause("middle")
         reader = SqliteReader(source)
         async with reader.open_reader():
             lines = await exported(reader, session_id)
@@ -261,7 +261,7 @@ async def test_the_sentences(small: Exported, tmp_path: Path) -> None:
         ([lines[0], lines[-1]], "line 2: the export ends here and holds no events"),
         ([*lines[:-1], b'{"type":"end",\n'], f"line {count}: the last line of the export is damaged"),
         ([*lines[:2], b"\n"], "line 3: this is not an event"),
-        ([lines[0].replace(b'"format":1', b'"format":true')], "line 1: the export should say its format here"),
+        ([lines[0].replace(b'"format":2', b'"format":true')], "line 1: the export should say its format here"),
         ([lines[0].replace(b'"version":2', b'"version":0')], "line 1: the version, the format or the session id"),
     ]
     for damaged, sentence in cases:

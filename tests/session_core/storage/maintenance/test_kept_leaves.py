@@ -10,7 +10,7 @@ import pytest
 
 from session_core.errors import StoreDamaged
 from session_core.ids import SessionId
-from session_core.storage.executor_state import named_by
+from session_core.storage.executor_state import leaf_digests
 from session_core.storage.files import STORE_FILE
 from session_core.storage.maintenance.export_import import import_session
 from session_core.storage.maintenance.findings import LEAVES_MISSING
@@ -21,8 +21,8 @@ from session_core.storage.memory import MemoryStore
 from session_core.storage.schema import LEAVES_SINCE, OLDEST_READABLE, VERSION
 from session_core.storage.sqlite import SqliteStore
 from session_core.storage.sqlite_reader import SqliteReader
-from session_core.testing.check_store_leaves import leaves_of, save
-from session_core.testing.check_store_world import serving
+from session_core.testing.check_store_leaves import build_leaves, save
+from session_core.testing.check_store_world import open_live_sessions
 from tests.session_core.storage.maintenance._exports import exported, refusal
 from tests.session_core.storage.maintenance._stores import LEAVES, change
 
@@ -34,10 +34,10 @@ DIGEST = min(LEAVES)
 async def home(tmp_path: Path) -> Path:
     """A home with one session that has left something behind, and another one beside it."""
     folder = tmp_path / "kept"
-    async with serving(SqliteStore(folder)) as live:
+    async with open_live_sessions(SqliteStore(folder)) as live:
         live.say(live.create("beside"), "hello")
         session_id = live.create("with leaves")
-        save(live, session_id, leaves_of(b"of an earlier state"))
+        save(live, session_id, build_leaves(b"of an earlier state"))
         save(live, session_id, LEAVES)
     return folder
 
@@ -130,8 +130,8 @@ async def test_an_older_store_is_sound_and_gets_the_table(tmp_path: Path, versio
     async with reader.open_reader():
         session_id = (await reader.list_sessions())[0].session_id
         assert {} == await reader.load_leaves(session_id, LEAVES)
-    async with serving(SqliteStore(home)) as live:
-        await live.bring(session_id)
+    async with open_live_sessions(SqliteStore(home)) as live:
+        await live.load_session(session_id)
         save(live, session_id, LEAVES)
         assert LEAVES == await live.store.load_leaves(session_id, LEAVES)
     assert () == verify_store(home).findings
@@ -142,10 +142,10 @@ async def test_leaves_of_the_kept_store_read_as_they_did(tmp_path: Path) -> None
     home = tmp_path / "kept store"
     home.mkdir(mode=0o700)
     shutil.copyfile(FIXTURES / f"store-v{LEAVES_SINCE}" / STORE_FILE, home / STORE_FILE)
-    async with serving(SqliteStore(home)) as live:
-        states = [await live.bring(each.session_id) for each in live.opened.summaries]
+    async with open_live_sessions(SqliteStore(home)) as live:
+        states = [await live.load_session(each.session_id) for each in live.opened.summaries]
         (state,) = (each for each in states if each.executor is not None)
-        assert frozenset(LEAVES) == named_by(state.executor)
+        assert frozenset(LEAVES) == leaf_digests(state.executor)
         assert LEAVES == await live.store.load_leaves(state.session_id, LEAVES)
     assert VERSION >= LEAVES_SINCE
 
@@ -235,9 +235,9 @@ async def test_an_export_beside_a_running_session_finds_the_leaves_of_its_end(tm
             return await super().load_leaves(session_id, digests)
 
     store = GoesOn()
-    async with serving(store) as live:
+    async with open_live_sessions(store) as live:
         session_id = live.create("with leaves")
-        save(live, session_id, leaves_of(b"of an earlier state"))
+        save(live, session_id, build_leaves(b"of an earlier state"))
         newer.append(LEAVES)
         lines = await exported(store, session_id)
     await import_session(lines, SqliteStore(tmp_path / "new"))

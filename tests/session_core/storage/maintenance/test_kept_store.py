@@ -41,7 +41,8 @@ def kept_home(tmp_path: Path, kept: Path) -> Path:
 @pytest.fixture
 def expected(kept: Path) -> list[SessionSnapshot]:
     lines = (kept / "expected.jsonl").read_bytes().splitlines()
-    return [decode(line, SessionSnapshot) for line in lines]
+    # When they were written down, the permission mode was called a tier.
+    return [decode(line.replace(b'"permission_tier"', b'"permission_mode"'), SessionSnapshot) for line in lines]
 
 
 async def test_it_reads_as_it_did(kept_home: Path, expected: list[SessionSnapshot]) -> None:

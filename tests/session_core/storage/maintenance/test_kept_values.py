@@ -10,7 +10,7 @@ from session_core.storage.maintenance.rebuild import rebuild_store
 from session_core.storage.maintenance.store_files import backup_store, compact_store, restore_store
 from session_core.storage.maintenance.verify import verify_store
 from session_core.storage.sqlite import SqliteStore
-from session_core.testing.check_store_world import serving
+from session_core.testing.check_store_world import open_live_sessions
 from tests.session_core.storage.maintenance._stores import change
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
@@ -20,7 +20,7 @@ KEPT = {("one", "a"): 1, ("one", "b"): {"deep": ["x"]}, ("two", "a"): None}
 @pytest.fixture
 async def home(tmp_path: Path) -> Path:
     folder = tmp_path / "kept"
-    async with serving(SqliteStore(folder)) as live:
+    async with open_live_sessions(SqliteStore(folder)) as live:
         live.say(live.create("beside"), "hello")
         for (owner, key), value in KEPT.items():
             await live.store.kv_set(owner, key, value)
@@ -28,7 +28,7 @@ async def home(tmp_path: Path) -> Path:
 
 
 async def kept_in(home: Path) -> dict[tuple[str, str], object]:
-    async with serving(SqliteStore(home)) as live:
+    async with open_live_sessions(SqliteStore(home)) as live:
         return {
             (owner, key): await live.store.kv_get(owner, key)
             for owner in ("one", "two")
@@ -72,7 +72,7 @@ async def test_a_store_of_format_1_is_sound_and_gets_the_table(tmp_path: Path) -
     shutil.copyfile(FIXTURES / "store-v1" / STORE_FILE, home / STORE_FILE)
     assert verify_store(home).ok
     assert not backup_store(home, tmp_path / "copy").damaged
-    async with serving(SqliteStore(home)) as live:
+    async with open_live_sessions(SqliteStore(home)) as live:
         await live.store.kv_set("one", "a", 1)
     assert verify_store(home).ok
     assert {("one", "a"): 1} == await kept_in(home)
@@ -83,5 +83,5 @@ async def test_values_of_the_kept_store_read_as_they_did(tmp_path: Path) -> None
     home = tmp_path / "kept store"
     home.mkdir(mode=0o700)
     shutil.copyfile(FIXTURES / "store-v2" / STORE_FILE, home / STORE_FILE)
-    async with serving(SqliteStore(home)) as live:
+    async with open_live_sessions(SqliteStore(home)) as live:
         assert {"colour": "blue", "times": [1, 2.5]} == await live.store.kv_get("kept-extension", "settings")

@@ -160,7 +160,7 @@ async def test_the_service_goes_on_with_what_is_left(home: Path, contents: Conte
     provider = ScriptedProvider(text("Here I am again."))
 
     async with open_session_service(ServiceConfig(models={"scripted": provider}, store=SqliteStore(home))) as service:
-        assert (await service.load_session(second)).activity.at_rest
+        assert (await service.load_session(second)).activity.is_at_rest
         await said(service, second, "Still there?")
         assert (await service.load_session(second)).messages[-1].text == "Here I am again."
 
@@ -215,14 +215,14 @@ def test_replies_survive(home: Path) -> None:
     insert = "INSERT INTO reply (client_id, key, fingerprint, payload, checksum) VALUES (?, ?, ?, ?, 7)"
     change(home, insert, "local", "no checksum", b"f", encode(Acknowledged(cursor=NOWHERE)))
     with closing(open_for_reading(home, connect)) as db:
-        before = session_list.replies(db)
+        before = session_list.read_replies(db)
     assert ["1 remembered replies cannot be read"] == [finding.what for finding in verify_store(home).findings]
 
     rebuild_store(home)
 
     assert verify_store(home).findings == ()
     with closing(open_for_reading(home, connect)) as db:
-        assert before == session_list.replies(db) != ()
+        assert before == session_list.read_replies(db) != ()
 
 
 def test_a_home_in_use_is_refused(home: Path) -> None:

@@ -71,7 +71,7 @@ async def test_text_within_a_saved_state_is_exported(tmp_path: Path) -> None:
     async with open_session_service(scripted(provider, store=store)) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "begin")
-        await provider.waiting("one")
+        await provider.wait_for_pause("one")
         for number in range(limits.STATE_EVERY_EVENTS + 1):
             await service.rename_session(session_id, f"name {number}")
         stored = await store.load(session_id)
@@ -79,7 +79,7 @@ async def test_text_within_a_saved_state_is_exported(tmp_path: Path) -> None:
         assert stored.snapshot is not None
         assert stored.snapshot.partial is not None
         provider.release("one")
-        await provider.waiting("two")
+        await provider.wait_for_pause("two")
         lines: list[bytes] = []
         while b", and on" not in b"".join(lines):  # it is saved four times a second
             lines = await exported(store, session_id)
@@ -92,7 +92,7 @@ async def test_text_within_a_saved_state_is_exported(tmp_path: Path) -> None:
     async with reader.open_reader():
         stored = await reader.load(session_id)
         assert stored is not None
-        partial = restore(session_id, stored).partial_now()
+        partial = restore(session_id, stored).build_partial()
         assert partial is not None
         assert ["so far, and on"] == [str(part.text) for part in partial.parts]
     assert () == verify_store(tmp_path / "target").findings
@@ -117,7 +117,7 @@ async def test_an_answer_finished_meanwhile_is_exported_whole() -> None:
     async with open_session_service(scripted(provider, store=store)) as service:
         session_id = await new_session(service)
         await service.send_user_message(session_id, "begin")
-        await provider.waiting("middle")
+        await provider.wait_for_pause("middle")
 
         async def finish() -> None:
             provider.release("middle")

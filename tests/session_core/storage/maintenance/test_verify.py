@@ -12,7 +12,7 @@ from session_core.ids import SessionId
 from session_core.storage.files import MARK_FILE, STORE_FILE
 from session_core.storage.home_lock import HomeLock
 from session_core.storage.maintenance.rebuild import rebuild_store
-from session_core.storage.maintenance.verify import Finding, verify_store
+from session_core.storage.maintenance.verify import StoreFinding, verify_store
 from session_core.storage.records import checksum, digest_of
 from tests.session_core.storage.maintenance._stores import Contents, change, contents_of
 
@@ -21,7 +21,7 @@ def files_of(home: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in home.iterdir() if not path.name.endswith("-shm")}
 
 
-def errors_of(home: Path) -> list[Finding]:
+def errors_of(home: Path) -> list[StoreFinding]:
     return [finding for finding in verify_store(home).findings if finding.severity == "error"]
 
 

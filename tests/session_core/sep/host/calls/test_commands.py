@@ -11,9 +11,9 @@ from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Request
 from session_core.sep.host.calls.commands import execute
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.process_session import Pace
+from session_core.sep.host.process.process_session import ExtensionTimeouts
 from tests.session_core.sep._children import Host
 from tests.session_core.sep._stand_in import FOUND, StandIn, StandIns, no_preparation
 
@@ -25,13 +25,13 @@ class Commanded:
         self.processes = StandIns()
         self.processes.answer = self._answer
         self._seconds = seconds
-        self.extension = Extension(
+        self.extension = HostedExtension(
             FOUND,
             Host(),
             ExtensionLog(),
             open_process=self.processes.open,
             prepare=no_preparation,
-            pace=Pace(backoffs=()),
+            pace=ExtensionTimeouts(backoffs=()),
         )
         self.said: list[str] = []
 

@@ -5,7 +5,7 @@ import pytest
 from session_core.ids import TurnId
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.tools.base import turn_at_work
+from session_core.tools.base import current_turn_id
 from tests.session_core.sep._inbound import OTHER_SESSION, SESSION
 
 
@@ -13,10 +13,10 @@ def test_a_dispatch_may_act_until_it_is_over() -> None:
     """A token stands for its session while the dispatch is open, and for nothing afterwards."""
     contexts = Contexts()
     with contexts.dispatch("ext", 1, SESSION) as context:
-        assert context == contexts.acting("ext", 1, context.wire)
+        assert context == contexts.require_dispatch("ext", 1, context.wire)
         assert SESSION == context.session_id
     with pytest.raises(RpcFailed, match="stale or unknown context"):
-        contexts.acting("ext", 1, context.wire)
+        contexts.require_dispatch("ext", 1, context.wire)
 
 
 @pytest.mark.parametrize(("extension", "generation"), [("other", 1), ("ext", 2)])
@@ -24,7 +24,7 @@ def test_a_token_is_good_for_the_process_that_got_it_only(extension: str, genera
     """A token that another extension or another process of the same one shows is unknown."""
     contexts = Contexts()
     with contexts.dispatch("ext", 1, SESSION) as context, pytest.raises(RpcFailed, match="stale or unknown"):
-        contexts.acting(extension, generation, context.wire)
+        contexts.require_dispatch(extension, generation, context.wire)
 
 
 def test_an_event_is_known_but_never_acts() -> None:
@@ -33,7 +33,7 @@ def test_an_event_is_known_but_never_acts() -> None:
     context = contexts.for_event("ext", 1, SESSION)
     assert context == contexts.find("ext", 1, context.wire)
     with pytest.raises(RpcFailed, match="command-tier"):
-        contexts.acting("ext", 1, {"token": context.token, "tier": "command"})
+        contexts.require_dispatch("ext", 1, {"token": context.token, "tier": "command"})
 
 
 def test_old_events_are_forgotten() -> None:
@@ -91,15 +91,15 @@ def test_actions_are_not_remembered_past_their_dispatch() -> None:
     contexts.note_done(context.token, b"b")
     assert not contexts.is_done(context.token, b"a")
     assert not contexts.is_done(context.token, b"b")
-    assert not contexts.done
+    assert not contexts.done_actions
 
 
 def test_which_turn_waits_for_a_process() -> None:
     """A turn waits for what is dispatched in its task; a process that is busy with more than that has to name it."""
     contexts, turn_id = Contexts(), TurnId("turn_1")
-    before = turn_at_work.set(turn_id)
+    before = current_turn_id.set(turn_id)
     within = contexts.dispatch("ext", 1, SESSION)
-    turn_at_work.reset(before)
+    current_turn_id.reset(before)
     event = contexts.for_event("ext", 1, SESSION)
     with within:
         alone = [contexts.turn_of("ext", 1, SESSION, each) for each in (None, within.wire, event.wire)]

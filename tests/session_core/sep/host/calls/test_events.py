@@ -12,17 +12,16 @@ from session_core.rpc.fast_json import write_json
 from session_core.sep.host.calls.events import (
     SepEvent,
     Translator,
+    build_session_end,
+    build_session_start,
     bus_event,
-    session_ended,
-    session_started,
     widget_key,
 )
 from session_core.sep.protocol.names import EVENTS, EventName
 from session_core.testing.checked import open_checked_service
 from session_core.testing.scripted import ScriptedTool, text, tool_call
 from session_core.vocabulary import events as ev
-from session_core.vocabulary.events import Event, SessionEvent
-from session_core.vocabulary.extension_events import ToolProgressed
+from session_core.vocabulary.events import Event, SessionEvent, ToolProgressed
 from session_core.vocabulary.frozen import JsonObject
 from session_core.vocabulary.messages import Message, TextPart, ToolCallPart, ToolResultPart, Usage
 from session_core.vocabulary.sessions import Settings, TurnOutcome
@@ -183,8 +182,8 @@ def test_what_no_session_tells() -> None:
         bus_event("a", "t", {"x": 1}),
         widget_key(SESSION, "w", "up"),
         widget_key(SESSION, None, "up"),
-        session_started(None, "reload"),
-        session_ended(SESSION, "exit"),
+        build_session_start(None, "reload"),
+        build_session_end(SESSION, "exit"),
     ] == [
         SepEvent(name="bus/event", session_id=None, payload={"from": "a", "topic": "t", "payload": {"x": 1}}),
         SepEvent(name="widget/key", session_id=SESSION, payload={"session_id": SESSION, "widget_id": "w", "key": "up"}),

@@ -15,15 +15,15 @@ from session_core.rpc.messages import Request
 from session_core.sep.host.calls.contexts import Contexts
 from session_core.sep.host.calls.hooks import (
     GO_ON,
-    Block,
-    Failure,
+    BlockOutcome,
+    FailureOutcome,
     HookBlocked,
-    Modify,
-    Outcome,
+    HookOutcome,
+    ModifyOutcome,
     fold,
-    guarded,
-    handles,
+    has_participant,
     read_outcome,
+    restrict_outcome,
     run_hook,
 )
 from session_core.sep.protocol.names import FAIL_CLOSED, HOOKS, HookName
@@ -32,7 +32,7 @@ from tests.session_core.sep._gathered import Member, gathered
 
 SESSION = SessionId("ses_1")
 CALL = {"tool": "gate.look", "call_id": "c1", "arguments": {"path": "a"}}
-FAILED = Failure(why="fell over")
+FAILED = FailureOutcome(why="fell over")
 
 
 async def ask(
@@ -48,12 +48,12 @@ async def ask(
     ("answer", "outcome"),
     [
         ({"action": "continue", "more": 1}, GO_ON),
-        ({"action": "block"}, Block()),
-        ({"action": "block", "reason": "no rm"}, Block(reason="no rm")),
-        ({"action": "block", "reason": ["?"]}, Block()),
-        ({"action": "block", "reason": " "}, Block()),
-        ({"action": "block", "reason": "x" * 9_999}, Block(reason="x" * limits.MAX_ERROR_CHARS)),
-        ({"action": "modify", "patch": {"a": 1}}, Modify(patch={"a": 1})),
+        ({"action": "block"}, BlockOutcome()),
+        ({"action": "block", "reason": "no rm"}, BlockOutcome(reason="no rm")),
+        ({"action": "block", "reason": ["?"]}, BlockOutcome()),
+        ({"action": "block", "reason": " "}, BlockOutcome()),
+        ({"action": "block", "reason": "x" * 9_999}, BlockOutcome(reason="x" * limits.MAX_ERROR_CHARS)),
+        ({"action": "modify", "patch": {"a": 1}}, ModifyOutcome(patch={"a": 1})),
     ],
 )
 def test_outcomes_are_read(answer: object, outcome: object) -> None:
@@ -83,15 +83,15 @@ for _ in range(limits.MAX_OPEN_JSON_DEPTH + 1):
 )
 def test_answers_that_cannot_be_read_are_failures(answer: object) -> None:
     """An unknown action, a missing or unusable patch and anything that is no object are a failure."""
-    assert isinstance(read_outcome(answer), Failure)
+    assert isinstance(read_outcome(answer), FailureOutcome)
 
 
 def test_patches_are_laid_over_the_value_one_after_the_other() -> None:
     """Each extension's patch changes single keys; what it leaves out stays for the next one."""
-    outcomes: list[tuple[str, Outcome]] = [
-        ("a", Modify(patch={"x": 2})),
+    outcomes: list[tuple[str, HookOutcome]] = [
+        ("a", ModifyOutcome(patch={"x": 2})),
         ("b", GO_ON),
-        ("c", Modify(patch={"y": [3], "z": None})),
+        ("c", ModifyOutcome(patch={"y": [3], "z": None})),
     ]
     assert fold("context", {"x": 1, "k": "v"}, outcomes) == {"x": 2, "k": "v", "y": [3], "z": None}
     assert fold("context", {"x": 1}, []) == {"x": 1}
@@ -99,21 +99,23 @@ def test_patches_are_laid_over_the_value_one_after_the_other() -> None:
 
 def test_the_first_no_ends_it() -> None:
     """A block counts at every hook, has a reason even if none was given, and nothing behind it does."""
-    outcomes: list[tuple[str, Outcome]] = [
+    outcomes: list[tuple[str, HookOutcome]] = [
         ("a", GO_ON),
-        ("b", Block()),
-        ("c", Block(reason="late")),
-        ("d", Modify(patch={"x": 2})),
+        ("b", BlockOutcome()),
+        ("c", BlockOutcome(reason="late")),
+        ("d", ModifyOutcome(patch={"x": 2})),
     ]
     for hook in HOOKS:
         assert fold(hook, {"x": 1}, outcomes) == HookBlocked(reason=f"blocked by {hook} hook", extension="b")
-    assert fold("input", {}, [("c", Block(reason="why"))]) == HookBlocked(reason="why", extension="c")
+    assert fold("input", {}, [("c", BlockOutcome(reason="why"))]) == HookBlocked(reason="why", extension="c")
 
 
 def test_a_failure_blocks_what_a_hook_protects_and_nothing_else() -> None:
     """Where failing means no it blocks and says who failed; elsewhere what was patched before is kept."""
     for hook in HOOKS:
-        left = fold(hook, {"x": 1}, [("a", Modify(patch={"x": 2}) if hook != "tool_call" else GO_ON), ("b", FAILED)])
+        left = fold(
+            hook, {"x": 1}, [("a", ModifyOutcome(patch={"x": 2}) if hook != "tool_call" else GO_ON), ("b", FAILED)]
+        )
         if hook in FAIL_CLOSED:
             reason = f"{hook} hook failed (fail-closed): the extension b fell over"
             assert left == HookBlocked(reason=reason, extension="b")
@@ -124,9 +126,11 @@ def test_a_failure_blocks_what_a_hook_protects_and_nothing_else() -> None:
 def test_only_the_owner_changes_the_arguments_of_a_call() -> None:
     """A patch of a tool call counts if the tool is the extension's own and stays the same; a block always does."""
     patch = {"arguments": {"path": "b"}}
-    own = Modify(patch=patch)
-    assert guarded("gate", "tool_call", CALL, own) == own
-    assert guarded("gate", "tool_call", CALL, Modify(patch={**CALL, **patch})) == own  # as the SDK sends it
+    own = ModifyOutcome(patch=patch)
+    assert restrict_outcome("gate", "tool_call", CALL, own) == own
+    assert (
+        restrict_outcome("gate", "tool_call", CALL, ModifyOutcome(patch={**CALL, **patch})) == own
+    )  # as the SDK sends it
     for extension, value in (
         ("other", CALL),
         ("ga", CALL),
@@ -134,24 +138,30 @@ def test_only_the_owner_changes_the_arguments_of_a_call() -> None:
         ("gate", {**CALL, "tool": "gate"}),
         ("gate", {**CALL, "tool": "gate2.look"}),
     ):
-        assert guarded(extension, "tool_call", value, own) is GO_ON
-        assert guarded(extension, "tool_call", value, Block()) == Block()
-    assert guarded("gate", "tool_call", CALL, Modify(patch={"tool": "gate.other", **patch})) is GO_ON
-    assert guarded("other", "tool_result", CALL, Modify(patch={"content": "x"})) == Modify(patch={"content": "x"})
+        assert restrict_outcome(extension, "tool_call", value, own) is GO_ON
+        assert restrict_outcome(extension, "tool_call", value, BlockOutcome()) == BlockOutcome()
+    assert restrict_outcome("gate", "tool_call", CALL, ModifyOutcome(patch={"tool": "gate.other", **patch})) is GO_ON
+    assert restrict_outcome("other", "tool_result", CALL, ModifyOutcome(patch={"content": "x"})) == ModifyOutcome(
+        patch={"content": "x"}
+    )
 
 
 def test_what_a_value_is_about_cannot_be_changed() -> None:
     """No patch makes others believe that it is about another tool, call, message or session."""
     value = {"tool": "shell", "call_id": "c1", "arguments": {"command": "ls"}, "content": "x", "is_error": False}
     lie = {"tool": "read", "call_id": "c2", "session_id": "s", "arguments": {}, "content": "y", "details": {"n": 1}}
-    assert fold("tool_result", value, [("a", Modify(patch=lie))]) == {**value, "content": "y", "details": {"n": 1}}
+    assert fold("tool_result", value, [("a", ModifyOutcome(patch=lie))]) == {
+        **value,
+        "content": "y",
+        "details": {"n": 1},
+    }
 
 
 @pytest.mark.parametrize("patch", [{"arguments": "ls"}, {"arguments": None}, {"arguments": []}])
 def test_a_patch_keeps_the_kind_of_what_it_changes(patch: dict[str, Any]) -> None:
     """Arguments stay an object, or the next one asked would judge something else than what runs."""
-    assert isinstance(fold("tool_call", CALL, [("gate", Modify(patch=patch))]), HookBlocked)
-    assert fold("input", {"text": "x", "n": 1, "no": None}, [("a", Modify(patch={"n": 1.5, "no": "y"}))]) == {
+    assert isinstance(fold("tool_call", CALL, [("gate", ModifyOutcome(patch=patch))]), HookBlocked)
+    assert fold("input", {"text": "x", "n": 1, "no": None}, [("a", ModifyOutcome(patch={"n": 1.5, "no": "y"}))]) == {
         "text": "x",
         "n": 1.5,
         "no": "y",
@@ -189,7 +199,7 @@ async def test_those_who_handle_a_hook_are_asked_in_order(autojump_clock: MockCl
     silent = Member({"hooks": ["context"]}, {"action": "block"})
     unsaid = Member({}, {"action": "modify", "patch": {"more": [1]}})
     async with gathered(first=first, silent=silent, unsaid=unsaid) as extensions:
-        assert [handles(extensions[1:2], hook) for hook in ("input", "context")] == [False, True]
+        assert [has_participant(extensions[1:2], hook) for hook in ("input", "context")] == [False, True]
         left = await ask(extensions, "input", JsonObject({"text": "none", "deep": {"list": (1, 2)}}))
     assert not isinstance(left, HookBlocked)
     assert JsonObject(left) == JsonObject({"text": "one", "deep": {"list": [1, 2]}, "more": [1]})
@@ -214,7 +224,7 @@ async def test_an_extension_may_act_in_the_session_while_it_is_asked(autojump_cl
 
     async def look(request: Request) -> Any:
         await trio.lowlevel.checkpoint()
-        context = contexts.acting("gate", 1, request.params["context"])
+        context = contexts.require_dispatch("gate", 1, request.params["context"])
         seen.append((context.session_id, context.tier, request.params["context"]["tier"]))
         return {"action": "continue"}
 
@@ -313,9 +323,9 @@ async def test_a_dead_one_means_no_only_if_it_guards_something(
         await wait_all_tasks_blocked()
         assert extensions[0].state == "failed"
         asked = len(member.asked)
-        assert handles(extensions, "tool_call") == closed
+        assert has_participant(extensions, "tool_call") == closed
         assert isinstance(await ask(extensions), HookBlocked) == closed
-        assert not handles(extensions, "input")
+        assert not has_participant(extensions, "input")
         assert await ask(extensions, "input", {"text": "x"}) == {"text": "x"}
         assert len(member.asked) == asked
 

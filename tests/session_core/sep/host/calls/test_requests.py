@@ -13,9 +13,9 @@ from session_core.errors import Conflict, Forbidden, InvalidInput
 from session_core.rpc.connection import open_connection
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Request
-from session_core.sep.host.calls.requests import PROGRAMS_AT_ONCE, Inbound
+from session_core.sep.host.calls.requests import PROGRAMS_AT_ONCE, InboundRequests
 from session_core.sep.protocol.names import Capability, UiKind
-from session_core.sep.protocol.service_api import Asker, Ran
+from session_core.sep.protocol.service_api import ExtensionCaller, ProgramResult
 from tests.session_core.sep._inbound import OTHER_SESSION, SESSION, Service, World, speaking
 
 ACTIONS: dict[str, tuple[dict[str, Any], tuple[Any, ...], Any]] = {
@@ -327,7 +327,7 @@ async def test_an_extension_may_take_its_question_back(world: World) -> None:
     asked, cancelled = trio.Event(), trio.Event()
 
     class Waiting(Service):
-        async def ask(self, asker: Asker, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        async def ask(self, asker: ExtensionCaller, kind: UiKind, params: Mapping[str, Any]) -> Mapping[str, Any]:
             asked.set()
             try:
                 await trio.Event().wait()
@@ -335,10 +335,10 @@ async def test_an_extension_may_take_its_question_back(world: World) -> None:
                 cancelled.set()
             return {}
 
-    inbound = Inbound(world.contexts, Waiting(), world.host)
+    inbound = InboundRequests(world.contexts, Waiting(), world.host)
 
     async def handle(request: Request) -> Any:
-        return await inbound.answer(speaking(), 1, request)
+        return await inbound.handle_request(speaking(), 1, request)
 
     ours, theirs = trio.testing.memory_stream_pair()
     async with ours, theirs, open_connection(ours, ours, handle_request=handle):
@@ -359,12 +359,14 @@ async def test_few_programs_of_one_extension_run_at_once(world: World) -> None:
     go_on = trio.Event()
 
     class Slow(Service):
-        async def run_program(self, asker: Asker, command: str, args: tuple[str, ...], cwd: str | None) -> Ran:
+        async def run_program(
+            self, asker: ExtensionCaller, command: str, args: tuple[str, ...], cwd: str | None
+        ) -> ProgramResult:
             running.append(asker.extension)
             await go_on.wait()
-            return Ran(stdout="", stderr="", exit_code=0)
+            return ProgramResult(stdout="", stderr="", exit_code=0)
 
-    world.inbound = Inbound(world.contexts, Slow(), world.host)
+    world.inbound = InboundRequests(world.contexts, Slow(), world.host)
     contexts = {name: world.contexts.for_event(name, 1, SESSION).wire for name in ("greedy", "modest")}
     async with trio.open_nursery() as nursery:
         for name in ["greedy"] * (PROGRAMS_AT_ONCE + 3) + ["modest"]:

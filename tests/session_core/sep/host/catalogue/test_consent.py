@@ -9,7 +9,7 @@ import pytest
 
 from session_core.errors import StoreUnusable
 from session_core.sep.host.catalogue import consent
-from session_core.sep.host.catalogue.consent import Consent, Consents
+from session_core.sep.host.catalogue.consent import ConsentRecord, Consents
 
 HERE = Path("/extensions/echo")
 ONE, TWO = 64 * "1", 64 * "2"
@@ -23,35 +23,35 @@ def consents(request: pytest.FixtureRequest, tmp_path: Path) -> Consents:
 
 def test_only_what_was_agreed_to_stands(consents: Consents) -> None:
     """Another digest, name or folder is not what a person has agreed to."""
-    assert "unknown" == consents.standing("echo", HERE, ONE)
+    assert "unknown" == consents.find_status("echo", HERE, ONE)
     consents.agree("echo", HERE, ONE)
-    assert "agreed" == consents.standing("echo", HERE, ONE)
-    assert "changed" == consents.standing("echo", HERE, TWO)
-    assert "unknown" == consents.standing("echo2", HERE, ONE)
-    assert "unknown" == consents.standing("echo", Path("/elsewhere/echo"), ONE)
+    assert "agreed" == consents.find_status("echo", HERE, ONE)
+    assert "changed" == consents.find_status("echo", HERE, TWO)
+    assert "unknown" == consents.find_status("echo2", HERE, ONE)
+    assert "unknown" == consents.find_status("echo", Path("/elsewhere/echo"), ONE)
 
 
 def test_an_agreement_is_replaced_and_withdrawn(consents: Consents) -> None:
     """The newest agreement counts alone, and one that is taken back leaves nothing."""
     consents.agree("echo", HERE, ONE)
     consents.agree("echo", HERE, TWO)
-    assert ("changed", "agreed") == (consents.standing("echo", HERE, ONE), consents.standing("echo", HERE, TWO))
+    assert ("changed", "agreed") == (consents.find_status("echo", HERE, ONE), consents.find_status("echo", HERE, TWO))
     consents.withdraw("echo", HERE)
     consents.withdraw("echo", HERE)
-    assert ("unknown", ()) == (consents.standing("echo", HERE, TWO), consents.all())
+    assert ("unknown", ()) == (consents.find_status("echo", HERE, TWO), consents.all())
 
 
 def test_switching_off_is_no_agreement(consents: Consents) -> None:
     """Switching on again restores what was agreed to, and does not agree to what never was."""
     consents.set_enabled("echo", HERE, enabled=False)
-    assert "disabled" == consents.standing("echo", HERE, ONE)
+    assert "disabled" == consents.find_status("echo", HERE, ONE)
     consents.set_enabled("echo", HERE, enabled=True)
-    assert "unknown" == consents.standing("echo", HERE, ONE)
+    assert "unknown" == consents.find_status("echo", HERE, ONE)
     consents.agree("echo", HERE, ONE)
     consents.set_enabled("echo", HERE, enabled=False)
-    assert Consent(name="echo", folder=str(HERE), digest=ONE, enabled=False) == consents.find("echo", HERE)
+    assert ConsentRecord(name="echo", folder=str(HERE), digest=ONE, enabled=False) == consents.find("echo", HERE)
     consents.set_enabled("echo", HERE, enabled=True)
-    assert "agreed" == consents.standing("echo", HERE, ONE)
+    assert "agreed" == consents.find_status("echo", HERE, ONE)
 
 
 def test_a_folder_is_known_by_where_it_lies(consents: Consents, tmp_path: Path) -> None:
@@ -61,10 +61,10 @@ def test_a_folder_is_known_by_where_it_lies(consents: Consents, tmp_path: Path) 
     link = tmp_path / "link"
     link.symlink_to("real")
     consents.agree("echo", link, ONE)
-    assert "agreed" == consents.standing("echo", tmp_path / "real", ONE)
+    assert "agreed" == consents.find_status("echo", tmp_path / "real", ONE)
     link.unlink()
     link.symlink_to("other")
-    assert "unknown" == consents.standing("echo", link, ONE)
+    assert "unknown" == consents.find_status("echo", link, ONE)
 
 
 def test_which_files_have_changed(tmp_path: Path) -> None:
@@ -72,13 +72,13 @@ def test_which_files_have_changed(tmp_path: Path) -> None:
     file, odd = tmp_path / "home/extensions.json", {"\udcff": "1", "x" * 201: "1"}
     Consents(file).agree("echo", HERE, ONE, {"a": "1", "b": "1", "c": "1", **odd})
     consents = Consents(file)
-    assert "a has changed, 'd\\n' is new, b is gone and 1 more" == consents.what_changed(
+    assert "a has changed, 'd\\n' is new, b is gone and 1 more" == consents.describe_changes(
         "echo", HERE, {"a": "2", "d\n": "1"}
     )
-    assert "c is gone" == consents.what_changed("echo", HERE, {"a": "1", "b": "1", **odd})
-    assert "" == consents.what_changed("echo", HERE, {})
+    assert "c is gone" == consents.describe_changes("echo", HERE, {"a": "1", "b": "1", **odd})
+    assert "" == consents.describe_changes("echo", HERE, {})
     consents.agree("echo", HERE, TWO)
-    assert "" == consents.what_changed("echo", HERE, {"a": "2"})
+    assert "" == consents.describe_changes("echo", HERE, {"a": "2"})
 
 
 def test_the_files_of_many_extensions_are_not_all_kept(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_what_is_kept_is_private_and_read_by_others(tmp_path: Path) -> None:
     """The file is for its owner alone, is whole at any time, and another process reads what this one wrote."""
     file = tmp_path / "home/extensions.json"
     Consents(file).agree("echo", HERE, ONE)
-    assert "agreed" == Consents(file).standing("echo", HERE, ONE)
+    assert "agreed" == Consents(file).find_status("echo", HERE, ONE)
     assert 0o600 == stat.S_IMODE(file.stat().st_mode)
     assert ["extensions.json", "extensions.lock"] == sorted(each.name for each in file.parent.iterdir())
 
@@ -120,12 +120,12 @@ def test_a_damaged_file_agrees_to_nothing(tmp_path: Path, content: str) -> None:
     file = tmp_path / "extensions.json"
     file.write_text(content)
     consents = Consents(file)
-    assert "unknown" == consents.standing("echo", HERE, ONE)
+    assert "unknown" == consents.find_status("echo", HERE, ONE)
     assert consents.remark is not None
     assert str(file) in consents.remark
     consents.agree("echo", HERE, ONE)
     again = Consents(file)
-    assert ("agreed", None) == (again.standing("echo", HERE, ONE), again.remark)
+    assert ("agreed", None) == (again.find_status("echo", HERE, ONE), again.remark)
     assert content == file.with_suffix(".damaged").read_text()
 
 

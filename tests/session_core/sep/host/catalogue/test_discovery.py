@@ -8,7 +8,7 @@ import pytest
 
 from session_core.sep.host.catalogue import discovery
 from session_core.sep.host.catalogue.consent import Consents, digest_of
-from session_core.sep.host.catalogue.discovery import Discovery, Found, Skipped, discover
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension, Discovery, SkippedExtension, discover
 from session_core.sep.protocol.manifest import read_manifest
 
 
@@ -64,11 +64,15 @@ def test_everything_is_told_of_what_counts(world: World) -> None:
     world.agree(second)
     found = world.look()
     assert [
-        Found(name="apple", folder=second, scope="project", manifest=read_manifest(second), digest=digest_of(second)),
-        Found(name="zebra", folder=first, scope="user", manifest=read_manifest(first), digest=digest_of(first)),
+        DiscoveredExtension(
+            name="apple", folder=second, scope="project", manifest=read_manifest(second), digest=digest_of(second)
+        ),
+        DiscoveredExtension(
+            name="zebra", folder=first, scope="user", manifest=read_manifest(first), digest=digest_of(first)
+        ),
     ] == list(found.found)
-    assert found.found[0] == found.named("apple")
-    assert found.named("other") is None
+    assert found.found[0] == found.find("apple")
+    assert found.find("other") is None
 
 
 def test_an_untrusted_project_takes_nothing_away(world: World) -> None:
@@ -136,7 +140,7 @@ def test_consent_is_for_exactly_these_files(world: World) -> None:
     folder = make(world.user, "echo")
     [unknown] = world.look().skipped
     assert (
-        Skipped(
+        SkippedExtension(
             name="echo",
             folder=folder,
             scope="user",

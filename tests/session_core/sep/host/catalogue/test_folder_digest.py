@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from session_core.sep.host.catalogue import folder_digest
-from session_core.sep.host.catalogue.folder_digest import NotDigestible, digest_of, take_digest
+from session_core.sep.host.catalogue.folder_digest import NotDigestible, compute_digest, digest_of
 from session_core.sep.protocol.manifest import read_manifest
 
 MANIFEST = 'name = "echo"\nversion = "1"\n[run]\ncommand = "./main.py"\n'
@@ -169,6 +169,6 @@ def test_too_much_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, boun
 def test_the_manifest_within_is_the_one_that_was_read(folder: Path) -> None:
     """The digest tells which manifest was part of it, so that a swap in between can be noticed."""
     manifest = read_manifest(folder)
-    assert manifest.digest == take_digest(folder).manifest
+    assert manifest.digest == compute_digest(folder).manifest
     (folder / "extension.toml").write_text(MANIFEST + " ")
-    assert manifest.digest != take_digest(folder).manifest
+    assert manifest.digest != compute_digest(folder).manifest

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from session_core.sep.host.catalogue.search_paths import holds_any, places_of
+from session_core.sep.host.catalogue.search_paths import build_search_paths, has_extensions
 
 
 def is_any(place: Path) -> bool:
-    return holds_any(places_of(place / "home", place / "work", {"HOME": str(place)}, trusted=False))
+    return has_extensions(build_search_paths(place / "home", place / "work", {"HOME": str(place)}, trusted=False))
 
 
 @pytest.mark.parametrize(

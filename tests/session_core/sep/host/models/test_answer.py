@@ -20,7 +20,7 @@ READ = {"id": "c2", "name": "read_file", "arguments": {"path": "a"}}
 
 def decoded(deltas: list[Any], result: Any, names: dict[str, str] | None = None) -> list[ProviderEvent]:
     decoder = AnswerDecoder(names or {})
-    events = [event for delta in deltas for event in decoder.delta(delta)] + decoder.result(result)
+    events = [event for delta in deltas for event in decoder.take_delta(delta)] + decoder.take_result(result)
     check_order(events)
     return events
 
@@ -184,21 +184,21 @@ def test_an_error_as_reason_is_a_failure() -> None:
 def test_nothing_is_endless(delta: dict[str, Any]) -> None:
     """However an answer goes on for ever, it ends with a failure before it is much larger than an answer can be."""
     decoder = AnswerDecoder({})
-    decoder.delta({"type": "ToolCallStart", "index": 0, "id": "c", "name": "first"})
+    decoder.take_delta({"type": "ToolCallStart", "index": 0, "id": "c", "name": "first"})
     for number in range(limits.MAX_ANSWER_CHARS // 1_000 + 2):
-        events = decoder.delta({**delta, "id": f"c{number}"})
+        events = decoder.take_delta({**delta, "id": f"c{number}"})
         if decoder.ended:
             assert isinstance(events[-1], ModelFailed)
             break
     assert decoder.ended
-    assert decoder.delta(delta) == decoder.result({}) == decoder.finish() == []
+    assert decoder.take_delta(delta) == decoder.take_result({}) == decoder.finish() == []
 
 
 def test_thousands_of_tiny_parts_end() -> None:
     """Text and thinking in turn, a letter at a time, count for more than letters."""
     decoder = AnswerDecoder({})
     for number in range(20_000):
-        decoder.delta({"type": "Delta" if number % 2 else "Reasoning", "content": "x"})
+        decoder.take_delta({"type": "Delta" if number % 2 else "Reasoning", "content": "x"})
     assert decoder.ended
 
 

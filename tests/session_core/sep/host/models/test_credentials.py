@@ -13,9 +13,9 @@ from session_core.providers.secrets import redact
 from session_core.sep.host.models.credentials import (
     CREDENTIALS_FILE,
     CredentialFile,
-    Credentials,
     CredentialsInvalid,
-    Login,
+    LoginKey,
+    StoredCredentials,
     read_credentials,
 )
 
@@ -26,7 +26,7 @@ WHOLE = {
     "expires_at": 1_900_000_000,
     "extra": {"id_token": "inner-12345678", "scopes": ["some-scope-1"]},
 }
-LOGIN = Login(extension="acme", folder="/extensions/acme", provider="acme")
+LOGIN = LoginKey(extension="acme", folder="/extensions/acme", provider="acme")
 
 
 def test_what_came_goes_back() -> None:
@@ -67,16 +67,19 @@ def test_nothing_shows_them() -> None:
 def test_newer_ones_keep_the_token_for_renewal() -> None:
     """A token for renewal that is not told again stays; one that is told replaces it."""
     old = read_credentials({"access_token": "a", "refresh_token": "r"})
-    assert old.renewed(read_credentials({"access_token": "b"})).wire() == {"access_token": "b", "refresh_token": "r"}
+    assert old.merge_renewed(read_credentials({"access_token": "b"})).wire() == {
+        "access_token": "b",
+        "refresh_token": "r",
+    }
     later = read_credentials({"access_token": "b", "refresh_token": "s"})
-    assert old.renewed(later) == later
+    assert old.merge_renewed(later) == later
 
 
 def test_they_are_kept_privately(tmp_path: Path) -> None:
     """The file and its folder are for their owner only, and another reader finds what was kept."""
     home = tmp_path / "home"
     file = home / CREDENTIALS_FILE
-    CredentialFile(file).keep(LOGIN, read_credentials(WHOLE))
+    CredentialFile(file).save(LOGIN, read_credentials(WHOLE))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     again = CredentialFile(file)
@@ -91,10 +94,10 @@ def test_they_are_kept_privately(tmp_path: Path) -> None:
 def test_they_belong_to_one_extension(tmp_path: Path) -> None:
     """An extension of the same name in another folder, and another provider, get nothing."""
     file = CredentialFile(tmp_path / "home" / CREDENTIALS_FILE)
-    file.keep(LOGIN, read_credentials(WHOLE))
-    assert file.find(Login(extension="acme", folder="/project/acme", provider="acme")) is None
-    assert file.find(Login(extension="acme", folder="/extensions/acme", provider="other")) is None
-    assert file.find(Login(extension="other", folder="/extensions/acme", provider="acme")) is None
+    file.save(LOGIN, read_credentials(WHOLE))
+    assert file.find(LoginKey(extension="acme", folder="/project/acme", provider="acme")) is None
+    assert file.find(LoginKey(extension="acme", folder="/extensions/acme", provider="other")) is None
+    assert file.find(LoginKey(extension="other", folder="/extensions/acme", provider="acme")) is None
 
 
 def test_too_many_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +105,7 @@ def test_too_many_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CREDENTIALS", 2)
     file = CredentialFile()
     for provider in ("a", "b", "a", "c"):
-        file.keep(Login(extension="e", folder="/e", provider=provider), read_credentials({"api_key": "k"}))
+        file.save(LoginKey(extension="e", folder="/e", provider=provider), read_credentials({"api_key": "k"}))
     assert [login.provider for login in file.all()] == ["a", "c"]
 
 
@@ -119,7 +122,7 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path, content: str) -> None:
     remark = file.remark
     assert remark is not None
     assert "secret-1" not in remark
-    file.keep(LOGIN, read_credentials(WHOLE))
+    file.save(LOGIN, read_credentials(WHOLE))
     assert not file.remark
     assert file.find(LOGIN) == read_credentials(WHOLE)
     assert path.with_suffix(".damaged").read_text() == content
@@ -135,7 +138,7 @@ def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
     file = CredentialFile(home / CREDENTIALS_FILE)
     assert file.find(LOGIN) is None
     assert file.remark is not None
-    file.keep(LOGIN, read_credentials(WHOLE))
+    file.save(LOGIN, read_credentials(WHOLE))
     assert "12345678" not in target.read_text()
 
 
@@ -143,4 +146,4 @@ def test_a_home_that_cannot_be_used(tmp_path: Path) -> None:
     """A file where the home should be is a typed error."""
     (tmp_path / "home").write_text("")
     with pytest.raises(StoreUnusable):
-        CredentialFile(tmp_path / "home" / CREDENTIALS_FILE).keep(LOGIN, Credentials())
+        CredentialFile(tmp_path / "home" / CREDENTIALS_FILE).save(LOGIN, StoredCredentials())

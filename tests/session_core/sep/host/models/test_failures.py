@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from session_core.providers.secrets import Secret
-from session_core.rpc.failures import Closed, RpcClosed, RpcFailed
-from session_core.sep.host.models.failures import failed_by_extension
+from session_core.rpc.failures import CloseReason, RpcClosed, RpcFailed
+from session_core.sep.host.models.stream import classify_failure
 
 
 def kind(error: RpcFailed, state: str = "ready") -> str:
-    return failed_by_extension(error, name="acme", state=state, problem="it crashed").kind
+    return classify_failure(error, name="acme", state=state, problem="it crashed").kind
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_kinds_by_code(code: int, expected: str) -> None:
 def test_an_extension_that_does_not_run(state: str, expected: str) -> None:
     """One that is about to come back is asked again, one that has failed is not, and people are told why."""
     error = RpcFailed(-32603, "the extension acme is not running")
-    failure = failed_by_extension(error, name="acme", state=state, problem="it crashed")
+    failure = classify_failure(error, name="acme", state=state, problem="it crashed")
     assert failure.kind == expected
     assert failure.message == "The extension acme is not running: it crashed"
 
 
 def test_a_process_that_ended() -> None:
     """A connection that ended is worth another try."""
-    assert kind(RpcClosed(Closed(kind="ended")), "restarting") == "network"
+    assert kind(RpcClosed(CloseReason(kind="ended")), "restarting") == "network"
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_waits(data: dict[str, Any], expected: int | None) -> None:
     """An extension may say how long to wait, with a status as well as without one."""
     for more in ({"status": 429}, {"type": "rate_limit_error"}):
         error = RpcFailed(-32603, "no", {**data, **more})
-        assert failed_by_extension(error, name="acme", state="ready", problem=None).retry_after_ms == expected
+        assert classify_failure(error, name="acme", state="ready", problem=None).retry_after_ms == expected
 
 
 def test_secrets_are_masked() -> None:
     """A token that the extension repeats in its error does not reach people."""
     error = RpcFailed(-32603, "the token tok-123456789 is not valid")
-    failure = failed_by_extension(error, name="acme", state="ready", problem=None, secrets=[Secret("tok-123456789")])
+    failure = classify_failure(error, name="acme", state="ready", problem=None, secrets=[Secret("tok-123456789")])
     assert "123456789" not in failure.message

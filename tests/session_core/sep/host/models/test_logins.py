@@ -12,7 +12,7 @@ from session_core.ids import SessionId
 from session_core.providers.base import ModelFailed, ModelFinished, ModelRequest, ProviderEvent, TextChunk
 from session_core.rpc.failures import RpcFailed
 from session_core.sep.host.models.credentials import CREDENTIALS_FILE, CredentialFile
-from session_core.sep.host.models.logins import LoginFailed, Logins
+from session_core.sep.host.models.logins import LoginFailed, ProviderLogins
 from tests.session_core.providers._contract import collect, request
 from tests.session_core.sep._models import Peer, Shop, open_shop
 
@@ -68,7 +68,7 @@ def now() -> int:
 @asynccontextmanager
 async def open_logins(provider: Provider, file: CredentialFile | None = None) -> AsyncGenerator[Shop]:
     kept = file or CredentialFile()
-    async with open_shop(provider.peer, logins=lambda contexts: Logins(contexts, kept, now=now)) as shop:
+    async with open_shop(provider.peer, logins=lambda contexts: ProviderLogins(contexts, kept, now=now)) as shop:
         yield shop
 
 
@@ -207,7 +207,7 @@ async def test_dialogs_of_a_login_appear_in_its_session(autojump_clock: trio.abc
         nursery.start_soon(shop.providers.log_in, "acme", SessionId("ses_2"))
         await trio.testing.wait_all_tasks_blocked()
         ((_, params),) = provider.peer.asked
-        assert shop.contexts.acting("acme", 1, params["context"]).session_id == "ses_2"
+        assert shop.contexts.require_dispatch("acme", 1, params["context"]).session_id == "ses_2"
         provider.waits.set()
 
 

@@ -11,7 +11,7 @@ from session_core.providers.base import ModelFinished, ModelRequest, TextChunk, 
 from session_core.providers.catalogue import ModelInfo, built_in_models
 from session_core.rpc.messages import Notification
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.models.logins import LoginFailed
 from session_core.sep.host.models.providers import ExtensionProviders
 from session_core.vocabulary.messages import Usage
@@ -117,7 +117,7 @@ async def test_a_real_process_answers(tmp_path: Path) -> None:
     providers = ExtensionProviders(contexts)
     async with running(script(tmp_path, "models")) as (extension, host):
 
-        def note(extension: Extension, generation: int, notification: Notification) -> None:
+        def note(extension: HostedExtension, generation: int, notification: Notification) -> None:
             if notification.method == "provider/delta":
                 providers.delta(extension.name, notification.params["request_id"], notification.params["event"])
 

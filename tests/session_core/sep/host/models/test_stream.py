@@ -18,7 +18,7 @@ from session_core.providers.base import (
     ToolCallOpened,
 )
 from session_core.rpc.failures import RpcFailed
-from session_core.sep.host.models.stream import Patience
+from session_core.sep.host.models.stream import AnswerTimeouts
 from session_core.vocabulary.messages import Usage
 from tests.session_core.providers._contract import (
     check_abandoning,
@@ -30,7 +30,7 @@ from tests.session_core.providers._contract import (
 )
 from tests.session_core.sep._models import Peer, Shop, open_shop
 
-SHORT = Patience(silence=30, total=100, last_word=5)
+SHORT = AnswerTimeouts(silence=30, total=100, last_word=5)
 
 
 def asked(text: str = "hello") -> ModelRequest:
@@ -132,7 +132,7 @@ async def test_the_session_is_that_of_the_conversation(autojump_clock: trio.abc.
 
     async def complete(peer: Peer, params: dict[str, Any]) -> Any:
         await trio.lowlevel.checkpoint()
-        context = shop.contexts.acting("acme", 1, params["context"])
+        context = shop.contexts.require_dispatch("acme", 1, params["context"])
         seen.append((context.session_id, params["context"]["tier"]))
         return {"content": "x"}
 
@@ -141,7 +141,7 @@ async def test_the_session_is_that_of_the_conversation(autojump_clock: trio.abc.
         await answers(shop)
         assert seen == [("ses_1", "command")]
         with pytest.raises(RpcFailed, match="over"):
-            shop.contexts.acting("acme", 1, peer.asked[0][1]["context"])
+            shop.contexts.require_dispatch("acme", 1, peer.asked[0][1]["context"])
 
 
 async def test_an_error_of_the_reader_arrives_as_it_is(autojump_clock: trio.abc.Clock) -> None:

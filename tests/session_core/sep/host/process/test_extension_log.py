@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from session_core import limits
-from session_core.sep.host.process.extension_log import ExtensionLog, LogLine
+from session_core.sep.host.process.extension_log import ExtensionLog, ExtensionLogLine
 
 
 def test_lines_are_cut_cleaned_and_bounded() -> None:
@@ -15,8 +15,8 @@ def test_lines_are_cut_cleaned_and_bounded() -> None:
     log = ExtensionLog(now=lambda: 7)
     log.note("info", "one\x1b[31m\ntwo\u202etwo\r\n\n" + "x" * 5_000)
     assert log.lines()[:2] == (
-        LogLine(at=7, source="info", text="one\N{REPLACEMENT CHARACTER}[31m"),
-        LogLine(at=7, source="info", text="two\N{REPLACEMENT CHARACTER}two"),
+        ExtensionLogLine(time_ms=7, source="info", text="one\N{REPLACEMENT CHARACTER}[31m"),
+        ExtensionLogLine(time_ms=7, source="info", text="two\N{REPLACEMENT CHARACTER}two"),
     )
     assert log.lines()[2].text == "x" * limits.EXTENSION_LOG_CHARS + " ..."
     for number in range(limits.EXTENSION_LOG_LINES):
@@ -27,7 +27,7 @@ def test_lines_are_cut_cleaned_and_bounded() -> None:
 def test_last_words_are_those_of_one_process() -> None:
     """The last line of stderr is remembered for the process that wrote it, unfinished lines included."""
     whole = ExtensionLog()
-    log = whole.begin()
+    log = whole.open_process_log()
     log.feed_stderr(b"first\nsec")
     assert log.last_words() == "first"
     log.feed_stderr(b"ond\nthi\xc3")
@@ -35,14 +35,14 @@ def test_last_words_are_those_of_one_process() -> None:
     log.note("stdout", "something else")
     log.finish_stderr()
     assert log.last_words() == "thi\N{REPLACEMENT CHARACTER}"
-    assert whole.begin().last_words() == ""
+    assert whole.open_process_log().last_words() == ""
     assert [line.source for line in whole.lines()] == ["stderr", "stderr", "stdout", "stderr"]
 
 
 def test_the_lines_of_two_processes_do_not_mix() -> None:
     """While a reload is under way, each of both processes has its own unfinished line and its own last words."""
     whole = ExtensionLog()
-    old, new = whole.begin(), whole.begin()
+    old, new = whole.open_process_log(), whole.open_process_log()
     old.feed_stderr(b"password: ")
     new.feed_stderr(b"no such module\n")
     old.feed_stderr(b"given\nbye")
@@ -59,7 +59,7 @@ async def test_the_file_is_private_and_turned_over(tmp_path: Path, monkeypatch: 
     for text in ("first", "second", "third"):
         log = ExtensionLog(file, now=lambda: 0)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(log.keep)
+            nursery.start_soon(log.write_lines)
             log.note("stderr", text * 8)
             nursery.cancel_scope.cancel()
     assert file.read_text() == "1970-01-01T00:00:00.000+00:00 stderr: " + "third" * 8 + "\n"
@@ -82,7 +82,7 @@ async def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, kind: 
     log = ExtensionLog(file)
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(log.keep)
+            nursery.start_soon(log.write_lines)
             log.note("info", "hello")
             nursery.cancel_scope.cancel()
     assert not other.exists()
@@ -97,7 +97,7 @@ async def test_a_slow_disk_loses_lines_and_says_how_many(tmp_path: Path) -> None
     for number in range(limits.EXTENSION_LOG_LINES + 5):
         log.note("info", f"line {number}")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(log.keep)
+        nursery.start_soon(log.write_lines)
         nursery.cancel_scope.cancel()
     lines = (tmp_path / "x.log").read_text().splitlines()
     assert lines[0] == "... 5 lines were left out"

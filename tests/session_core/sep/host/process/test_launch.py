@@ -12,9 +12,15 @@ from typing import Any
 import pytest
 import trio
 
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import Launch, LaunchRefused, child_environment, expanded, prepare_launch
+from session_core.sep.host.process.launch import (
+    ExtensionLaunch,
+    LaunchRefused,
+    child_environment,
+    expand_variables,
+    prepare_launch,
+)
 from session_core.sep.host.process.process import open_extension_process
 from tests._needs import needs_node, needs_sandbox
 from tests.session_core.sep._children import (
@@ -54,7 +60,7 @@ def test_the_environment_is_a_list_of_what_is_allowed() -> None:
 )
 def test_references_to_variables(text: str, means: str) -> None:
     """A reference becomes the value, once and not again within it; what is unset is empty, other text stays."""
-    assert expanded(text, {"A": "1", "B": "${env:A}"}) == means
+    assert expand_variables(text, {"A": "1", "B": "${env:A}"}) == means
 
 
 async def test_a_bare_name_is_looked_up_on_the_path(tmp_path: Path) -> None:
@@ -205,7 +211,7 @@ async def test_a_confined_extension(tmp_path: Path) -> None:
     environ = {**os.environ, "KEY_OF_OURS": "secret"}
     seen_argv: list[tuple[str, ...]] = []
 
-    async def prepare(which: object) -> Launch:
+    async def prepare(which: object) -> ExtensionLaunch:
         launch = await prepare_launch(found, environ, workspace=str(tmp_path))
         seen_argv.append(launch.argv)
         return launch
@@ -237,7 +243,7 @@ async def test_variables_do_not_reach_what_opens_the_sandbox(tmp_path: Path) -> 
         run=f'[run.env]\nLD_DEBUG = "statistics"\nLD_DEBUG_OUTPUT = "{outside}/seen"\nKEY = "never-to-be-seen"',
     )
 
-    async def prepare(which: object) -> Launch:
+    async def prepare(which: object) -> ExtensionLaunch:
         return await prepare_launch(found, os.environ, workspace=str(tmp_path))
 
     async with running(found, prepare=prepare) as (extension, _):
@@ -264,18 +270,21 @@ async def test_an_extension_in_another_language(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("launch", "why"),
     [
-        (Launch(argv=("/no/such/program",), env={}, cwd="/"), "there is no such program"),
-        (Launch(argv=(SHELL,), env={}, cwd="/no/such/folder"), "the folder '/no/such/folder' does not exist"),
-        (Launch(argv=("/etc/passwd",), env={}, cwd="/"), "Permission denied"),
-        (Launch(argv=(SHELL, "a\0b"), env={}, cwd="/"), "embedded null byte"),
-        (Launch(argv=(SHELL,), env={}, cwd="/", bubblewrap=SHELL, inside={"A": "\0--bind"}), "embedded null byte"),
+        (ExtensionLaunch(argv=("/no/such/program",), env={}, cwd="/"), "there is no such program"),
+        (ExtensionLaunch(argv=(SHELL,), env={}, cwd="/no/such/folder"), "the folder '/no/such/folder' does not exist"),
+        (ExtensionLaunch(argv=("/etc/passwd",), env={}, cwd="/"), "Permission denied"),
+        (ExtensionLaunch(argv=(SHELL, "a\0b"), env={}, cwd="/"), "embedded null byte"),
+        (
+            ExtensionLaunch(argv=(SHELL,), env={}, cwd="/", bubblewrap=SHELL, inside={"A": "\0--bind"}),
+            "embedded null byte",
+        ),
     ],
 )
-async def test_a_process_that_cannot_be_started(launch: Launch, why: str) -> None:
+async def test_a_process_that_cannot_be_started(launch: ExtensionLaunch, why: str) -> None:
     """What the system refuses to start is refused in plain words, and no descriptor stays open."""
     before = own_descriptors()
     with pytest.raises(LaunchRefused, match=why) as refused:
-        async with open_extension_process(launch, ExtensionLog().begin(), name="x"):
+        async with open_extension_process(launch, ExtensionLog().open_process_log(), name="x"):
             pass
     assert refused.value.final
     assert own_descriptors() == before
@@ -302,9 +311,9 @@ async def test_too_many_open_files_are_told_and_pass(monkeypatch: pytest.MonkeyP
         return pipe()
 
     monkeypatch.setattr(call, failing)
-    launch = Launch(argv=(SHELL,), env={}, cwd="/", bubblewrap=SHELL)
+    launch = ExtensionLaunch(argv=(SHELL,), env={}, cwd="/", bubblewrap=SHELL)
     with pytest.raises(LaunchRefused, match="cannot run '/bin/sh' in '/': Too many open files") as refused:
-        async with open_extension_process(launch, ExtensionLog().begin(), name="x"):
+        async with open_extension_process(launch, ExtensionLog().open_process_log(), name="x"):
             pass
     assert not refused.value.final
     assert own_descriptors() == before
@@ -328,7 +337,7 @@ async def test_files_that_cannot_be_opened_for_now(tmp_path: Path, monkeypatch: 
 async def test_a_launch_that_is_refused_is_not_tried_again(tmp_path: Path) -> None:
     """What cannot be started fails at once: no wait makes a missing program appear."""
     host = Host()
-    extension = Extension(found_in(tmp_path, "./missing", []), host, ExtensionLog())
+    extension = HostedExtension(found_in(tmp_path, "./missing", []), host, ExtensionLog())
     async with trio.open_nursery() as nursery:
         await nursery.start(extension.run)
         assert extension.state == "failed"

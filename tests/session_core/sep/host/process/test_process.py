@@ -7,13 +7,13 @@ import pytest
 import trio
 
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import Launch
-from session_core.sep.host.process.process import how_it_ended, open_extension_process
+from session_core.sep.host.process.launch import ExtensionLaunch
+from session_core.sep.host.process.process import describe_exit, open_extension_process
 from tests.session_core.sep._children import PATIENCE, is_alive, own_descriptors
 
 
-def python(code: str, folder: Path) -> Launch:
-    return Launch(argv=(sys.executable, "-I", "-S", "-c", code), env={}, cwd=str(folder))
+def python(code: str, folder: Path) -> ExtensionLaunch:
+    return ExtensionLaunch(argv=(sys.executable, "-I", "-S", "-c", code), env={}, cwd=str(folder))
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def python(code: str, folder: Path) -> Launch:
 )
 def test_how_a_process_ended_in_words(status: int, words: str) -> None:
     """An exit status or a signal becomes a sentence."""
-    assert how_it_ended(status) == words
+    assert describe_exit(status) == words
 
 
 async def test_the_group_can_be_killed_at_once(tmp_path: Path) -> None:
     """A kill ends the child and what it has started, and tells why it is over."""
     code = "import os, signal; print(os.fork(), flush=True); signal.signal(15, signal.SIG_IGN); signal.pause()"
-    log = ExtensionLog().begin()
+    log = ExtensionLog().open_process_log()
     with trio.fail_after(PATIENCE):
         async with open_extension_process(python(code, tmp_path), log, name="x") as process:
             while len(log.whole.lines()) < 2:  # noqa: ASYNC110 - another process writes them
@@ -50,7 +50,7 @@ async def test_an_error_in_the_block_ends_the_child(tmp_path: Path) -> None:
     before = own_descriptors()
     launch, pids = python("import signal; signal.pause()", tmp_path), list[int]()
     with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="our own")), trio.fail_after(PATIENCE):
-        async with open_extension_process(launch, ExtensionLog().begin(), name="x") as process:
+        async with open_extension_process(launch, ExtensionLog().open_process_log(), name="x") as process:
             pids.append(process.pid)
             raise ValueError("our own")
     assert [is_alive(pid) for pid in pids] == [False]
@@ -59,7 +59,7 @@ async def test_an_error_in_the_block_ends_the_child(tmp_path: Path) -> None:
 
 async def test_the_last_words_are_read_to_the_end(tmp_path: Path) -> None:
     """What a child writes to stderr right before its exit is in the log when the block is left, to the last byte."""
-    log = ExtensionLog().begin()
+    log = ExtensionLog().open_process_log()
     code = "import os; os.write(2, b'a\\n' * 500 + b'the very last'); os._exit(1)"
     with trio.fail_after(PATIENCE):
         async with open_extension_process(python(code, tmp_path), log, name="x") as process:
@@ -70,7 +70,7 @@ async def test_the_last_words_are_read_to_the_end(tmp_path: Path) -> None:
 async def test_the_end_of_stdin_is_told(tmp_path: Path) -> None:
     """A child that waits for the end of its input hears it when that is closed, and may still write."""
     code = "import sys; sys.stdin.read(); sys.stderr.write('heard it'); sys.exit(7)"
-    log = ExtensionLog().begin()
+    log = ExtensionLog().open_process_log()
     with trio.fail_after(PATIENCE):
         async with open_extension_process(python(code, tmp_path), log, name="x") as process:
             await process.close_stdin()

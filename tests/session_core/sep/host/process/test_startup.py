@@ -12,20 +12,20 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from session_core import limits
 from session_core.rpc.messages import Request
-from session_core.sep.host.catalogue.discovery import Found
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.catalogue.discovery import DiscoveredExtension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.launch import Launch, LaunchRefused
+from session_core.sep.host.process.launch import ExtensionLaunch, LaunchRefused
 from tests.session_core.sep._children import Host
 from tests.session_core.sep._stand_in import FOUND, StandIn, StandIns, no_preparation
 
 
 @asynccontextmanager
 async def running(
-    processes: StandIns, prepare: Callable[[Found], Awaitable[Launch]] = no_preparation
-) -> AsyncGenerator[tuple[Extension, Host]]:
+    processes: StandIns, prepare: Callable[[DiscoveredExtension], Awaitable[ExtensionLaunch]] = no_preparation
+) -> AsyncGenerator[tuple[HostedExtension, Host]]:
     host = Host()
-    extension = Extension(FOUND, host, ExtensionLog(), open_process=processes.open, prepare=prepare)
+    extension = HostedExtension(FOUND, host, ExtensionLog(), open_process=processes.open, prepare=prepare)
     async with trio.open_nursery() as nursery:
         await nursery.start(extension.run)
         yield extension, host
@@ -75,7 +75,7 @@ async def test_rights_come_with_the_process_that_has_them(autojump_clock: MockCl
     processes, greeted = StandIns(), list[str]()
 
     class Greeting(Host):
-        def initialize_params(self, extension: Extension) -> dict[str, Any]:
+        def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
             greeted.append(extension.manifest.version)
             return super().initialize_params(extension)
 
@@ -83,7 +83,7 @@ async def test_rights_come_with_the_process_that_has_them(autojump_clock: MockCl
         return [each.version for each in (extension.manifest, extension.manifest_of(1), extension.manifest_of(2))]
 
     newer = attrs.evolve(FOUND, manifest=attrs.evolve(FOUND.manifest, version="2"))
-    extension = Extension(FOUND, Greeting(), ExtensionLog(), prepare=no_preparation, open_process=processes.open)
+    extension = HostedExtension(FOUND, Greeting(), ExtensionLog(), prepare=no_preparation, open_process=processes.open)
     async with trio.open_nursery() as nursery:
         await nursery.start(extension.run)
         processes.answer = others_hang("initialize", "slow")
@@ -140,7 +140,7 @@ async def test_a_fault_at_a_start_is_a_crash_of_that_extension(
             faults.remove(where)
             raise RuntimeError("a bug")
 
-    async def prepare(found: Found) -> Launch:
+    async def prepare(found: DiscoveredExtension) -> ExtensionLaunch:
         stumble("prepare")
         return await no_preparation(found)
 
@@ -152,12 +152,12 @@ async def test_a_fault_at_a_start_is_a_crash_of_that_extension(
         stumble("close")
 
     class Stumbling(Host):
-        def initialize_params(self, extension: Extension) -> dict[str, Any]:
+        def initialize_params(self, extension: HostedExtension) -> dict[str, Any]:
             stumble("greet")
             return super().initialize_params(extension)
 
     host = Stumbling()
-    extension = Extension(FOUND, host, ExtensionLog(), prepare=prepare, open_process=open_process)
+    extension = HostedExtension(FOUND, host, ExtensionLog(), prepare=prepare, open_process=open_process)
     async with trio.open_nursery() as nursery:
         await nursery.start(extension.run)
         if when == "close":
@@ -177,7 +177,7 @@ async def test_a_launch_that_fails_for_now_is_tried_again(autojump_clock: MockCl
     """A refusal that may pass by itself counts as a crash, and the next start succeeds."""
     processes, refusals = StandIns(), [LaunchRefused("too many open files", final=False)]
 
-    async def prepare(found: Found) -> Launch:
+    async def prepare(found: DiscoveredExtension) -> ExtensionLaunch:
         if refusals:
             raise refusals.pop()
         return await no_preparation(found)

@@ -2,7 +2,7 @@
 
 from session_core import limits
 from session_core.sep.host.process.extension_log import ExtensionLog
-from session_core.sep.host.process.stdout_noise import Noise
+from session_core.sep.host.process.process import StdoutNoise
 
 
 class Clock:
@@ -24,10 +24,10 @@ def noted(log: ExtensionLog) -> list[str]:
 def test_text_is_noted_as_it_is_and_a_broken_message_with_the_reason() -> None:
     """What was meant for people stands there as it was printed; what looks like a message says why it is none."""
     log = ExtensionLog()
-    noise = Noise(log, now=Clock())
-    noise.hear(b"  hello \xff there\r", "not a JSON object")
-    noise.hear(b' {"id": 1}', "neither method, result nor error is there")
-    noise.hear(b"\x1b[2Jcleared", "not a JSON object")
+    noise = StdoutNoise(log, now=Clock())
+    noise.add_line(b"  hello \xff there\r", "not a JSON object")
+    noise.add_line(b' {"id": 1}', "neither method, result nor error is there")
+    noise.add_line(b"\x1b[2Jcleared", "not a JSON object")
     noise.finish()
 
     assert [
@@ -40,15 +40,15 @@ def test_text_is_noted_as_it_is_and_a_broken_message_with_the_reason() -> None:
 def test_a_flood_is_counted() -> None:
     """Of many lines in one second the first are noted, and how many more there were when the next ones come."""
     log, clock = ExtensionLog(), Clock()
-    noise = Noise(log, now=clock)
+    noise = StdoutNoise(log, now=clock)
     most = limits.EXTENSION_NOISE_LINES
     for number in range(most + 10):
-        noise.hear(b"%d" % number, "not a JSON object")
+        noise.add_line(b"%d" % number, "not a JSON object")
     clock.now += 0.9
-    noise.hear(b"still too much", "not a JSON object")
+    noise.add_line(b"still too much", "not a JSON object")
     assert [str(number) for number in range(most)] == noted(log)
     clock.now += 0.1
-    noise.hear(b"after a while", "not a JSON object")
+    noise.add_line(b"after a while", "not a JSON object")
     noise.finish()
     assert ["... and 11 more lines of the kind", "after a while"] == noted(log)[most:]
 
@@ -56,9 +56,9 @@ def test_a_flood_is_counted() -> None:
 def test_the_end_tells_what_was_left_out() -> None:
     """What was left out last is told at the end, once."""
     log = ExtensionLog()
-    noise = Noise(log, now=Clock())
+    noise = StdoutNoise(log, now=Clock())
     for _ in range(limits.EXTENSION_NOISE_LINES + 1):
-        noise.hear(b"x", "not a JSON object")
+        noise.add_line(b"x", "not a JSON object")
     noise.finish()
     noise.finish()
 

@@ -17,7 +17,7 @@ from session_core.ids import CallId, SessionId
 from session_core.rpc.failures import RpcFailed
 from session_core.rpc.messages import Notification, Request
 from session_core.sep.host.calls.contexts import Contexts
-from session_core.sep.host.extension import Extension
+from session_core.sep.host.extension import HostedExtension
 from session_core.sep.host.tools.tool_search import TOOL_SEARCH, search
 from session_core.sep.host.tools.tools import ExtensionTool, ExtensionToolSource
 from session_core.testing.cancel_sweep import SweepRun, cancel_sweep
@@ -61,11 +61,11 @@ class World:
     """A source over some extensions, which takes their `tool/update` as a host does."""
 
     def __init__(self) -> None:
-        self.extensions: list[Extension] = []
+        self.extensions: list[HostedExtension] = []
         self.contexts = Contexts()
         self.source = ExtensionToolSource(lambda _: self.extensions, self.contexts)
 
-    def take(self, extension: Extension, notification: Notification) -> None:
+    def take(self, extension: HostedExtension, notification: Notification) -> None:
         params = notification.params
         news = {key: params.get(key) for key in ("message", "progress", "details")}
         self.source.calls.update(extension.name, params["call_id"], **news)
@@ -102,7 +102,7 @@ async def test_a_call_goes_to_the_extension_and_its_result_comes_back(autojump_c
 
     async def answer(request: Request) -> Any:
         await trio.lowlevel.checkpoint()
-        seen.append(world.contexts.acting("greeter", 1, request.params["context"]).session_id)
+        seen.append(world.contexts.require_dispatch("greeter", 1, request.params["context"]).session_id)
         return {"content": "hello", "details": {"n": [1, {"x": None}]}, "more": 1}
 
     member = greeter(answer, parameters=SCHEMA, description="Greets.")
@@ -390,7 +390,7 @@ async def test_a_model_searches_and_calls_in_a_real_turn(autojump_clock: MockClo
         text("done"),
     ]
     async with gathered(**members) as world.extensions:
-        config = scripted(*script, tool_sources=(world.source,), permission_tier="full")
+        config = scripted(*script, tool_sources=(world.source,), permission_mode="full")
         async with open_checked_service(config) as service:
             session_id = await new_session(service)
             assert (await say(service, session_id)).status == "completed"

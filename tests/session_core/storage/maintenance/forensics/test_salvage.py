@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from session_core.ids import SessionId
 from session_core.storage import executor_state
-from session_core.storage.maintenance.forensics.harvest import rows_of
+from session_core.storage.maintenance.forensics.harvest import carve_rows
 from session_core.storage.maintenance.forensics.raw_file import read_log
 from session_core.storage.maintenance.forensics.salvage import (
     BlobRow,
@@ -20,7 +20,7 @@ from session_core.storage.maintenance.forensics.salvage import (
     ListedRow,
     PassingRow,
     Row,
-    carve,
+    carve_records,
 )
 from session_core.storage.records import checksum, digest_of
 from session_core.storage.schema import TABLES
@@ -72,7 +72,7 @@ def image_of(rows: list[Row], page_size: int) -> bytes:
 
 
 def found_in(image: bytes, page_size: int, log: bytes = b"") -> set[Row]:
-    return set(rows_of(image, log, page_size))
+    return set(carve_rows(image, log, page_size))
 
 
 def sample() -> list[Row]:
@@ -156,7 +156,7 @@ def test_a_row_counts_only_at_its_own_place() -> None:
 @given(st.binary(max_size=4096))
 def test_any_bytes_are_taken(page: bytes) -> None:
     """Whatever a page holds, looking for records in it ends, without an error."""
-    for row in carve(page, lambda _: page or None, 4096):
+    for row in carve_records(page, lambda _: page or None, 4096):
         assert not isinstance(row, EventRow)
 
 

@@ -1,0 +1,122 @@
+"""`session-core demo`: plays the scenes over a live service and ends with figures; exit code 0 only if all was true."""
+
+import shutil
+import sys
+
+import trio
+
+import session_core as sc
+from frontends.commands.demo.scenes import SCENES, SESSION_CAPACITY, WATCHED, Claims, Tour
+from frontends.commands.demo.screen import TourScreen, tail
+from frontends.commands.demo.viewer import Viewer, current_text
+from frontends.shared.output import Output
+from frontends.shared.style import Style, duration, format_count
+
+EXIT_OK, EXIT_FAILED = 0, 1
+PACE_MS, FAST_PACE_MS = 25, 1
+PATIENCE_SECONDS = 120
+_NAME_WIDTH, _ACTIVITY_WIDTH = 10, 20
+
+
+def main(*, fast: bool = False) -> int:
+    """Play the tour on stdout and return the exit code."""
+    return trio.run(play, TourScreen(Output(sys.stdout)), fast)
+
+
+async def play(screen: TourScreen, fast: bool) -> int:  # noqa: FBT001 - passed by trio.run
+    """Play the whole tour."""
+    style = screen.style
+    claims = Claims(screen)
+    config = sc.ServiceConfig(
+        models={"demo": sc.DemoProvider(pace_ms=FAST_PACE_MS if fast else PACE_MS)},
+        session_stream_capacity=SESSION_CAPACITY,
+        store=sc.MemoryStore(),
+    )
+    await screen.say(f"{style.bold('session-core')}: a tour with the offline demo model; nothing leaves this process.")
+    begun = trio.current_time()
+    with trio.move_on_after(PATIENCE_SECONDS) as patience:
+        async with sc.open_session_service(config) as service, trio.open_nursery() as nursery:
+            tour = Tour(service, screen, claims, nursery, fast)
+            witnessed = service.subscribe()
+            nursery.start_soon(tour.witness.run, witnessed)
+            screen.show_panel(lambda width: panel(tour, width))
+            nursery.start_soon(screen.run)
+            for scene in SCENES:
+                await scene(tour)
+            await screen.end_panel()
+            await figures(tour, trio.current_time() - begun)
+            nursery.cancel_scope.cancel(reason="the tour is over")
+    if patience.cancelled_caught:
+        await claims.check(f"the tour ends within {PATIENCE_SECONDS} seconds", holds=False)
+    await screen.say()
+    if claims.broken:
+        await screen.say(style.red(f"{claims.broken} of {claims.checked} claims did not hold."))
+        return EXIT_FAILED
+    await screen.say(f'{style.green(f"All {claims.checked} claims held.")} Next: {_program()} run "list the files"')
+    return EXIT_OK
+
+
+def _program() -> str:
+    """How to call this program from here: by its name if the shell would find it."""
+    return "session-core" if shutil.which("session-core") else sys.argv[0]
+
+
+async def figures(tour: Tour, seconds: float) -> None:
+    """Give the numbers, and check that they add up."""
+    say, witness = tour.screen.say, tour.witness
+    viewers = [*tour.viewers.values(), *tour.extra]
+    published = tour.service.statistics().stream.published
+    with trio.move_on_after(5):
+        await tour.stage.wait_until(lambda: witness.delivered + witness.missed >= published)
+    statistics = tour.service.statistics()
+    missed = sum(viewer.missed for viewer in viewers) + witness.missed
+    await tour.begin("The figures.")
+    await say(f"     events published        {published:>8,}")
+    await say(
+        f"     events delivered        {sum(v.delivered for v in viewers) + witness.delivered:>8,}"
+        f"   to {format_count(len(viewers) + 1, 'reader')}"
+    )
+    await say(f"     events missed           {missed:>8,}   every one of them told")
+    await say(f"     resyncs                 {sum(v.resyncs for v in viewers):>8,}")
+    await say(f"     from stop to stopped    {duration(tour.stop_ms):>8}")
+    await say(f"     commands performed      {statistics.mailbox.performed:>8,}   {statistics.mailbox.refused} refused")
+    await say(f"     time                    {duration(seconds * 1000):>8}")
+    await tour.claims.check(
+        "the reader of everything: delivered + missed = published",
+        holds=witness.delivered + witness.missed == published,
+    )
+    await tour.claims.check(
+        "what the readers were told they missed is what the stream counted", holds=missed == statistics.stream.lagged
+    )
+
+
+def panel(tour: Tour, width: int) -> list[str]:
+    """Draw the sessions and the second follower."""
+    style = tour.screen.style
+    rule = style.dim(style.symbol("─") * width)
+    rows = [_session_row(style, name, viewer, width) for name, viewer in tour.viewers.items()]
+    for viewer in tour.extra:
+        ahead = tour.viewers[WATCHED].place - viewer.place
+        status = f"follows {WATCHED}" if viewer.reading else f"not reading, -{ahead}"
+        rows.append(_row(style, viewer.label, status, current_text(viewer.state) if viewer.state else "", width))
+    return [rule, *rows, rule] if rows else []
+
+
+def _session_row(style: Style, name: str, viewer: Viewer, width: int) -> str:
+    state = viewer.state
+    if state is None:
+        return ""
+    return _row(style, name, state.activity.name.replace("_", " "), current_text(state), width)
+
+
+_COLOURS = {"streaming": "green", "stopped": "red", "stopping": "red", "rate limited": "yellow", "idle": "dim"}
+
+
+def _row(style: Style, name: str, status: str, text: str, width: int) -> str:
+    head = f" {name:<{_NAME_WIDTH}}"
+    middle = f"{status:<{_ACTIVITY_WIDTH}} "
+    colour = _COLOURS.get(
+        status, "yellow" if status.startswith("not") else "green" if status.startswith("follows") else "dim"
+    )
+    room = width - len(head) - len(middle)
+    return f"{style.cyan(head)}{getattr(style, colour)(middle)}{tail(text, room) if room > 4 else ''}"

@@ -1,0 +1,118 @@
+"""`session-core doctor`: all checks in order, as lines for people or as JSON."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.commands.doctor import home_checks, setting_checks, system_checks
+from frontends.commands.doctor.finding import DoctorFinding, problem, warning
+from frontends.commands.sessions.home import resolve_home
+from frontends.daemon.keys import describe_lacking_keys_at_home
+from frontends.shared.sanitise import one_line
+from frontends.shared.streams import StandardStreams
+from frontends.shared.style import Style, format_count
+
+_LONGEST = 400
+_MARGIN = 12
+_SYMBOLS = {"ok": "✓", "warning": "●", "problem": "✗"}
+
+
+def doctor(chosen_home: str | None, cwd: Path, *, as_json: bool) -> int:
+    """Run `doctor` and return the exit code: 1 if there is a problem."""
+    return trio.run(_doctor, chosen_home, cwd, as_json, StandardStreams.standard())
+
+
+async def _doctor(chosen_home: str | None, cwd: Path, as_json: bool, streams: StandardStreams) -> int:  # noqa: FBT001
+    findings: list[DoctorFinding] = []
+    async for each in examine(chosen_home, cwd, streams):
+        findings.append(each)
+        if not as_json:
+            await streams.say("\n".join(finding_lines(streams.out.style, each)))
+    problems, warnings = (sum(each.state == state for each in findings) for state in ("problem", "warning"))
+    if as_json:
+        summary = {"version": sc.__version__, "problems": problems, "warnings": warnings}
+        await streams.say(json.dumps({**summary, "findings": [attrs.asdict(each) for each in findings]}))
+    else:
+        await streams.say(f"{format_count(problems, 'problem')}, {format_count(warnings, 'warning')}")
+    return 1 if problems else 0
+
+
+async def examine(chosen_home: str | None, cwd: Path, streams: StandardStreams) -> AsyncIterator[DoctorFinding]:
+    """Make every check; one that fails itself is a problem, and the others are made all the same."""
+    environ = os.environ
+    home: Path | None = None
+    try:
+        home = resolve_home(chosen_home)
+    except sc.StoreUnusable as unusable:
+        yield problem("home", unusable.message, "choose another with --home or SESSION_CORE_HOME")
+    if home is not None:
+        there = home
+        for each in _safely("home", lambda: home_checks.check_home(there)):
+            yield each
+        for area, check in (("store", home_checks.check_store), ("server", home_checks.check_server)):
+            try:
+                found: Sequence[DoctorFinding] = await check(there)
+            except Exception as error:  # noqa: BLE001 - what cannot be checked is told, like all else
+                found = [_failed(area, error)]
+            for each in found:
+                yield each
+        for area, look in (
+            ("config", setting_checks.check_config),
+            ("models", setting_checks.check_models),
+            ("extensions", setting_checks.check_extensions),
+            ("mcp", setting_checks.check_servers),
+        ):
+            for each in _safely(area, lambda look=look: look(there, cwd, environ)):  # type: ignore[misc]
+                yield each
+        if lacking := await describe_lacking_keys_at_home(home, cwd):
+            yield warning("keys", lacking)
+    for each in _safely("user", lambda: system_checks.check_user(environ)):
+        yield each
+    for each in await system_checks.check_sandbox(environ, _sandbox_mode(home, cwd, environ)):
+        yield each
+    for area, look_at in (
+        ("terminal", lambda: system_checks.check_terminal(streams, environ)),
+        ("python", system_checks.check_python),
+        ("telemetry", lambda: system_checks.check_telemetry(environ)),
+        ("git", lambda: system_checks.check_git(environ)),
+    ):
+        for each in _safely(area, look_at):
+            yield each
+
+
+def _sandbox_mode(home: Path | None, cwd: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the sandbox of new sessions; None if the configuration cannot be read, which another check tells."""
+    if home is None:
+        return None
+    with suppress(sc.SessionCoreError):
+        return sc.load_config(home, cwd, environ, trust=sc.find_trusted_fingerprint(home, cwd)).sandbox.mode
+    return None
+
+
+def _safely(area: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[DoctorFinding]:
+    try:
+        return list(check())
+    except Exception as error:  # noqa: BLE001 - what cannot be checked is told, like all else
+        return [_failed(area, error)]
+
+
+def _failed(area: str, error: Exception) -> DoctorFinding:
+    said = error.message if isinstance(error, sc.SessionCoreError) else f"{type(error).__name__}: {error}"
+    return problem(area, f"this could not be checked: {said}")
+
+
+def finding_lines(style: Style, finding: DoctorFinding) -> list[str]:
+    """Return a finding as a line, and below it what to do."""
+    paint = {"ok": style.green, "warning": style.yellow, "problem": style.red}[finding.state]
+    mark = paint(style.symbol(_SYMBOLS[finding.state]))
+    state = "" if finding.state == "ok" else f"{finding.state}: "
+    lines = [f"{mark} {finding.area:<{_MARGIN}}{paint(state)}{one_line(finding.what, _LONGEST)}"]
+    if finding.hint:
+        lines.append(style.dim(f"  {'':<{_MARGIN}}{one_line(finding.hint, _LONGEST)}"))
+    return lines

@@ -1,0 +1,102 @@
+"""What people have set: configuration, models and keys, extensions, MCP servers. Keys are never shown."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import session_core as sc
+from frontends.commands.doctor.finding import DoctorFinding, ok, problem, warning
+from frontends.commands.extensions.lookup import find_extensions as look_for_extensions
+from frontends.commands.sessions.home import format_command
+from frontends.commands.settings.configuration import CONFIG_FILE
+from frontends.commands.settings.configuration import find_problems as look_at_config
+from frontends.commands.settings.servers import MCP_FILE
+from frontends.shared.figures import format_path
+from frontends.shared.style import format_count
+
+_MOST = 10
+_MOST_NAMES = 5
+
+
+def check_config(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
+    """Say what `config check` says."""
+    found = look_at_config(home, cwd, environ)
+    see = format_command(home, "config check", "")
+    for each in found.problems[:_MOST]:
+        yield problem("config", each.sentence, found.meaning)
+    for each in found.warnings[:_MOST]:
+        yield warning("config", each.sentence, see)
+    remaining = max(0, len(found.problems) - _MOST) + max(0, len(found.warnings) - _MOST)
+    if remaining:
+        yield warning("config", f"and {remaining} more", see)
+    if not found.problems and not found.warnings:
+        files = _files_with_settings(home, cwd, environ)
+        yield ok("config", f"nothing is wrong in {', '.join(files)}" if files else "nothing is set")
+
+
+def _files_with_settings(home: Path, cwd: Path, environ: Mapping[str, str]) -> list[str]:
+    """Return the files that set something, those of a trusted project too."""
+    config = sc.load_config(home, cwd, environ, trust=sc.find_trusted_fingerprint(home, cwd))
+    sources = [each.source for each in sc.describe_settings(config, environ)]
+    files = [str(home / CONFIG_FILE)] if (home / CONFIG_FILE).exists() else []
+    files += [str(each.place) for each in sources if each.layer in {"user", "project"}]
+    return list(dict.fromkeys(map(format_path, files)))
+
+
+def check_models(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
+    """Say which models can be used and where their keys come from."""
+    try:
+        config = sc.load_config(home, cwd, environ, trust=sc.find_trusted_fingerprint(home, cwd))
+    except sc.ConfigInvalid:
+        yield warning("models", "they are not known while the configuration is wrong", "put that right first")
+        return
+    choices = sc.available_models(config, environ)
+    usable = [each for each in choices if each.available]
+    keys = [
+        f"{each.name} (in the configuration)" if each.key is not None else f"{each.name} ({each.key_env})"
+        for each in config.providers
+        if each.key is not None or (each.key_env is not None and environ.get(each.key_env, "").strip())
+    ]
+    chosen = f"; {config.model} is chosen" if config.model is not None else ""
+    if keys:
+        yield ok("models", f"{len(usable)} of {len(choices)} can be used{chosen}")
+        yield ok("keys", f"there are keys for {', '.join(keys)}")
+    elif config.model is not None:
+        yield ok("models", f"{config.model} is chosen, and no provider has a key")
+    else:
+        names = ", ".join(each.key_env for each in config.providers if each.key_env is not None)
+        yield warning("models", "no provider has a key, so the offline demo answers", f"set one of {names}")
+
+
+def check_extensions(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
+    """Say how many extensions there are, and which do not run."""
+    see = format_command(home, "ext list", "")
+    found = look_for_extensions(home, cwd, environ).entries
+    counts = {state: [each.name for each in found if each.state == state] for state in {each.state for each in found}}
+    ready = len(counts.get("ready", [])) + len(counts.get("watched", []))
+    yield ok("extensions", f"{ready} of {len(found)} would run" if found else "there are none")
+    if waiting := [*counts.get("no_consent", []), *counts.get("untrusted", [])]:
+        yield warning("extensions", f"not trusted yet: {_names(waiting)}", f"look at them: {see}")
+    if invalid := counts.get("invalid", []):
+        yield problem("extensions", f"cannot be read: {_names(invalid)}", f"see why: {see}")
+
+
+def check_servers(home: Path, cwd: Path, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
+    """Say which MCP servers are configured; none is started. What is wrong in the files, `config` has said."""
+    try:
+        mcp_file = sc.load_config(home, cwd, environ, trust=sc.find_trusted_fingerprint(home, cwd)).mcp_file
+    except sc.ConfigInvalid:
+        mcp_file = None
+    loaded = sc.load_mcp_config(
+        folder=str(cwd),
+        trusted=sc.find_trusted_fingerprint(home, cwd),
+        environment=environ,
+        user_file=Path(mcp_file) if mcp_file else home / MCP_FILE,
+        project_file=cwd / MCP_FILE,
+    )
+    names = [each.name for each in loaded.servers]
+    said = f"{format_count(len(names), 'server')}: {_names(names)}; start them with: {format_command(home, 'mcp', '')}"
+    yield ok("mcp", said if names else "no server is configured")
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join([*names[:_MOST_NAMES], *(["..."] if len(names) > _MOST_NAMES else [])])

@@ -1,0 +1,90 @@
+"""The conversation that a session shows, message by message out of the store, and where other branches leave it."""
+
+from collections.abc import AsyncGenerator, Mapping
+
+import attrs
+
+import session_core as sc
+
+PAGE = 8
+"""Messages read at once: each may hold megabytes."""
+
+
+@attrs.frozen(kw_only=True)
+class MessageTree:
+    """How the messages of a session hang together.
+
+    Attributes:
+        snapshot: The state of the session, which holds its newest messages.
+        shown: The numbers of the messages on the way to the head.
+        branches: How many messages hang on one of those without being shown, by its id.
+        elsewhere: How many belong to a conversation that was put aside from its very beginning.
+    """
+
+    snapshot: sc.SessionSnapshot
+    shown_numbers: frozenset[int]
+    branches: Mapping[sc.MessageId, int]
+    elsewhere: int
+
+    @property
+    def total(self) -> int:
+        """How many messages there are, counted as the store does."""
+        return self.snapshot.earlier + len(self.snapshot.messages)
+
+
+async def read_tree(reader: sc.SqliteReader, snapshot: sc.SessionSnapshot) -> MessageTree:
+    """Find out which messages are shown; of each, only its id and that of its parent are kept."""
+    hung = [
+        (message.message_id, message.parent_id)
+        async for _, message in _read_numbered(reader, snapshot, range(snapshot.earlier + len(snapshot.messages)))
+    ]
+    shown_numbers: set[int] = set()
+    wanted = snapshot.head
+    for number in range(len(hung) - 1, -1, -1):  # parents come before their children, however often one is repeated
+        if wanted is not None and hung[number][0] == wanted:
+            shown_numbers.add(number)
+            wanted = hung[number][1]
+    path = {hung[number][0] for number in shown_numbers}
+    leaves_at: dict[sc.MessageId, sc.MessageId | None] = {}
+    for message_id, parent_id in hung:
+        if message_id in path:
+            continue
+        on_path = parent_id is not None and parent_id in path
+        leaves_at[message_id] = parent_id if on_path or parent_id is None else leaves_at.get(parent_id)
+    branches: dict[sc.MessageId, int] = {}
+    for parent in leaves_at.values():
+        if parent is not None:
+            branches[parent] = branches.get(parent, 0) + 1
+    elsewhere = sum(1 for parent in leaves_at.values() if parent is None)
+    return MessageTree(
+        snapshot=snapshot, shown_numbers=frozenset(shown_numbers), branches=branches, elsewhere=elsewhere
+    )
+
+
+async def shown_messages(reader: sc.SqliteReader, tree: MessageTree) -> AsyncGenerator[sc.Message]:
+    """Give the messages of the conversation, oldest first.
+
+    Raises:
+        NotFound: The session was deleted meanwhile.
+    """
+    async for number, message in _read_numbered(reader, tree.snapshot, range(tree.total), only=tree.shown_numbers):
+        if number in tree.shown_numbers:
+            yield message
+
+
+async def _read_numbered(
+    reader: sc.SqliteReader, snapshot: sc.SessionSnapshot, numbers: range, only: frozenset[int] | None = None
+) -> AsyncGenerator[tuple[int, sc.Message]]:
+    """Give messages with their numbers; pages of which none is wanted are not read."""
+    for first in range(numbers.start, snapshot.earlier, PAGE):
+        end = min(first + PAGE, snapshot.earlier)
+        if only is not None and only.isdisjoint(range(first, end)):
+            continue
+        page = await reader.load_messages(snapshot.session_id, before=end, limit=end - first)
+        if page.first != first or len(page.messages) != end - first:
+            msg = f"session {snapshot.session_id!r} was deleted while it was read"
+            raise sc.NotFound(msg, field="session_id")
+        for place, message in enumerate(page.messages):
+            yield first + place, message
+    for place, message in enumerate(snapshot.messages):
+        yield snapshot.earlier + place, message

@@ -1,0 +1,72 @@
+"""A session as a document, in pieces that are written as they are read."""
+
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Literal, Protocol
+
+import session_core as sc
+from frontends.commands.export.clean_text import TextCleaner, known_secrets
+from frontends.commands.export.conversation import read_tree, shown_messages
+from frontends.commands.export.facts import build_document_facts
+from frontends.commands.export.html import HtmlDocument
+from frontends.commands.export.markdown import MarkdownDocument
+from frontends.commands.sessions.home import StoredHome
+from frontends.commands.sessions.read_commands import stored_snapshot
+
+Kind = Literal["markdown", "html"]
+
+
+class Document(Protocol):
+    """What writes a session down, in this order; every piece may be written as it is."""
+
+    def head(self) -> Iterator[str]:
+        """Begin."""
+        ...
+
+    def message(self, message: sc.Message, branch: int = 0) -> Iterator[str]:
+        """Write the next message."""
+        ...
+
+    def render_partial(self, partial: sc.PartialMessage) -> Iterator[str]:
+        """Write the answer that is not whole."""
+        ...
+
+    def render_running_tool(self, tool: sc.LiveTool) -> Iterator[str]:
+        """Write a call that has no place in the conversation yet."""
+        ...
+
+    def end(self) -> Iterator[str]:
+        """End."""
+        ...
+
+
+async def document(stored_home: StoredHome, session_id: sc.SessionId, kind: Kind) -> AsyncGenerator[bytes]:
+    """Give a session as a document, piece by piece.
+
+    Raises:
+        NotFound: It was deleted meanwhile; what was given so far is not all of it.
+        StoreDamaged: Something of it cannot be read.
+    """
+    assert stored_home.reader is not None, "a home without a store has no sessions to find"
+    snapshot = await stored_snapshot(stored_home.reader, session_id)
+    tree = await read_tree(stored_home.reader, snapshot)
+    cleaning = TextCleaner(secrets=known_secrets(stored_home.home, Path(snapshot.settings.cwd)))
+    facts = build_document_facts(tree, stored_home.sessions, cleaning, abandoned=stored_home.abandoned)
+    writer: Document = (HtmlDocument if kind == "html" else MarkdownDocument)(about=facts, cleaning=cleaning)
+    for piece in writer.head():
+        yield _bytes(piece)
+    async for message in shown_messages(stored_home.reader, tree):
+        for piece in writer.message(message, tree.branches.get(message.message_id, 0)):
+            yield _bytes(piece)
+    if snapshot.partial is not None:
+        for piece in writer.render_partial(snapshot.partial):
+            yield _bytes(piece)
+    for tool in snapshot.tools:
+        for piece in writer.render_running_tool(tool):
+            yield _bytes(piece)
+    for piece in writer.end():
+        yield _bytes(piece)
+
+
+def _bytes(piece: str) -> bytes:
+    return piece.encode("utf-8", "replace")

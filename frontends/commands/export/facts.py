@@ -1,0 +1,218 @@
+"""The facts and sentences that both kinds of document share. Pure functions; foreign text in them is clean."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import attrs
+
+import session_core as sc
+from frontends.commands.export.clean_text import CutText, TextCleaner
+from frontends.commands.export.conversation import MessageTree
+from frontends.commands.run.work_lines import usage_figures
+from frontends.commands.sessions.list_lines import ACTIVITY_WORDS
+from frontends.shared.figures import dollars, format_size
+from frontends.shared.style import format_count
+
+MOST_SUBSESSIONS = 500
+_NAME_CHARS = 200
+_ARGUMENT_CHARS = 120
+_MOST_ARGUMENTS = 8
+_REASONS = {"max_tokens": "it had reached the longest answer allowed"}
+
+
+@attrs.frozen(kw_only=True)
+class SubSession:
+    """A session that did some of the work; `anchor` is its place in the document."""
+
+    anchor: str
+    name: str
+    session_id: str
+
+
+@attrs.frozen(kw_only=True)
+class DocumentFacts:
+    """What a document says of its session; all of it may be written down once it is escaped.
+
+    Attributes:
+        facts: A word and what there is to say about it, in order.
+        spent: The same for each model and purpose.
+        plan: Each step with a word for how far it is.
+        subsessions: By their ids.
+        is_over: Nobody works on it: an answer that is not whole will never be.
+    """
+
+    name: str
+    facts: tuple[tuple[str, str], ...]
+    spent: tuple[tuple[str, str], ...] = ()
+    plan: tuple[tuple[str, str], ...] = ()
+    subsessions: Mapping[str, SubSession] = attrs.field(factory=dict)
+    remarks: tuple[str, ...] = ()
+    is_over: bool = True
+
+
+def build_document_facts(
+    tree: MessageTree, sessions: Sequence[sc.SessionSummary], cleaning: TextCleaner, *, abandoned: bool
+) -> DocumentFacts:
+    """Gather what there is to say about a session."""
+    snapshot = tree.snapshot
+    helpers = [each for each in sessions if each.parent_id == snapshot.session_id]
+    return DocumentFacts(
+        name=cleaning.line(snapshot.name, _NAME_CHARS) or "a session",
+        facts=tuple(_facts(snapshot, cleaning, abandoned=abandoned)),
+        spent=tuple(
+            (cleaning.line(f"{each.model}, {each.source}"), f"{format_count(each.calls, 'call')}: {spent(each.usage)}")
+            for each in snapshot.usage_by
+        ),
+        plan=tuple((each.status.replace("_", " "), cleaning.line(each.text, 400)) for each in snapshot.plan),
+        subsessions={
+            each.session_id: SubSession(
+                anchor=f"sub-{number}",
+                name=cleaning.line(each.name, _NAME_CHARS) or "a session",
+                session_id=cleaning.line(each.session_id),
+            )
+            for number, each in enumerate(helpers[:MOST_SUBSESSIONS], start=1)
+        },
+        remarks=tuple(_remarks(tree, len(helpers), cleaning)),
+        is_over=abandoned or snapshot.activity.is_at_rest,
+    )
+
+
+def _facts(snapshot: sc.SessionSnapshot, cleaning: TextCleaner, *, abandoned: bool) -> list[tuple[str, str]]:
+    activity = "interrupted" if abandoned and not snapshot.activity.is_at_rest else snapshot.activity.name
+    state = ACTIVITY_WORDS.get(activity, activity)
+    facts = [
+        ("session", cleaning.line(snapshot.session_id)),
+        ("state", f"{state}, archived" if snapshot.archived else state),
+        ("begun", moment(snapshot.created_at)),
+        ("last used", moment(snapshot.updated_at)),
+        ("model", cleaning.line(snapshot.settings.model)),
+        ("folder", cleaning.line(snapshot.settings.cwd, 400)),
+        ("used", spent(snapshot.usage)),
+    ]
+    if snapshot.parent_id is not None:
+        facts.append(("works for", cleaning.line(snapshot.parent_id)))
+    if snapshot.forked_from is not None:
+        facts.append(("forked from", cleaning.line(snapshot.forked_from.session_id)))
+    return facts
+
+
+def _remarks(tree: MessageTree, helpers: int, cleaning: TextCleaner) -> list[str]:
+    remarks = []
+    if tree.elsewhere:
+        many = format_count(tree.elsewhere, "message")
+        remarks.append(f"{many} of conversations that were put aside before this one began: not shown.")
+    if helpers > MOST_SUBSESSIONS:
+        remarks.append(f"It has {helpers:,} sub-sessions, of which the first {MOST_SUBSESSIONS} are named.")
+    remarks += (
+        [f"{format_count(len(tree.snapshot.queue), 'message')} waited to be said."] if tree.snapshot.queue else []
+    )
+    outcome = tree.snapshot.last_outcome
+    if outcome is not None and outcome.status != "completed":
+        why = f": {cleaning.line(outcome.error, 400)}" if outcome.error else ""
+        remarks.append(f"The last turn ended like this: {outcome.status.replace('_', ' ')}{why}")
+    return remarks
+
+
+def spent(usage: sc.Usage) -> str:
+    """Say how many tokens were used, and what they cost."""
+    return ", ".join(usage_figures(usage)) or ("no tokens" if not usage.cost_micros else dollars(usage.cost_micros))
+
+
+def moment(time_ms: int) -> str:
+    """Return a time that reads the same everywhere; one that no calendar has is given as it is."""
+    try:
+        return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%Y-%m-%d %H:%M} UTC"
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def speaker(message: sc.Message, cleaning: TextCleaner) -> str:
+    """Say whose words these are."""
+    by = f", put there by {cleaning.line(message.source)}" if message.source is not None else ""
+    match message.role:
+        case "user":
+            return f"You{by}"
+        case "assistant":
+            return (cleaning.line(message.model) if message.model else "Model") + by
+        case "tool":
+            return "Tools"
+        case "summary":
+            return f"Summary of what came before{by}"
+
+
+def branch_remark(count: int) -> str:
+    """Say that the conversation has gone on in another way, too."""
+    return f"Another branch goes on from here, with {format_count(count, 'message')}: not shown."
+
+
+def cut_remark(cut: CutText) -> str:
+    """Say how much was left out."""
+    return f"Cut here: these are the first {len(cut.text):,} of {cut.whole:,} characters."
+
+
+def interruption_remark(part: sc.InterruptedPart, cleaning: TextCleaner) -> str:
+    """Say why an answer ends in the middle."""
+    return f"Cut short: {_REASONS.get(part.reason) or cleaning.line(part.reason)}."
+
+
+def call_line(part: sc.ToolCallPart, cleaning: TextCleaner) -> str:
+    """Return a tool call in one line."""
+    few = list(part.arguments.items())[:_MOST_ARGUMENTS]
+    said = ", ".join(f"{key}={plain_json(value, cleaning, indent=None)}" for key, value in few)
+    return f"{cleaning.line(part.name)}({cleaning.line(said, _ARGUMENT_CHARS)})"
+
+
+def plain_json(value: sc.JsonValue, cleaning: TextCleaner, *, indent: int | None = 2) -> str:
+    """Return a value as JSON that people can read; what is nested too deeply for that says so.
+
+    Its texts are cleaned before: written as JSON, a control character in the middle of a key would be a harmless
+    escape, and the key would no longer be seen to be one.
+    """
+    try:
+        return json.dumps(_clean(value, cleaning), ensure_ascii=False, indent=indent)
+    except RecursionError:
+        return "(nested too deeply to be shown)"
+
+
+def _clean(value: sc.JsonValue, cleaning: TextCleaner) -> object:
+    match value:
+        case str():
+            return cleaning.text(value)
+        case Mapping():
+            return {cleaning.text(key): _clean(each, cleaning) for key, each in value.items()}
+        case tuple():
+            return [_clean(each, cleaning) for each in value]
+        case _:
+            return value
+
+
+def result_line(part: sc.ToolResultPart, cleaning: TextCleaner) -> str:
+    """Say in one line what became of a tool call."""
+    lines = part.text.count("\n") + 1 if part.text else 0
+    much = format_count(lines, "line") if lines else "no text"
+    code = part.details.get("exit_code") if part.details is not None else None
+    ended = f", exit code {code}" if isinstance(code, int) and not isinstance(code, bool) and code else ""
+    images = f", {format_count(len(part.images), 'image')}" if part.images else ""
+    return f"{cleaning.line(part.name)}: {part.status}{ended}, {much}{images}"
+
+
+def find_diff(part: sc.ToolResultPart) -> str | None:
+    """Return what a tool has changed, if it tells."""
+    diff = part.details.get("diff") if part.details is not None else None
+    return diff if isinstance(diff, str) and diff.strip() else None
+
+
+def find_subsession(part: sc.ToolResultPart, about_session: DocumentFacts) -> SubSession | None:
+    """Return the session that did the work of a call, if it is one of those that are named."""
+    found = part.details.get("session_id") if part.details is not None else None
+    return about_session.subsessions.get(found) if isinstance(found, str) else None
+
+
+def image_line(part: sc.ImagePart, cleaning: TextCleaner) -> str:
+    """Say that there is an image which is not shown."""
+    kind = cleaning.line(part.media_type.removeprefix("image/").upper())
+    return f"({kind} image, {format_size(len(part.data) * 3 // 4)})"

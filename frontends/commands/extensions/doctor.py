@@ -1,0 +1,151 @@
+"""`session-core ext doctor` and `session-core ext reload`: starting an extension for real, and a report about it."""
+
+import json
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.extensions.list_and_info import remark
+from frontends.commands.extensions.logs import log_file
+from frontends.commands.extensions.lookup import (
+    ExtensionCatalogue,
+    ExtensionListEntry,
+    find_extensions,
+    format_folder,
+    open_consents,
+    pick,
+)
+from frontends.commands.extensions.trial_run import ExtensionCheckReport, check, step_time
+from frontends.commands.sessions.home import format_command
+from frontends.daemon.attach import connect_if_running
+from frontends.daemon.runtime_paths import service_process
+from frontends.shared.progress import ProgressLine
+from frontends.shared.sanitise import one_line
+from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
+from frontends.shared.style import Style, stream_style
+
+_LONGEST = 600
+_MARGIN = 12
+
+
+def doctor(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
+    """Run `ext doctor` and return the exit code: 1 if something is wrong with the extension."""
+    looked = find_extensions(home, cwd)
+    remark(looked.remark)
+    entry = pick(looked, word, prefer=("ready", "watched", "disabled", "shadowed"))
+    if entry.watched and not as_json:
+        remark("it is watched (extensions.watch): a service that runs takes its changes by itself, without asking")
+    return trio.run(partial(_examine, _require_consent(home, entry), home, cwd, looked, as_json=as_json))
+
+
+def reload(home: Path, cwd: Path, word: str, *, as_json: bool) -> int:
+    """Run `ext reload`: check the extension as it is now, and have the service that runs take it over if it is well."""
+    code = doctor(home, cwd, word, as_json=as_json)
+    holder = sc.lock_holder(home) if home.is_dir() else None
+    if holder is None:
+        remark("no service runs in this home, so there is nothing to reload; the next one uses it as it is now")
+    elif service_process(home) is None:
+        remark(f"{holder} runs in this home and cannot be reached from here; it uses the new files at its next start")
+    elif code:
+        remark("the service that runs goes on with the extension as it was")
+    else:
+        entry = pick(find_extensions(home, cwd), word, prefer=("ready", "watched", "disabled", "shadowed"))
+        remark(
+            trio.run(_reload_in_service, home, entry.name, os.path.realpath(cwd) if entry.scope == "project" else None)
+        )
+    return code
+
+
+async def _reload_in_service(home: Path, name: str, folder: str | None) -> str:
+    """Have the service that runs let a new process of an extension take over, and say what came of it."""
+    async with connect_if_running(home, name="ext reload") as client:
+        if client is None:
+            return "the service has ended just now; the next one uses the extension as it is"
+        with ProgressLine.on_stderr() as doing:
+            doing(f"the service reloads {name}")
+            try:
+                await client.reload_extension(name, folder=folder)
+            except sc.NotFound:
+                if folder is None:
+                    raise
+                return "nobody works in this folder just now; the service uses it as it is when somebody does"
+    return f"the service that runs uses {one_line(name)} as it is now"
+
+
+def _require_consent(home: Path, entry: ExtensionListEntry) -> sc.DiscoveredExtension:
+    """Return an extension that somebody has agreed to, with the files it has now.
+
+    Raises:
+        UsageError: Nobody has: it must not be started, not even to look at it.
+        ManifestInvalid, Conflict: It cannot be started as it is.
+    """
+    if entry.state == "invalid":
+        raise sc.ManifestInvalid(one_line(entry.reason, _LONGEST))
+    if entry.state in {"no_consent", "elsewhere"}:
+        advice = format_command(
+            home, "ext trust", one_line(entry.name if entry.state == "no_consent" else str(entry.folder))
+        )
+        raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}; to look at it: {advice}")
+    if entry.manifest is None or entry.digest is None:
+        raise UsageError(f"{one_line(entry.name)} is not started: {entry.reason}")
+    # One that is switched off or stands in another's shadow may be checked, if it was agreed to.
+    standing = open_consents(home).find(entry.name, entry.folder)
+    if standing is None or (standing.digest != entry.digest and entry.state != "watched"):
+        advice = format_command(home, "ext trust", one_line(entry.name))
+        raise UsageError(f"{one_line(entry.name)} is not started: nobody has agreed to it; to look at it: {advice}")
+    return sc.DiscoveredExtension(
+        name=entry.name,
+        folder=entry.folder,
+        scope="project" if entry.scope == "project" else "user",
+        manifest=entry.manifest,
+        digest=entry.digest,
+    )
+
+
+async def _examine(
+    found: sc.DiscoveredExtension, home: Path, cwd: Path, looked: ExtensionCatalogue, *, as_json: bool
+) -> int:
+    reports: list[ExtensionCheckReport] = []
+    # An extension is a program: whoever ends this one early must not leave it behind.
+    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
+        async with cancel_on_signal(signals) as start:
+            with ProgressLine.on_stderr() if not as_json else ProgressLine(None) as doing:
+                doing(f"starting {found.name}")
+                reports.append(await check(found, home, cwd, trusted=looked.places.trusted))
+    if not reports:
+        assert start.exit_code is not None, "only a signal ends a check without a report"
+        return start.exit_code
+    report = reports[0]
+    if as_json:
+        print(json.dumps({**attrs.asdict(report), "healthy": report.healthy}))
+    else:
+        for line in report_lines(stream_style(sys.stdout), report):
+            print(line)
+        logs_command = format_command(home, "ext logs", one_line(found.name))
+        remark(
+            f"what it says in a service is kept in {format_folder(log_file(home, found.owner))}; "
+            f"to read it: {logs_command}"
+        )
+    return 0 if report.healthy else 1
+
+
+def report_lines(style: Style, report: ExtensionCheckReport) -> list[str]:
+    """Return a report for people, a line for each fact."""
+    lines = [f"{style.cyan(one_line(report.name))} {one_line(report.version)}"]
+    for step in report.steps:
+        mark = style.green(style.symbol("✓")) if step.good else style.red(style.symbol("✗"))
+        lines.append(f"{mark} {one_line(step.sentence, _LONGEST)} {style.dim(f'({step_time(step)})')}")
+    for kind, names in report.offers.items():
+        lines.append(f"  {style.dim(kind.ljust(_MARGIN))}{one_line(', '.join(names), _LONGEST)}")
+    lines += [f"{style.yellow(style.symbol('●'))} {one_line(each, _LONGEST)}" for each in report.remarks]
+    if report.said:
+        lines.append("what it said beside the protocol:")
+        lines += [style.dim(f"  | {one_line(each, _LONGEST)}") for each in report.said]
+    return lines

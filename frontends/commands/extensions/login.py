@@ -1,0 +1,110 @@
+"""`session-core ext login`: an extension logs somebody in to a provider of its own, and asks on this terminal.
+
+The extensions of this folder are started as `run` starts them, with a session that is gone afterwards.
+"""
+
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.extensions.lookup import find_extensions, pick
+from frontends.commands.run.conversation import EXIT_OK, Conversation, InteractionOptions
+from frontends.commands.run.extensions import CLIENT, ui_kinds, wait_until_started
+from frontends.commands.sessions.home import format_command
+from frontends.commands.sessions.patience import PatientStore
+from frontends.shared.sanitise import one_line
+from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
+from frontends.shared.streams import StandardStreams
+
+_NO_MODEL = "demo"  # no model is asked, so none has to be set up
+
+
+def login(home: Path, cwd: Path, word: str) -> int:
+    """Run `ext login` and return the exit code; `word` is the name of an extension, or `name/provider`.
+
+    Raises:
+        UsageError: There is no such extension that runs here, or no provider of it that people log in to.
+        LoginFailed: The extension could not do it.
+    """
+    name, slash, provider = word.partition("/")
+    if not sc.is_extension_name(name) or (slash and not provider):
+        raise UsageError(f"{one_line(word)!r} is neither NAME nor NAME/PROVIDER of an extension")
+    entry = pick(find_extensions(home, cwd), name)
+    if entry.state not in {"ready", "watched"}:
+        info_command = format_command(home, "ext info", name)
+        raise UsageError(f"{name} does not run here: {one_line(entry.reason, 300)}; see: {info_command}")
+    return trio.run(_login, home, cwd, name, provider, StandardStreams.standard())
+
+
+async def _login(home: Path, cwd: Path, name: str, provider: str, streams: StandardStreams) -> int:
+    codes: list[int] = []
+    place = sc.current_environment(home, str(cwd), keeps=True)
+    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
+        async with cancel_on_signal(signals) as start:
+            async with (
+                sc.open_setup(place, flags={"model": _NO_MODEL}, store=PatientStore(home), mode="cli") as setup,
+                sc.open_session_service(setup.service) as service,
+            ):
+                with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
+                    await wait_until_started(setup.extensions, progress=True)
+                    chosen = _provider(setup.extensions, home, name, provider)
+                    start.finish_starting()
+                    codes.append(await _talk(client, name, chosen, streams, signals))
+    if codes:
+        return codes[0]
+    assert start.exit_code is not None, "only a signal ends the start without an answer"
+    return start.exit_code
+
+
+def _provider(host: "sc.ExtensionHost | None", home: Path, name: str, wanted: str) -> str:
+    """Return the provider to log in to: the one that was named, or the only one there is."""
+    extension = next((each for each in host.extensions if each.name == name), None) if host is not None else None
+    if extension is None or extension.state != "ready":
+        why = extension.problem if extension is not None and extension.problem else "extensions are switched off here"
+        raise UsageError(f"{name} does not run: {one_line(why, 300)}; see: {format_command(home, 'ext doctor', name)}")
+    known = [each.name for each in extension.registrations.providers if each.oauth]
+    if wanted in known or (len(known) == 1 and not wanted):
+        return wanted or known[0]
+    if not known:
+        raise UsageError(f"{name} has no provider that people log in to")
+    there = ", ".join(f"{name}/{one_line(each)}" for each in known)
+    if wanted:
+        raise UsageError(f"{name} has no provider called {one_line(wanted)!r} that people log in to; there is: {there}")
+    raise UsageError(f"{name} has several providers that people log in to; name one: {there}")
+
+
+async def _talk(
+    client: sc.AttachedClient, name: str, provider: str, streams: StandardStreams, signals: AsyncIterator[int]
+) -> int:
+    """Have the login done, and answer what it asks meanwhile."""
+    session_id = (await client.create_session(name=f"login to {one_line(provider, 40)}")).session_id
+    refused: sc.SessionCoreError | None = None
+    async with client.follow(session_id) as feed, trio.open_nursery() as nursery:
+        talk = Conversation(client, feed, InteractionOptions(), streams, nursery)
+        talk.own_turn.extension = name  # it is at work for us from the start
+        await talk.receive()  # the snapshot before anything happens
+        nursery.start_soon(talk.handle_signals, signals, session_id)
+        nursery.start_soon(_show, talk)
+        try:
+            await client.login_to_provider(session_id, provider)
+        except sc.SessionCoreError as error:
+            refused = error
+        nursery.cancel_scope.cancel(reason="the login is over")
+    await client.delete_session(session_id)
+    if talk.is_stop_requested:
+        await streams.remark("stopped; nobody was logged in")
+        return talk.exit_code
+    if refused is not None:
+        raise refused
+    mark = streams.out.style.green(streams.out.style.symbol("✓"))
+    await streams.out.write(f"{mark} logged in to {one_line(provider)} of {name}\n")
+    return EXIT_OK
+
+
+async def _show(talk: Conversation) -> None:
+    while True:
+        await talk.receive()

@@ -1,0 +1,45 @@
+"""`session-core ext logout`, and who is logged in: what logins to providers of extensions have left in the home.
+
+Nothing is started, and no service is asked: one that runs reads the file anew before each question to a model.
+"""
+
+import sys
+from pathlib import Path
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.extensions.list_and_info import remark
+from frontends.commands.extensions.lookup import find_extensions, format_folder, open_logins
+from frontends.shared.sanitise import one_line
+from frontends.shared.style import stream_style
+
+
+def logout(home: Path, cwd: Path, word: str) -> int:
+    """Run `ext logout` and return the exit code; `word` is the name of an extension, or `name/provider`.
+
+    Raises:
+        UsageError: There is no such extension, and no login of one; or nobody is logged in to that provider.
+        StoreUnusable: The file of logins cannot be written.
+    """
+    name, slash, provider = word.partition("/")
+    if not sc.is_extension_name(name) or (slash and not provider):
+        raise UsageError(f"{one_line(word)!r} is neither NAME nor NAME/PROVIDER of an extension")
+    file = open_logins(home)
+    stored_logins = [each for each in file.all() if each.extension == name and provider in {"", each.provider}]
+    remark(file.remark)
+    if not stored_logins:
+        if not find_extensions(home, cwd).entries_named(name) and name not in {each.extension for each in file.all()}:
+            raise UsageError(f"there is no extension called {name!r}, and no login of one; see: session-core ext list")
+        if provider:
+            others = [f"{name}/{one_line(each.provider)}" for each in file.all() if each.extension == name]
+            there = f"; there is a login to {', '.join(others)}" if others else ""
+            raise UsageError(f"nobody is logged in to {one_line(provider)!r} of {name}{there}")
+        print(f"nobody is logged in to a provider of {name}")
+        return 0
+    style = stream_style(sys.stdout)
+    for each in stored_logins:
+        file.forget(each)
+        where = f"{one_line(each.provider)} of {name} in {format_folder(Path(each.folder))}"
+        print(f"{style.green(style.symbol('✓'))} logged out of {where}")
+    remark("the provider itself may still take the old token until that runs out")
+    return 0

@@ -1,0 +1,91 @@
+"""`session-core ext logs`: the last lines of what an extension said beside the protocol."""
+
+import errno
+import os
+import stat
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.extensions.list_and_info import remark
+from frontends.commands.extensions.lookup import ExtensionListEntry, find_extensions, format_folder
+from frontends.shared.sanitise import sanitise
+
+LOG_FOLDER = Path("logs") / "extensions"
+_OLDER = ".1"
+_MAX_BYTES = 4 * 1024 * 1024  # two files of it are kept, and each is smaller
+
+
+def show_log(home: Path, cwd: Path, name: str, *, lines: int) -> int:
+    """Run `ext logs` and return the exit code."""
+    if not sc.is_extension_name(name):
+        raise UsageError(f"{sanitise(name)!r} cannot be the name of an extension; see: session-core ext list")
+    known = find_extensions(home, cwd).entries_named(name)
+    file = log_file(home, _log_owner(known[0]) if known else name)
+    log_lines = tail(file, lines)
+    if log_lines is None:
+        if not known:
+            raise UsageError(f"there is no extension called {name!r}, and no log of one; see: session-core ext list")
+        remark(f"{name} has said nothing yet; what it says is kept in {format_folder(file)}")
+        return 0
+    for line in log_lines:
+        print(line)
+    sys.stdout.flush()
+    return 0
+
+
+def log_file(home: Path, owner: str) -> Path:
+    """Return where the log of an extension is kept; see `Found.owner`."""
+    return home / LOG_FOLDER / f"{owner}.log"
+
+
+def _log_owner(entry: ExtensionListEntry) -> str:
+    """Say under what name an extension keeps its log: those of projects may share a name with others."""
+    if entry.state != "ready" or entry.scope != "project" or entry.manifest is None or entry.digest is None:
+        return entry.name
+    return sc.DiscoveredExtension(
+        name=entry.name, folder=entry.folder, scope="project", manifest=entry.manifest, digest=entry.digest
+    ).owner
+
+
+def tail(file: Path, lines: int) -> list[str] | None:
+    """Return the last lines of a log, those of the older file included, harmless to print; None if there is none.
+
+    Raises:
+        StoreUnusable: It cannot be read.
+    """
+    newer, older = _content(file), _content(file.with_name(file.name + _OLDER))
+    if newer is None and older is None:
+        return None
+    text = ((older or b"") + (newer or b"")).decode("utf-8", errors="replace")
+    return [sanitise(line).replace("\t", " ") for line in text.splitlines()[-lines:]]
+
+
+def _content(file: Path) -> bytes | None:
+    # Without O_NONBLOCK, a pipe of that name would hang us.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        with ExitStack() as opened:
+            descriptor = os.open(file, flags)
+            opened.callback(os.close, descriptor)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise sc.StoreUnusable(f"the log {str(file)!r} is not an ordinary file; move it away")
+            os.lseek(descriptor, max(0, status.st_size - _MAX_BYTES), os.SEEK_SET)
+            return _read(descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        why = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        raise sc.StoreUnusable(f"the log {str(file)!r} cannot be read: {why}") from error
+
+
+def _read(descriptor: int) -> bytes:
+    parts: list[bytes] = []
+    room = _MAX_BYTES
+    while room > 0 and (part := os.read(descriptor, min(room, 1 << 16))):
+        parts.append(part)
+        room -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,271 @@
+"""One extension from its start to its end, for real: what it registers, what goes wrong, how long each step takes.
+
+There is no session behind it: what it asks for is answered as a host without any would, and counted.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.shared.style import duration, format_count
+
+PING_SECONDS = 5.0
+STOP_SECONDS = 5.0
+"""What the protocol gives an extension to answer `shutdown` and to exit; then it is killed."""
+_PROTOCOL_VERSION = 1
+_MOST_LINES = 10
+_GROUPS = ("tools", "commands", "ui", "exec", "kv", "bus", "session", "providers")
+_MAX_KEPT = 100
+_MAX_KEY_CHARS = 1_000
+_MAX_VALUE_CHARS = 1_000_000
+_METHOD_CHARS = 60
+_OURS = "host"
+_MOST_REMARKS = 20
+_LAST_WORDS = "; it said: "
+_NO_VERSION = "it speaks no version of the protocol"
+_VERSION_MISSING = f"is missing in its answer to initialize, or is not a whole number; {_PROTOCOL_VERSION} is right"
+
+_NO_UI = -32001
+_NOT_TRUSTED = -32002
+_NO_CONTEXT = -32003
+_SWITCHED_OFF = -32004
+_UNKNOWN_METHOD = -32601
+_INVALID_PARAMS = -32602
+_REFUSALS = {
+    "ui": (_NO_UI, "nobody is there to be asked"),
+    "exec": (_NOT_TRUSTED, "no programs are run while an extension is checked"),
+    "session": (_NO_CONTEXT, "there is no session while an extension is checked"),
+    "tools": (_NO_CONTEXT, "there is no session while an extension is checked"),
+}
+
+
+@attrs.frozen(kw_only=True)
+class ExtensionCheckStep:
+    """One thing that was tried: what came of it in one sentence, and how long it took."""
+
+    what: str
+    good: bool
+    sentence: str
+    milliseconds: int
+
+
+@attrs.frozen(kw_only=True)
+class ExtensionCheckReport:
+    """What was seen; `said` holds the last lines that it wrote beside the protocol."""
+
+    name: str
+    version: str
+    steps: tuple[ExtensionCheckStep, ...]
+    offers: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    remarks: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every step went well."""
+        return all(step.good for step in self.steps)
+
+
+class _Message(Protocol):
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def params(self) -> dict[str, Any]: ...
+
+
+class _SessionlessHost:
+    """A host without sessions."""
+
+    def __init__(self, workspace: Path, *, trusted: bool) -> None:
+        self.asked: Counter[str] = Counter()
+        self._workspace = workspace
+        self._trusted = trusted
+        self._stored: dict[str, Any] = {}
+
+    def initialize_params(self, extension: sc.HostedExtension) -> dict[str, Any]:
+        enabled = extension.manifest.capabilities.enabled
+        return {
+            "protocol_version": _PROTOCOL_VERSION,
+            "host": {"name": "session-core", "version": sc.__version__},
+            "workspace": {"root": str(self._workspace), "trusted": self._trusted},
+            "mode": "headless",
+            "ui_capabilities": [],
+            "flags": {},
+            "capabilities_enabled": {group: group in enabled for group in _GROUPS},
+        }
+
+    async def on_request(self, extension: sc.HostedExtension, generation: int, request: _Message) -> Any:
+        await trio.lowlevel.checkpoint()
+        method = request.method[:_METHOD_CHARS]
+        self._count(method)
+        group = method.partition("/")[0]
+        if method in {"ping", "bus/publish"}:
+            return {}
+        if group in _GROUPS and group not in extension.manifest.capabilities.enabled:
+            raise sc.RpcFailed(_SWITCHED_OFF, f"the manifest does not allow {group}")
+        if group in _REFUSALS:
+            raise sc.RpcFailed(*_REFUSALS[group])
+        if group == "kv":
+            return self._keep(method, request.params)
+        raise sc.RpcFailed(_UNKNOWN_METHOD, f"there is no method {method!r}")
+
+    def on_notification(self, extension: sc.HostedExtension, generation: int, notification: _Message) -> None:
+        self._count(notification.method[:_METHOD_CHARS])
+        if notification.method == "log":
+            extension.log.note("info", str(notification.params.get("message", "")))
+
+    def on_changed(self, extension: sc.HostedExtension) -> None:
+        pass
+
+    def _count(self, method: str) -> None:
+        if method in self.asked or len(self.asked) < _MAX_KEPT:
+            self.asked[method] += 1
+
+    def _keep(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Serve `kv` from memory: nothing of a check is kept."""
+        key = params.get("prefix", "") if method == "kv/list" else params.get("key")
+        if not isinstance(key, str) or len(key) > _MAX_KEY_CHARS:
+            raise sc.RpcFailed(_INVALID_PARAMS, "key: must be a text that is not too long")
+        match method:
+            case "kv/get":
+                return {"value": self._stored.get(key)}
+            case "kv/set":
+                if len(self._stored) >= _MAX_KEPT or len(json.dumps(params.get("value"))) > _MAX_VALUE_CHARS:
+                    raise sc.RpcFailed(_INVALID_PARAMS, "value: too much is kept")
+                self._stored[key] = params.get("value")
+                return {}
+            case "kv/delete":
+                self._stored.pop(key, None)
+                return {}
+            case "kv/list":
+                return {"keys": sorted(each for each in self._stored if each.startswith(key))}
+            case _:
+                raise sc.RpcFailed(_UNKNOWN_METHOD, f"there is no method {method!r}")
+
+
+async def check(found: sc.DiscoveredExtension, home: Path, workspace: Path, *, trusted: bool) -> ExtensionCheckReport:
+    """Start an extension as a service of this home would, greet it, ping it and shut it down.
+
+    Cancellation: its process is ended, with its group.
+    """
+    host = _SessionlessHost(workspace, trusted=trusted)
+    prepare = partial(sc.prepare_launch, environ=os.environ, workspace=str(workspace), hidden=(str(home),))
+    extension = sc.HostedExtension(found, host, sc.ExtensionLog(), prepare=prepare)
+    steps: list[ExtensionCheckStep] = []
+    async with trio.open_nursery() as nursery:
+        began = trio.current_time()
+        await nursery.start(extension.run)
+        steps.append(_describe_start(extension, _milliseconds_since(began)))
+        if steps[-1].good:
+            steps += [await _check_ping(extension), await _check_stop(extension)]
+        else:
+            await extension.stop()
+    return ExtensionCheckReport(
+        name=found.name,
+        version=found.manifest.version,
+        steps=tuple(steps),
+        offers=_offers(extension),
+        remarks=tuple(_remarks(extension, host.asked, steps[0])),
+        said=tuple(f"{line.source}: {line.text}" for line in extension.log.lines() if line.source != _OURS)[
+            -_MOST_LINES:
+        ],
+    )
+
+
+def _milliseconds_since(began: float) -> int:
+    return round((trio.current_time() - began) * 1000)
+
+
+def _describe_start(extension: sc.HostedExtension, milliseconds: int) -> ExtensionCheckStep:
+    good = extension.state == "ready"
+    sentence = "it started and answered initialize" if good else f"it did not start: {_why(extension.problem or '')}"
+    return ExtensionCheckStep(what="initialize", good=good, sentence=sentence, milliseconds=milliseconds)
+
+
+def _why(problem: str) -> str:
+    """Say why it did not start; what it said itself is told below, and not twice."""
+    reason, _, _ = problem.partition(_LAST_WORDS)
+    return f"{reason}; protocol_version: {_VERSION_MISSING}" if _NO_VERSION in reason else reason
+
+
+async def _check_ping(extension: sc.HostedExtension) -> ExtensionCheckStep:
+    began = trio.current_time()
+    sentence = "it answered a ping"
+    try:
+        await extension.request("ping", {}, timeout=PING_SECONDS)
+    except sc.RpcFailed as error:
+        return ExtensionCheckStep(
+            what="ping",
+            good=False,
+            sentence=f"it did not answer a ping: {error}",
+            milliseconds=_milliseconds_since(began),
+        )
+    return ExtensionCheckStep(what="ping", good=True, sentence=sentence, milliseconds=_milliseconds_since(began))
+
+
+async def _check_stop(extension: sc.HostedExtension) -> ExtensionCheckStep:
+    crashed = not extension.running
+    began = trio.current_time()
+    await extension.stop()
+    took = _milliseconds_since(began)
+    if crashed:
+        good, sentence = False, "it had ended before it was asked to shut down"
+    elif took >= STOP_SECONDS * 1000:
+        good, sentence = False, f"it did not exit within {STOP_SECONDS:g} s of shutdown, and was killed"
+    elif took >= STOP_SECONDS * 500:
+        good, sentence = True, "it shut down, but exited only when its input was closed"
+    else:
+        good, sentence = True, "it shut down and exited"
+    return ExtensionCheckStep(what="shutdown", good=good, sentence=sentence, milliseconds=took)
+
+
+def _offers(extension: sc.HostedExtension) -> dict[str, tuple[str, ...]]:
+    brought = extension.registrations
+    hooks = extension.hooks
+    offers = {
+        "tools": tuple(f"{extension.name}.{tool.name}" for tool in brought.tools),
+        "commands": tuple(f"/{each.name}" for each in brought.commands),
+        "shortcuts": tuple(f"{each.key} for /{each.command}" for each in brought.shortcuts),
+        "flags": brought.flags,
+        "providers": tuple(each.name for each in brought.providers),
+        "renderers": tuple(each.tag for each in brought.message_renderers),
+        "events": tuple(sorted(extension.subscriptions)),
+        "hooks": tuple(sorted(hooks or ())),
+    }
+    return {kind: names for kind, names in offers.items() if names}
+
+
+def _remarks(extension: sc.HostedExtension, asked: Counter[str], first: ExtensionCheckStep) -> list[str]:
+    """Tell what is worth knowing; what the `first` step, its start, says already is left out."""
+    remarks = [*extension.manifest.remarks]
+    for line in extension.log.lines():
+        if (
+            line.source == _OURS
+            and line.text not in remarks
+            and line.text.partition(_LAST_WORDS)[0] not in first.sentence
+        ):
+            remarks.append(line.text)
+    del remarks[_MOST_REMARKS:]
+    if first.good and extension.hooks is None:
+        remarks.append("it does not say which hooks it handles, so it is asked at every one, which takes time")
+    noise = sum(line.source == "stdout" for line in extension.log.lines())
+    if noise:
+        remarks.append(f"it wrote to stdout what is no message ({format_count(noise, 'line')}); that belongs on stderr")
+    remarks += [
+        f"it asked for {method}, {format_count(count, 'time')}" for method, count in asked.most_common(_MOST_LINES)
+    ]
+    return remarks
+
+
+def step_time(step: ExtensionCheckStep) -> str:
+    """Return how long a step took, for people."""
+    return duration(step.milliseconds)

@@ -1,0 +1,129 @@
+"""`session-core ext trust`, `enable` and `disable`: which extensions may run.
+
+An extension is a program with the rights of whoever runs it. So somebody has to have looked at it: at what is started,
+at what it may use, and at its files, whose digest is remembered.
+"""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.extensions.description import file_lines, manifest_lines
+from frontends.commands.extensions.list_and_info import remark
+from frontends.commands.extensions.lookup import (
+    ExtensionListEntry,
+    find_extensions,
+    format_folder,
+    how_to_trust,
+    open_consents,
+    pick,
+    reread_entry,
+)
+from frontends.commands.sessions.home import format_command
+from frontends.shared.sanitise import one_line
+from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
+from frontends.shared.style import Style, stream_style
+
+_RIGHTS = "it runs as a program of yours, and hears of all sessions; one changed byte in its files asks again"
+
+
+def trust(home: Path, cwd: Path, word: str, *, yes: bool) -> int:
+    """Run `ext trust` and return the exit code: 1 if the person has said no."""
+    looked = find_extensions(home, cwd)
+    entry = reread_entry(pick(looked, word, prefer=("no_consent", "watched", "untrusted", "elsewhere", "ready")))
+    consents, style = open_consents(home), stream_style(sys.stdout)
+    digest = _digest(entry)
+    if consents.find_status(entry.name, entry.folder, digest) == "agreed":
+        print(f"{style.green(style.symbol('✓'))} {_called(entry)} was agreed to already, with the files as they are.")
+        _tell_what_is_missing(home, cwd, entry)
+        return 0
+    remark(looked.remark)
+    if yes:
+        for line in consent_lines(style, entry):
+            print(line)
+    elif not trio.run(ask_consent, entry, StandardStreams.standard()):
+        print("nothing was changed", file=sys.stderr)
+        return 1
+    if reread_entry(entry).digest != digest:
+        raise sc.Conflict("the files have changed while you looked at them, so nothing was agreed to; look again")
+    before = consents.find(entry.name, entry.folder)
+    consents.agree(entry.name, entry.folder, digest, entry.files)
+    print(f"{style.green(style.symbol('✓'))} {_called(entry)} may run, until one of its files changes.")
+    if before is not None and not before.enabled:
+        remark("it was switched off, and is switched on again by this")
+    _tell_what_is_missing(home, cwd, entry)
+    return 0
+
+
+async def ask_consent(entry: ExtensionListEntry, streams: StandardStreams) -> bool:
+    """Ask on the terminal; whatever is not clearly a yes is a no."""
+    if streams.keyboard is None:
+        raise UsageError(
+            "ext trust asks first, and there is no terminal to ask on; look with: session-core ext info, then use --yes"
+        )
+    style = streams.err.style
+    for line in consent_lines(style, entry):
+        await streams.remark(line)
+    discard_typed_input(streams.keyboard)
+    await streams.err.write(f"{style.yellow('?')} Let {_called(entry)} run, with these files? [y/N] ")
+    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+
+
+def consent_lines(style: Style, entry: ExtensionListEntry) -> list[str]:
+    """Return all that somebody should see before they say yes."""
+    return [*manifest_lines(style, entry), *file_lines(style, entry.folder), style.dim(_RIGHTS)]
+
+
+def switch(home: Path, cwd: Path, word: str, *, enabled: bool) -> int:
+    """Run `ext enable` or `ext disable` and return the exit code."""
+    looked = find_extensions(home, cwd)
+    entry = pick(
+        looked, word, prefer=("disabled", "ready") if enabled else ("ready", "watched", "no_consent", "disabled")
+    )
+    if entry.manifest is None:
+        entry = reread_entry(entry)
+    open_consents(home).set_enabled(entry.name, entry.folder, enabled=enabled)
+    style = stream_style(sys.stdout)
+    if enabled:
+        print(f"{style.green(style.symbol('✓'))} {_called(entry)} is switched on.")
+        _tell_what_is_missing(home, cwd, entry)
+    else:
+        print(f"{style.yellow(style.symbol('■'))} {_called(entry)} is switched off; what was agreed to is remembered.")
+        _announce_replacement(home, cwd, entry)
+    return 0
+
+
+def _tell_what_is_missing(home: Path, cwd: Path, entry: ExtensionListEntry) -> None:
+    """Say what still keeps an extension from running: to agree to it is not always enough."""
+    looked = find_extensions(home, cwd)
+    now = looked.entry_in_folder(entry.folder)
+    if now is None:
+        link = shlex.join(["ln", "-sfn", os.path.realpath(entry.folder), str(looked.places.user[0] / entry.name)])
+        remark(f"it lies in none of the folders where extensions are looked for; to have it found: {link}")
+    elif now.state == "untrusted":
+        remark(f"it came with this project, and does not run before that is trusted; {how_to_trust(home)}")
+    elif now.state == "no_consent":
+        remark(f"it does not run yet: {now.reason}; {format_command(home, 'ext trust', one_line(now.name))}")
+    elif now.state not in {"ready", "watched"}:
+        remark(f"it does not run: {now.reason}")
+
+
+def _announce_replacement(home: Path, cwd: Path, entry: ExtensionListEntry) -> None:
+    """Say that another extension of the same name runs in place of the one that was switched off."""
+    for other in find_extensions(home, cwd).entries_named(entry.name):
+        if other.state == "ready":
+            remark(f"another one of that name runs instead, in {format_folder(other.folder)}")
+
+
+def _digest(entry: ExtensionListEntry) -> str:
+    assert entry.digest is not None, "it was read closely"
+    return entry.digest
+
+
+def _called(entry: ExtensionListEntry) -> str:
+    return f"{one_line(entry.name)} in {format_folder(entry.folder)}"

@@ -1,0 +1,162 @@
+"""The words of an approval: what would happen, why it is asked, and what may be answered. Pure functions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+import session_core as sc
+from frontends.commands.run.work_lines import NAME_CHARS, approval_denied, arguments_line
+from frontends.shared.sanitise import escape_invisible, one_line
+from frontends.shared.style import Style, format_count
+
+Approve = Literal["never", "ask", "rules"]
+"""Who says yes to a tool call that needs one: nobody, the person at the terminal, or nobody beside the rules."""
+MOST_LINES = 40
+"""What fits on a screen together with the question."""
+LONGEST_LINE = 400
+_SUMMARY_CHARS = 300
+_TITLE_CHARS = 60
+_ID_CHARS = 8
+_INDENT = "  "
+_DETAILS = ("environment: ",)
+"""What is the same for every command: said only to those who want to see everything."""
+
+
+@attrs.frozen(kw_only=True)
+class ApprovalPromptText:
+    """What to put on the screen; `cut` says that not everything which would happen is in it."""
+
+    text: str
+    cut: bool
+
+
+def format_question(
+    style: Style, approval: sc.Approval, helper: str | None = None, *, whole: bool = False
+) -> ApprovalPromptText:
+    """Ask whether a tool may run; `helper` is the child session that wants to, and `whole` leaves nothing out."""
+    who = "" if helper is None else f"{helper} asks. "
+    lines = [f"{style.yellow('?')} {who}Allow {style.bold(_call(approval))}?"]
+    if approval.reason:
+        lines.append(style.dim(f"{_INDENT}asked for because {one_line(approval.reason, _SUMMARY_CHARS)}"))
+    command = _command(approval)
+    if command is None:
+        preview, cut = preview_lines(style, approval.shown, whole=whole)
+        lines += preview
+    else:
+        preview, cut = preview_lines(style, command, whole=whole)
+        facts = _facts(approval.shown.removeprefix(command))
+        displayed_facts = facts if whole else [each for each in facts if not each.startswith(_DETAILS)]
+        lines += [*preview, *(style.dim(f"{_INDENT}{each}") for each in displayed_facts)]
+        cut = cut or len(displayed_facts) < len(facts)
+    lines.append(f"{_INDENT}{_answers(approval, cut=cut)}: ")
+    return ApprovalPromptText(text="\n".join(lines), cut=cut)
+
+
+def format_denied_approval(style: Style, approval: sc.Approval, approve: Approve) -> str:
+    """Say that a tool was denied without asking anybody, why, and what would let it run."""
+    if approve == "ask":
+        return approval_denied(style, approval)
+    name = one_line(approval.tool_name, NAME_CHARS)
+    why = "needs a yes, and --approve never gives none: denied."
+    if approve == "rules":
+        because = f" ({one_line(approval.reason, _SUMMARY_CHARS)})" if approval.reason else ""
+        why = f"is not allowed by a permission rule{because}: denied. See: session-core config show"
+    return f"{style.yellow(style.symbol('■'))} {name} {why}"
+
+
+def format_waiting_approval(style: Style, approval: sc.Approval) -> str:
+    """Say that a question which is not part of our turn waits for those who can be asked."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    return f"{style.yellow('?')} {name} needs a yes, which nobody can give here: it waits for somebody elsewhere."
+
+
+def format_unclear_answer(style: Style, approval: sc.Approval) -> str:
+    """Ask again after an answer that may have been meant as a yes."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    said = "that is not clear, and nothing has happened yet. Type y for yes or n for no"
+    return (
+        f"{style.yellow('?')} Allow {style.bold(name)}? {said};\n"
+        f'{_INDENT}to tell the model something, begin with "no", as in: no, do this instead: '
+    )
+
+
+def _answers(approval: sc.Approval, *, cut: bool) -> str:
+    view = ", [v]iew all of it" if cut else ""
+    for_session = _describe_session_grant(approval)
+    return f"[y]es once, [s] {for_session}, [a]lways exactly this, [N]o{view}, or say what to do instead"
+
+
+def _describe_session_grant(approval: sc.Approval) -> str:
+    """Say what a yes for the whole session would cover."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    if approval.grant in {"", approval.tool_name}:
+        return f"every {name} of this session"
+    if _command(approval) is not None:
+        return "this command, as often as it comes in this session"
+    return f"for this session: {one_line(approval.grant, _SUMMARY_CHARS)}"
+
+
+def _command(approval: sc.Approval) -> str | None:
+    """Return the command line if that is what is asked about and what is shown first."""
+    command = approval.arguments.get("command")
+    if not isinstance(command, str) or not command:
+        return None
+    return command if approval.shown.startswith(f"{command}\n\n") else None
+
+
+def _facts(text: str) -> list[str]:
+    """Return what is said about how a command runs, line by line and harmless."""
+    return [one_line(escape_invisible(line), LONGEST_LINE) for line in text.split("\n") if line.strip()]
+
+
+def _call(approval: sc.Approval) -> str:
+    name = one_line(approval.tool_name, NAME_CHARS)
+    if _command(approval) is not None:
+        return name
+    if approval.shown:
+        return f"{name}: {one_line(approval.summary, _SUMMARY_CHARS)}"
+    return f"{name}({arguments_line(approval.arguments)})"
+
+
+def preview_lines(style: Style, text: str, *, whole: bool) -> tuple[list[str], bool]:
+    """Return what would happen, line by line and harmless, and whether something of it was left out."""
+    every = escape_invisible(text).rstrip("\n").split("\n") if text else []
+    lines = every if whole else every[:MOST_LINES]
+    is_diff = text.startswith("--- ")
+    cut = len(lines) < len(every)
+    preview = []
+    for line in lines:
+        short = line if whole or len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}{style.symbol('…')}"
+        cut = cut or short != line
+        preview.append(f"{_INDENT}{_colour_diff_line(style, short) if is_diff else short}")
+    if cut:
+        remaining = len(every) - len(lines)
+        what = f"{format_count(remaining, 'more line')} left out" if remaining else "long lines are cut"
+        preview.append(style.yellow(f"{_INDENT}({what}; v shows everything)"))
+    return preview, cut
+
+
+def _colour_diff_line(style: Style, line: str) -> str:
+    if line.startswith("@@"):
+        return style.cyan(line)
+    if line.startswith(("+++", "---")):
+        return style.bold(line)
+    return style.green(line) if line.startswith("+") else style.red(line) if line.startswith("-") else line
+
+
+def find_asking_helper(state: sc.SessionState, approval: sc.Approval) -> str | None:
+    """Say which child session asks, by the title of its work where that is known; None if it is the session itself."""
+    if approval.session_id is None:
+        return None
+    for tool in state.tools:
+        if tool.child_id == approval.session_id:
+            return helper_name(approval.session_id, tool.arguments.get("title"))
+    return helper_name(approval.session_id, None)
+
+
+def helper_name(child_id: sc.SessionId, title: sc.JsonValue) -> str:
+    """Return what to call a child session."""
+    called = f' "{one_line(title, _TITLE_CHARS)}"' if isinstance(title, str) and title.strip() else ""
+    return f"helper {one_line(child_id[-_ID_CHARS:])}{called}"

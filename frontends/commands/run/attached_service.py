@@ -1,0 +1,220 @@
+"""`run` as a client of the service that runs for the home: the same turn, in a session that goes on without us."""
+
+import os
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.sessions.home import format_command
+from frontends.daemon.attach import connect_if_running
+from frontends.daemon.presence import Presence
+from frontends.daemon.runtime_paths import service_process
+
+if TYPE_CHECKING:
+    from frontends.client import RemoteFeed, SessionClient
+
+R = TypeVar("R")
+
+NAME = "run"
+
+
+class ServiceFeed:
+    """What happens in a session of the service; an error tells the end, also that of the service itself."""
+
+    def __init__(self, feed: "RemoteFeed", presence: Presence, go_on: str) -> None:
+        self._feed = feed
+        self._presence = presence
+        self._go_on = go_on
+
+    @property
+    def last_resync(self) -> sc.Resync | None:
+        """Why the newest snapshot was given."""
+        return self._feed.last_resync
+
+    async def receive_batch(self) -> list[sc.FeedItem]:
+        """Wait until there is something, then return all of it, in order.
+
+        Raises:
+            NotFound: Somebody has deleted the session.
+            Disconnected: The service is gone.
+        """
+        import anyio  # not before: the service in this process does without
+
+        reason = ""
+        with self._presence.read_while_present():
+            try:
+                return await self._feed.receive_batch()
+            except anyio.EndOfStream:
+                raise sc.NotFound("the session was deleted by somebody else") from None
+            except sc.Disconnected as error:
+                reason = error.message
+        raise sc.Disconnected(
+            f"{reason or self._presence.gone}; the turn was interrupted; to go on with it: {self._go_on}"
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._feed.close()
+
+
+class ServiceClient(sc.SessionMethods):
+    """The service, as `run` sees it: the same methods as one in this process."""
+
+    def __init__(self, client: "SessionClient", presence: Presence, home: Path) -> None:
+        self._client = client
+        self._presence = presence
+        self._home = home
+
+    @property
+    def client_id(self) -> sc.ClientId:
+        """Who we are among those who use the service."""
+        return self._client.client_id
+
+    async def execute(self, command: sc.Command[R], *, idempotency_key: str | None = None) -> R:
+        """Run a command and return its reply, or raise one typed error."""
+        return await self._client.execute(command, idempotency_key=idempotency_key)
+
+    def follow(self, session_id: sc.SessionId | None = None) -> ServiceFeed:
+        """Follow one session, or the list of all."""
+        go_on = format_command(self._home, "run", f"--session {session_id or 'ID'}")
+        return ServiceFeed(self._client.follow(session_id), self._presence, go_on)
+
+
+@attrs.frozen(kw_only=True)
+class EmbeddedOnlyOptions:
+    """Options that are about how a service is started, so that they come too late for one that runs."""
+
+    no_extensions: bool = False
+    flags: tuple[str, ...] = ()
+
+    def check(self, home: Path) -> None:
+        """Refuse them.
+
+        Raises:
+            UsageError: One was given.
+        """
+        option = "--no-extensions" if self.no_extensions else "--flag" if self.flags else None
+        if option is not None:
+            end = format_command(home, "shutdown", "")
+            raise UsageError(
+                f"{option} is for a service that is yet to start, and one runs for this home already; end it ({end}), "
+                "or keep nothing with --no-save"
+            )
+
+
+@asynccontextmanager
+async def open_service(home: Path, ui: frozenset[sc.UiKind]) -> AsyncGenerator[ServiceClient | None]:
+    """Be a client of the service of a home for the length of the block; None if none runs."""
+    presence = Presence(home)
+    async with connect_if_running(home, name=NAME, ui=ui, on_state=presence.note) as client:
+        if client is None:
+            yield None
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(presence.run)
+            yield ServiceClient(client, presence, home)
+            nursery.cancel_scope.cancel(reason="the turn is over")
+
+
+@contextmanager
+def explain_home_in_use(home: Path | None, *, embedded: bool) -> Generator[None]:
+    """Add what to do to a home that is in use, if that is by the service which `--embedded` leaves alone."""
+    try:
+        yield
+    except (sc.StoreInUse, ExceptionGroup) as error:
+        used = error.subgroup(sc.StoreInUse) if isinstance(error, ExceptionGroup) else error
+        if used is None or home is None or not embedded or (holder := service_process(home)) is None:
+            raise
+        who = f"this home is in use by {holder}"
+        raise sc.StoreInUse(f"{who}; leave out --embedded, or: {format_command(home, 'shutdown', '')}") from error
+
+
+@asynccontextmanager
+async def explain_config_problems(home: Path, folder: str) -> AsyncGenerator[None]:
+    """Tell all that is wrong in the settings of a folder, where a service has refused something because of the first.
+
+    Raises:
+        UsageError: The settings are wrong.
+    """
+    try:
+        yield
+        return
+    except (sc.InvalidInput, ExceptionGroup) as error:
+        if isinstance(error, ExceptionGroup) and error.subgroup(sc.InvalidInput) is None:
+            raise
+        refused = error
+    problems = await trio.to_thread.run_sync(_problems, home, folder)
+    if not problems:
+        raise refused
+    wrong = "a setting is wrong" if len(problems) == 1 else f"{len(problems)} settings are wrong"
+    see = f"to check them again: {format_command(home, 'config check', '')}"
+    raise UsageError(f"{wrong}, so nothing was begun", details=(*problems, see)) from refused
+
+
+def _problems(home: Path, folder: str) -> tuple[str, ...]:
+    try:
+        sc.load_config(home, Path(folder), trust=sc.find_trusted_fingerprint(home, Path(folder)))
+    except sc.ConfigInvalid as invalid:
+        return tuple(each.sentence for each in invalid.problems)
+    except sc.SessionCoreError:
+        pass
+    return ()
+
+
+async def resolve_model_name(home: Path, folder: str, model: str | None) -> str | None:
+    """Return the name of a model that was perhaps called by an alias; whether it can be used, the service knows."""
+    if model is None:
+        return None
+    wanted = model
+
+    def look() -> str:
+        config = sc.load_config(home, Path(folder), trust=sc.find_trusted_fingerprint(home, Path(folder)))
+        try:
+            return sc.resolve_model(config, wanted, os.environ).name
+        except sc.InvalidInput:
+            return wanted
+
+    return await trio.to_thread.run_sync(look)
+
+
+async def about_folder(home: Path, folder: str) -> tuple[str, ...]:
+    """Return what people should know about the folder before a turn begins there."""
+
+    def look() -> tuple[str, ...]:
+        trusted = sc.find_trusted_fingerprint(home, Path(folder)) is not None
+        return tuple(sc.list_trust_remarks(sc.current_environment(home, folder), trusted=trusted))
+
+    return await trio.to_thread.run_sync(look)
+
+
+def format_turn_goes_on(home: Path | None, session_id: sc.SessionId) -> str:
+    """Say that leaving has not ended the turn, and how to end it."""
+    return (
+        f"the turn goes on in the service; to stop it: {format_command(home or sc.default_home(), 'stop', session_id)}"
+    )
+
+
+def format_question_stays_open(home: Path | None, session_id: sc.SessionId) -> str:
+    """Say that leaving was no answer, and how to give one."""
+    answer = format_command(home or sc.default_home(), "run", f"--session {session_id}")
+    return f"nothing was answered, so the question stays open in the service; to answer it: {answer}"
+
+
+def build_unknown_model_error(home: Path, refused: sc.NotFound) -> UsageError:
+    """Say what to do about a model that the service does not have: it has the keys that it was started with."""
+    end = format_command(home, "shutdown", "")
+    return UsageError(
+        "the service that runs has the keys and settings it was started with (to end it, so that the next one has "
+        f"yours: {end}); {refused.message}"
+    )

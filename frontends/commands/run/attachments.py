@@ -1,0 +1,108 @@
+"""What goes along with a prompt: files to attach, and the shape that the answer must have."""
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.shared.figures import format_size
+
+MAX_FILES = 32
+MAX_TEXT_CHARS = 1_000_000
+MAX_IMAGE_BYTES = 5_000_000
+MAX_IMAGES_BYTES = 5_500_000
+"""All images together, as a message has room for 8 million characters of them."""
+MAX_SCHEMA_BYTES = 1_000_000
+_NAME_CHARS = 4_000
+
+ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+
+
+@attrs.frozen(kw_only=True)
+class PromptAttachments:
+    """Files as parts of a message."""
+
+    files: tuple[sc.FilePart, ...] = ()
+    images: tuple[sc.ImagePart, ...] = ()
+
+
+def read_attachments(paths: Sequence[str]) -> PromptAttachments:
+    """Read files to go along with a prompt: images as such, everything else as text.
+
+    Raises:
+        UsageError: One cannot be read, is neither text nor an image, or they are too large.
+    """
+    if len(paths) > MAX_FILES:
+        raise UsageError(f"--file: at most {MAX_FILES} files can be attached, not {len(paths)}")
+    files: list[sc.FilePart] = []
+    images: list[sc.ImagePart] = []
+    texts = pictures = 0
+    for path in paths:
+        data = _read(path, "--file", MAX_IMAGE_BYTES)
+        kind = image_type(data)
+        if kind is not None:
+            pictures += len(data)
+            images.append(sc.ImagePart(media_type=kind, data=base64.b64encode(data).decode()))
+        else:
+            text = _text(path, data)
+            texts += len(text)
+            files.append(sc.FilePart(name=path[:_NAME_CHARS], text=text))
+    if texts > MAX_TEXT_CHARS:
+        raise UsageError(f"--file: the texts have {texts:,} characters together; the limit is {MAX_TEXT_CHARS:,}")
+    if pictures > MAX_IMAGES_BYTES:
+        raise UsageError(
+            f"--file: the images have {format_size(pictures)} together; the limit is {format_size(MAX_IMAGES_BYTES)}"
+        )
+    return PromptAttachments(files=tuple(files), images=tuple(images))
+
+
+def image_type(data: bytes) -> ImageType | None:
+    """Tell an image by its first bytes, whatever its name says."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def read_schema(path: str) -> sc.JsonObject:
+    """Read a JSON schema; whether it makes sense as one is checked by the service.
+
+    Raises:
+        UsageError: It cannot be read, or is no JSON object.
+    """
+    data = _read(path, "--output-schema", MAX_SCHEMA_BYTES)
+    try:
+        return sc.decode(data, sc.JsonObject)
+    except sc.ProtocolError as error:
+        raise UsageError(f"--output-schema: {path!r} is not a JSON schema: {error.reason}") from error
+
+
+def _read(path: str, option: str, most: int) -> bytes:
+    try:
+        with Path(path).expanduser().open("rb") as file:
+            data = file.read(most + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{option}: {path!r} cannot be read: {why}") from error
+    if len(data) > most:
+        raise UsageError(f"{option}: {path!r} is too large; the limit is {format_size(most)}")
+    return data
+
+
+def _text(path: str, data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"--file: {path!r} is neither UTF-8 text nor a PNG, JPEG, GIF or WebP image") from None
+    if "\0" in text:
+        raise UsageError(f"--file: {path!r} is not text: there are zero bytes in it")
+    return text

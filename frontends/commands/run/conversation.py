@@ -1,0 +1,391 @@
+"""One turn of a session as a person at the command line has it: reading, showing, consent, stopping."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import trio
+
+import session_core as sc
+from frontends.commands.run import work_lines
+from frontends.commands.run.attached_service import ServiceFeed
+from frontends.commands.run.find_message import messages_since
+from frontends.commands.run.interrupt import Stopping
+from frontends.commands.run.output_mode import InteractionOptions as InteractionOptions
+from frontends.commands.run.output_mode import output_text as output_text
+from frontends.commands.run.own_turn import OwnTurn
+from frontends.commands.run.requests import Client, Requests
+from frontends.commands.run.view import Target, View, ends_line
+from frontends.shared.output import Output, OutputFailed, ReaderLeft
+from frontends.shared.sanitise import sanitise
+from frontends.shared.signals import EXIT_SIGNAL
+from frontends.shared.streams import StandardStreams
+
+EXIT_OK, EXIT_FAILED = 0, 1
+EXIT_DENIED, EXIT_LIMIT, EXIT_SHAPE = 3, 4, 5  # 2 is wrong usage
+_WRONG_SHAPE = "the answer is not JSON of the shape"  # how the outcome of a turn begins that gave no fitting answer
+_BEGINNINGS = (sc.events.TurnStarted, sc.events.MessageQueued, sc.events.MessageAdded)
+_AT_REST = frozenset({"idle", "stopped", "errored", "interrupted"})
+
+
+def _json_line(item: sc.FeedItem) -> bytes:
+    return (sc.encode_event(item) if isinstance(item, sc.SessionEvent) else sc.encode(item)) + b"\n"
+
+
+def _may_be_ours(item: sc.FeedItem) -> bool:
+    """Tell whether what is on its way may have come with this: so a message, a turn, a line for the shell begins."""
+    return not isinstance(item, sc.SessionEvent) or isinstance(item.event, _BEGINNINGS)
+
+
+class Conversation:
+    """One turn: reading, showing, consent, stopping.
+
+    Attributes:
+        manners: How it is shown.
+        own: What of all that happens is ours.
+        is_done: Whether what was asked for is done, where that is no turn of ours.
+        line: The call that runs a line for the shell, and `line_result` what came of it.
+    """
+
+    def __init__(
+        self,
+        service: Client,
+        feed: sc.Feed | ServiceFeed,
+        manners: InteractionOptions,
+        streams: StandardStreams,
+        nursery: trio.Nursery,
+    ) -> None:
+        self._service = service
+        self._feed = feed
+        self.manners = manners
+        self._streams = streams
+        self._outputs: dict[Target, Output] = {"out": streams.out, "err": streams.err}
+        self._shared = streams.out.same_place(streams.err)
+        self._answer: Target = "err" if manners.structured else "out"  # then stdout is for the JSON at the end
+        self._view = View(
+            streams.out.style,
+            streams.err.style,
+            shared=self._shared,
+            live=streams.err.style.colours,
+            answer=self._answer,
+        )
+        self._nursery = nursery
+        self._held: list[sc.FeedItem] = []  # what has come and was not looked at yet
+        self._writing = trio.Lock()
+        self._line_open = False  # whether what stderr shows last is a line without its end
+        self.own_turn = OwnTurn()
+        self._requests = Requests(
+            service,
+            streams,
+            self._view,
+            nursery,
+            self._flush,
+            own=self.own_turn,
+            yes=manners.yes,
+            approve=manners.approve,
+        )
+        self._stopping = Stopping(service, self.own_turn, nursery, self.say)
+        self._denied: set[sc.CallId] = set()
+        self._listening = trio.CancelScope()
+        self.is_done = False
+        self.line: sc.CallId | None = None
+        self.line_result: sc.ToolResultPart | None = None
+        self._state: sc.SessionState | None = None
+        self._turn_before: sc.TurnId | None = None
+
+    @property
+    def state(self) -> sc.SessionState:
+        """The session, as far as it was received."""
+        assert self._state is not None, "the snapshot comes first"
+        return self._state
+
+    @property
+    def turn(self) -> sc.RunningTurn | None:
+        """The turn that runs, as far as was received, whosever it is."""
+        return self._state.turn if self._state is not None else None
+
+    @property
+    def outcome(self) -> sc.TurnOutcome | None:
+        """How the turn ended, once it has; neither an older turn of the session counts nor one without our message."""
+        if self.own_turn.has_message:
+            return self.own_turn.outcome
+        last = self._state.last_outcome if self._state is not None and self._state.turn is None else None
+        return last if last is not None and last.turn_id != self._turn_before else None
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing runs in the session."""
+        return self.state.turn is None and self.state.activity.name in _AT_REST
+
+    @property
+    def is_stop_requested(self) -> bool:
+        """Whether somebody has asked for the end."""
+        return self._stopping.signal is not None
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether the terminal was closed on an open question, which others can answer."""
+        return self._requests.deserted
+
+    @property
+    def exit_code(self) -> int:
+        """What the program should exit with."""
+        if self._stopping.signal is not None:
+            return EXIT_SIGNAL + self._stopping.signal
+        if self.outcome is None:
+            return EXIT_OK if self.is_done else EXIT_FAILED
+        match self.outcome.status:
+            case "completed" if self._line_failed:
+                return EXIT_FAILED
+            case "completed":
+                return EXIT_DENIED if self._has_unrefused_denial else EXIT_OK
+            case "limit_reached":
+                return EXIT_LIMIT
+            case "failed" if self.manners.structured and (self.outcome.error or "").startswith(_WRONG_SHAPE):
+                return EXIT_SHAPE
+            case _:
+                return EXIT_FAILED
+
+    @property
+    def _has_unrefused_denial(self) -> bool:
+        """Whether something was denied which the person at the terminal has not refused themselves."""
+        return self._requests.denied or bool(self._denied - self._requests.refused)
+
+    @property
+    def _line_failed(self) -> bool:
+        result = self.line_result
+        return result is not None and (result.status != "success" or work_lines.exit_code(result) is not None)
+
+    # --- reading and showing ------------------------------------------------------------------------------------------
+
+    async def begin(self, introduce: Callable[[], Awaitable[None]]) -> None:
+        """Take the snapshot before anything happens, have it introduced, and only then show what goes on already.
+
+        Unless we only follow, what others are being answered is no answer to us, and goes to stderr.
+        """
+        first, *rest = await self._feed.receive_batch()
+        await self._apply_item(first)
+        await introduce()
+        if isinstance(first, sc.SessionSnapshot):
+            self._requests.record_open_requests(first)
+            if first.turn is not None and self.manners.is_narrated:
+                self._view.join(first)
+        for item in rest:
+            await self._apply_item(item)
+        await self._attend_to([first, *rest])
+
+    async def follow_to_end(self) -> None:
+        """Show what others have begun until the session is at rest, and how it ended."""
+        while self.outcome is None and not self.at_rest:
+            await self.receive()
+        self.is_done = True
+        if self.outcome is not None:
+            await self.conclude(self.outcome)
+
+    async def receive(self) -> None:
+        """Take what has come, show it, and answer what needs an answer."""
+        items, self._held = self._held, []
+        if not items:
+            with trio.CancelScope() as self._listening:
+                items = await self._feed.receive_batch()
+        if self.own_turn.is_in_flight:
+            first = next((number for number, item in enumerate(items) if _may_be_ours(item)), len(items))
+            items, self._held = items[:first], items[first:]
+        for number, item in enumerate(items, 1):
+            await self._apply_item(item)
+            if self.own_turn.outcome is not None:
+                del items[number:]  # what comes after our turn is for others
+                break
+        await self._attend_to(items)
+
+    async def send(self, what: Callable[[], Awaitable[None]]) -> None:
+        """Have something of ours sent, and show meanwhile what happens: an extension may ask about it first.
+
+        What may have come of it already is held back until it is known what is ours.
+
+        Raises:
+            SessionCoreError: It was refused.
+        """
+        failed: list[sc.SessionCoreError] = []
+        delivered = self.own_turn.begin_sending()
+
+        async def do() -> None:
+            try:
+                await what()
+            except sc.SessionCoreError as error:
+                failed.append(error)
+            finally:
+                delivered.set()
+                self.interrupt_receive("it is there")
+
+        self._nursery.start_soon(do)
+        while not delivered.is_set():
+            if self._held:
+                await delivered.wait()
+            else:
+                await self.receive()
+        for error in failed:
+            raise error
+
+    def interrupt_receive(self, reason: str) -> None:
+        """Have `receive` return, though nothing has come."""
+        self._listening.cancel(reason=reason)
+
+    async def wait_until_ended(self) -> bool:
+        """Show what happens until our turn has ended, or our message was taken back; False if it was left waiting."""
+        while self.own_turn.outcome is None and not self.own_turn.was_removed:
+            if self.own_turn.missed_end and self.own_turn.turn_id is not None:
+                ended = await self._service.wait_for_turn(self.state.session_id, self.own_turn.turn_id)
+                self.own_turn.outcome = ended.outcome
+            elif self.at_rest and self.own_turn.is_queued_in(self.state):
+                return False
+            else:
+                await self.receive()
+        return True
+
+    async def take_back(self) -> bool:
+        """Take our message out of the queue; returns whether it was there."""
+        return await self._stopping.take_back(self.state.session_id)
+
+    async def handle_signals(self, signals: AsyncIterator[int], session_id: sc.SessionId) -> None:
+        """Stop what is ours at the first Ctrl-C and leave at the second; leave when asked to end."""
+        await self._stopping.handle_signals(signals, session_id)
+
+    async def _attend_to(self, items: Sequence[sc.FeedItem]) -> None:
+        if self.manners.json:
+            await self._streams.out.write(b"".join(_json_line(item) for item in items))
+        await self._requests.answer_new_requests(self.state)
+        await self._flush()
+
+    async def _apply_item(self, item: sc.FeedItem) -> None:
+        match item:
+            case sc.SessionSnapshot() if self._state is None:
+                self._state = sc.SessionState.from_snapshot(item)
+                self._turn_before = item.last_outcome.turn_id if item.last_outcome is not None else None
+                self._view.begin_after(item)
+            case sc.SessionSnapshot():
+                await self._catch_up(item)
+            case sc.SessionEvent() if self._state is not None:
+                self._state.apply(item)
+                self._apply_to_own_turn(item.event)
+                if self.manners.is_narrated:
+                    self._view.event(item)
+                elif self.manners.quiet:
+                    self._view.warning(item)
+            case _:
+                pass
+        if self._state is not None:
+            self._view.answer_to(self._target)
+        if self.line is not None and self._state is not None:
+            found = (each.result for each in self._state.tools if each.call_id == self.line)
+            self.line_result = next(found, None) or self.line_result
+
+    async def _catch_up(self, snapshot: sc.SessionSnapshot) -> None:
+        """Go on from a snapshot that stands for events which were missed."""
+        messages = await messages_since(self._service, self.own_turn, snapshot)
+        self._state = sc.SessionState.from_snapshot(snapshot)
+        ours = self.own_turn.catch_up(snapshot, messages)
+        self._note_missed(snapshot, [each for each in messages if each.message_id in ours])
+        if self.manners.is_narrated:
+            resync = self._feed.last_resync
+            gone = [each for each in messages[: -len(snapshot.messages) or None] if each.message_id in ours]
+            everything = self.own_turn.only_follows
+            self._view.catch_up(
+                snapshot,
+                resync.missed if resync is not None else None,
+                gone=gone,
+                target=lambda message_id: self._answer if everything or message_id in ours else "err",
+            )
+
+    @property
+    def _target(self) -> Target:
+        """Where answers go now: what others are being answered is no answer to us."""
+        return self._answer if self.own_turn.owns_turn(self.turn) else "err"
+
+    def _apply_to_own_turn(self, event: sc.Event) -> None:
+        """Note what an event is for us, before it is shown."""
+        waited, was_answered = self.own_turn.item_id is not None, self.own_turn.answer is not None
+        self.own_turn.apply_event(event)
+        self._view.answer_to(self._target)
+        if self.own_turn.answer is not None and not was_answered:
+            self._view.finish()  # nothing more of ours is going to end its line
+            self._aside("The turn goes on with a message of somebody else.")
+        elif waited and self.own_turn.turn_id is not None:
+            self._aside("Now your message is answered.")
+        if isinstance(event, sc.events.ToolCallFinished) and event.result.status == "denied" and self._is_for_us:
+            self._denied.add(event.result.call_id)
+
+    @property
+    def _is_for_us(self) -> bool:
+        """Whether what happens now counts for how we end; a turn that we did not ask for is looked at as a whole."""
+        return self.own_turn.owns_turn(self.turn) or not self.own_turn.has_message
+
+    def _aside(self, sentence: str) -> None:
+        if self.manners.is_narrated:
+            self._view.line(self._streams.err.style.dim(sentence))
+
+    def _note_missed(self, snapshot: sc.SessionSnapshot, ours: Sequence[sc.Message]) -> None:
+        """Note what was denied while this program did not keep up."""
+        turn = snapshot.turn or snapshot.last_outcome
+        if not self.own_turn.has_message:
+            new = turn is not None and turn.turn_id != self._turn_before
+            ours = [each for each in snapshot.messages if new and turn is not None and each.turn_id == turn.turn_id]
+        results = [part for each in ours for part in each.parts if isinstance(part, sc.ToolResultPart)]
+        if self._is_for_us:
+            results += [each.result for each in snapshot.tools if each.result is not None]
+        self._denied.update(each.call_id for each in results if each.status == "denied")
+
+    async def say(self, sentence: str) -> None:
+        """Say something about the work."""
+        self._view.line(sentence)
+        await self._flush()
+
+    async def remark(self, sentence: str) -> None:
+        """Say something that may be passed over."""
+        await self.say(self._streams.err.style.dim(sentence))
+
+    async def conclude(self, outcome: sc.TurnOutcome) -> None:
+        """Say how it ended."""
+        answer = self.own_turn.final_answer(outcome) or self.state.find_message(outcome.final_message_id)
+        self._view.finish()
+        await self._flush()  # first the end of what was shown: on a terminal both are in one place
+        if self.manners.structured:  # what was not accepted is no answer
+            if outcome.status == "completed" and not self.manners.json:
+                await self._streams.out.write(output_text(outcome.output, pretty=self._streams.out.tty) + "\n")
+        elif self.manners.quiet and answer is not None and answer.text:
+            await self._streams.out.write(sanitise(answer.text).rstrip("\n") + "\n")
+        await self.end_with(outcome, answer)
+
+    async def end_with(self, outcome: sc.TurnOutcome, answer: sc.Message | None) -> None:
+        """End what was shown with a line about the outcome."""
+        self._view.finish()
+        if not self.manners.quiet or outcome.status != "completed":
+            self._view.line(work_lines.outcome_line(self._streams.err.style, outcome, answer))
+        await self._flush()
+
+    async def show(self, text: str, target: Target) -> None:
+        """Show a text that stands for itself."""
+        self._view.passage(text, target)
+        await self._flush()
+
+    async def abort_with(self, sentence: str) -> None:
+        """End what was shown in the middle of it, and say why."""
+        self._view.finish()
+        await self.say(f"{self._streams.err.style.red(self._streams.err.style.symbol('✗'))} {sentence}")
+
+    async def end_open_line(self) -> None:
+        """End the line on stderr, so that whatever is said about a failure has its own."""
+        if self._line_open:
+            self._line_open = False
+            with suppress(ReaderLeft, OutputFailed):
+                await self._streams.err.write("\n")
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            pieces = self._view.take_pieces()
+            while pieces:
+                target, text = pieces.pop(0)
+                while pieces and pieces[0][0] == target:
+                    text += pieces.pop(0)[1]
+                await self._outputs[target].write(text)
+                if target == "err" or self._shared:
+                    self._line_open = not ends_line(text)

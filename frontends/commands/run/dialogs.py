@@ -1,0 +1,114 @@
+"""The words of a question that an extension asks: what is shown, and what an answer means. Pure functions."""
+
+from __future__ import annotations
+
+import attrs
+
+import session_core as sc
+from frontends.commands.run.approval_text import LONGEST_LINE, MOST_LINES
+from frontends.commands.run.work_lines import NAME_CHARS
+from frontends.shared.sanitise import one_line, sanitise
+from frontends.shared.style import Style, format_count
+
+_TITLE_CHARS = 200
+_INDENT = "  "
+_TAKE_DEFAULT = "."
+_YES, _NO = {"y", "yes"}, {"n", "no"}
+
+
+@attrs.frozen(kw_only=True)
+class Reply:
+    """What somebody said to a question; no value dismisses it. With `unclear` it is neither."""
+
+    value: bool | str | None = None
+    unclear: bool = False
+
+
+def dialog_question(style: Style, dialog: sc.Dialog) -> str:
+    """Ask what an extension wants to know."""
+    lines = [f"{style.yellow('?')} {describe_asker(dialog)}: {style.bold(one_line(dialog.title, _TITLE_CHARS))}"]
+    lines += _message(style, dialog.message)
+    if dialog.kind == "select":
+        width = len(str(len(dialog.choices)))
+        lines += [
+            f"{_INDENT}{style.cyan(f'{number:>{width}}')}  {one_line(choice, _TITLE_CHARS)}"
+            for number, choice in enumerate(dialog.choices, 1)
+        ]
+    elif dialog.kind == "input" and dialog.default:
+        lines.append(style.dim(f"{_INDENT}suggested: {one_line(dialog.default, LONGEST_LINE)}"))
+    lines.append(f"{_INDENT}{_answers(dialog)}; just Enter dismisses it: ")
+    return "\n".join(lines)
+
+
+def unclear_reply(style: Style, dialog: sc.Dialog) -> str:
+    """Ask again after something that is no answer."""
+    return f"{style.yellow('?')} That is not among the answers.\n{_INDENT}{_answers(dialog)}; just Enter dismisses it: "
+
+
+def format_dismissed_dialog(style: Style, dialog: sc.Dialog) -> str:
+    """Say that nobody could be asked."""
+    title = one_line(dialog.title, _TITLE_CHARS)
+    return f"{style.yellow('?')} {describe_asker(dialog)}: {title}: dismissed, as nobody can answer it here."
+
+
+def format_waiting_dialog(style: Style, dialog: sc.Dialog) -> str:
+    """Say that a question which is not part of our turn waits for those who can be asked."""
+    title = one_line(dialog.title, _TITLE_CHARS)
+    question = f"{style.yellow('?')} {describe_asker(dialog)}: {title}"
+    return f"{question}: nobody can answer it here, so it waits for somebody elsewhere."
+
+
+def format_asked_elsewhere(style: Style, dialog: sc.Dialog) -> str:
+    """Say that somebody else is asked, and nobody but them."""
+    title = one_line(dialog.title, _TITLE_CHARS)
+    return f"{style.yellow('?')} {describe_asker(dialog)} somebody else: {title}: only they can answer it."
+
+
+def parse_reply(dialog: sc.Dialog, typed: str) -> Reply:
+    """Read a typed answer; nothing at all, also the end of input, dismisses the question."""
+    said = typed.strip()
+    if not said:
+        return Reply()
+    match dialog.kind:
+        case "confirm":
+            word = said.lower()
+            return Reply(value=word in _YES) if word in _YES | _NO else Reply(unclear=True)
+        case "select":
+            return _parse_choice(dialog.choices, said)
+        case _:
+            return Reply(value=dialog.default if said == _TAKE_DEFAULT and dialog.default else said)
+
+
+def describe_asker(dialog: sc.Dialog) -> str:
+    """Say who asks."""
+    return f"{one_line(dialog.extension, NAME_CHARS)} asks" if dialog.extension is not None else "Asked"
+
+
+def _parse_choice(choices: tuple[str, ...], said: str) -> Reply:
+    if said in choices:
+        return Reply(value=said)
+    if said.isascii() and said.isdigit() and 1 <= int(said) <= len(choices):
+        return Reply(value=choices[int(said) - 1])
+    fitting = [choice for choice in choices if choice.strip().casefold() == said.casefold()]
+    return Reply(value=fitting[0]) if len(fitting) == 1 else Reply(unclear=True)
+
+
+def _answers(dialog: sc.Dialog) -> str:
+    match dialog.kind:
+        case "confirm":
+            return "[y]es or [n]o"
+        case "select":
+            return "a number or the words themselves"
+        case _:
+            return f"your answer, or {_TAKE_DEFAULT} for what is suggested" if dialog.default else "your answer"
+
+
+def _message(style: Style, message: str) -> list[str]:
+    every = sanitise(message).rstrip("\n").split("\n") if message else []
+    lines = [
+        f"{_INDENT}{line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + style.symbol('…')}"
+        for line in every[:MOST_LINES]
+    ]
+    if remaining := len(every) - len(lines):
+        lines.append(style.yellow(f"{_INDENT}({format_count(remaining, 'more line')} left out)"))
+    return lines

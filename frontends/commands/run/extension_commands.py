@@ -1,0 +1,93 @@
+"""Having something done that is no message: a command of an extension, or a line for the shell."""
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.commands.run import work_lines
+from frontends.commands.run.conversation import Conversation
+from frontends.commands.run.requests import Client
+from frontends.shared.sanitise import one_line
+
+
+@attrs.define
+class _CommandRun:
+    """What became of a command of an extension; the session had come to `sseq` when it was over."""
+
+    over: bool = False
+    sseq: int = 0
+    content: str = ""
+    said: bool = False
+    failure: sc.SessionCoreError | None = None
+
+
+async def run_extension_command(
+    command: sc.TypedCommand, service: Client, talk: Conversation, nursery: trio.Nursery
+) -> None:
+    """Have an extension do something, and show all that comes of it until the session is at rest.
+
+    Raises:
+        SessionCoreError: It failed, and nobody has stopped it.
+    """
+    name = f"/{one_line(command.name, work_lines.NAME_CHARS)}"
+    too_late = talk.is_stop_requested
+    if too_late:
+        await talk.say(f"{name} was stopped before it was begun.")
+        return
+    done = _CommandRun()
+    talk.own_turn.extension = command.extension
+    nursery.start_soon(_run_command_task, command, service, talk, done)
+    while not (done.over and talk.at_rest and talk.state.sseq >= done.sseq):
+        await talk.receive()
+        if done.over and talk.state.partial is None:
+            await _show_content(done, talk)
+    await _show_content(done, talk)
+    if done.failure is not None and not talk.is_stop_requested:
+        raise done.failure
+    talk.is_done = True
+    if talk.outcome is not None:
+        await talk.conclude(talk.outcome)
+    elif talk.is_stop_requested:
+        await talk.say(f"{name} was stopped before it was done.")
+    elif talk.manners.is_narrated and not done.said:
+        await talk.remark(f"{name} is done; it had nothing to say.")
+
+
+async def _run_command_task(command: sc.TypedCommand, service: Client, talk: Conversation, done: _CommandRun) -> None:
+    session_id = talk.state.session_id
+    try:
+        reply = await service.run_command(session_id, command.name, command.arguments, extension=command.extension)
+        done.content = reply.content
+    except sc.ExtensionFailed as failed:
+        done.failure = sc.ExtensionFailed(f"/{command.name} of {command.extension} failed: {failed.message}")
+    except sc.SessionCoreError as refused:
+        done.failure = refused
+    done.sseq = (await service.load_session(session_id)).sseq
+    done.over = True
+    talk.interrupt_receive("the command is done")
+
+
+async def _show_content(done: _CommandRun, talk: Conversation) -> None:
+    if done.content:
+        await talk.show(done.content, "err" if talk.manners.json else "out")  # there, stdout is for events
+        done.content, done.said = "", True
+
+
+async def run_line(line: str, service: Client, talk: Conversation) -> None:
+    """Run a line in the shell, and print what it prints."""
+    if talk.is_stop_requested:
+        await talk.say("stopped before the command was run")
+        return
+
+    async def send() -> None:
+        begun = await service.run_shell_line(talk.state.session_id, line)
+        talk.line = begun.call_id
+        talk.own_turn.record_sent(turn_id=begun.turn_id, cursor=begun.cursor)
+
+    await talk.send(send)
+    await talk.wait_until_ended()
+    outcome, result = talk.outcome, talk.line_result
+    if result is not None and result.status != "denied" and not talk.manners.json:
+        await talk.show(result.text, "out")
+    if outcome is not None:
+        await talk.end_with(outcome, None)

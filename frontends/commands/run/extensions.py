@@ -1,0 +1,103 @@
+"""Extensions as `run` has them: waiting until they have started, and what people are told of them."""
+
+from collections.abc import Iterable
+
+import trio
+
+import session_core as sc
+from frontends.commands.run.prompt_kind import UnusedExtension
+from frontends.shared.progress import ProgressLine
+from frontends.shared.sanitise import one_line
+from frontends.shared.streams import StandardStreams
+from frontends.shared.style import format_count
+
+CLIENT = "cli"
+START_PATIENCE_S = 10.5
+"""How long a prompt waits for extensions: it may be one of their commands. By then each has started, or has failed."""
+_NOT_USED = frozenset({"no_consent", "untrusted", "invalid"})
+_SKIPPED = {
+    "no_consent": ("is not agreed to, with its files as they are", "to look at it and let it run", "ext trust NAME"),
+    "invalid": ("cannot be used", "to see why", "ext list"),
+    "untrusted": ("came with a folder that is not trusted", "to look at it and trust it", "trust"),
+    "disabled": ("is switched off", "to switch it on", "ext enable NAME"),
+}
+_BY_USE = tuple(_SKIPPED)  # whoever has switched one off knows of it; the others may come as a surprise
+_NAME_CHARS = 40
+_REASON_CHARS = 120
+_ASKS: frozenset[sc.UiKind] = frozenset({"confirm", "select", "input", "set_status"})
+_TELLS: frozenset[sc.UiKind] = frozenset({"notify"})
+
+
+def ui_kinds(streams: StandardStreams) -> frozenset[sc.UiKind]:
+    """Return what extensions can have shown and asked here."""
+    return _TELLS | _ASKS if streams.keyboard is not None else _TELLS
+
+
+async def wait_until_started(host: "sc.ExtensionHost | None", *, progress: bool) -> None:
+    """Give extensions a moment to start, each of them once, well or not; `progress` shows it when that takes long."""
+    if host is None or host.settled.is_set():
+        return
+    with ProgressLine.on_stderr() if progress else ProgressLine(None) as doing:
+        doing("starting extensions")
+        with trio.move_on_after(START_PATIENCE_S):
+            await host.settled.wait()
+
+
+def collect_extension_remarks(host: "sc.ExtensionHost | None", flags: Iterable[str] = ()) -> list[str]:
+    """Say which extensions are not used, in one sentence, and which flags nobody knows."""
+    if host is None:
+        said = [each.partition("=")[0] for each in flags]
+        return [f"no extension runs here, so nobody is told of --flag {', '.join(said)}"] if said else []
+    known = {each.name for each in host.extensions}
+    unused = {each.name: each.reason for each in host.discovery.skipped if each.kind in _NOT_USED}
+    unused = {name: reason for name, reason in unused.items() if name not in known}
+    for each in host.extensions:
+        if each.state == "starting":
+            unused[each.name] = "it has not started yet"
+        elif each.state != "ready":
+            unused[each.name] = each.problem or "it does not run"
+    remarks = [_format_unused(unused)] if unused else []
+    return [*remarks, *host.models.remarks, *_unknown_flags(host, flags)]
+
+
+def list_unused_extensions(host: "sc.ExtensionHost | None") -> list[UnusedExtension]:
+    """Return the extensions that do not run, with what people can do about each, the most useful first."""
+    if host is None:
+        return []
+    found = []
+    for each in host.extensions:
+        if each.state in {"failed", "restarting"}:
+            commands = frozenset(command.name for command in each.registrations.commands)
+            found.append(_describe_unused(each.name, "has failed", "to see why", "ext doctor NAME", commands))
+    known = {each.name for each in host.extensions}
+    skipped = [each for each in host.discovery.skipped if each.kind in _SKIPPED and each.name not in known]
+    skipped.sort(key=lambda each: _BY_USE.index(each.kind))
+    return [*found, *(_describe_unused(each.name, *_SKIPPED[each.kind]) for each in skipped)]
+
+
+def _describe_unused(
+    name: str, what: str, aim: str, command: str, commands: frozenset[str] = frozenset()
+) -> UnusedExtension:
+    safe_name = one_line(name, _NAME_CHARS)
+    typed = f"session-core {command.replace('NAME', safe_name)}"
+    return UnusedExtension(
+        name=name, why=f"the extension {safe_name} {what}", advice=f"{aim}: {typed}", commands=commands
+    )
+
+
+def _format_unused(unused: dict[str, str]) -> str:
+    named = ", ".join(
+        f"{one_line(name, _NAME_CHARS)} ({one_line(reason, _REASON_CHARS).rstrip('.')})"
+        for name, reason in sorted(unused.items())
+    )
+    are = "is" if len(unused) == 1 else "are"
+    return f"{format_count(len(unused), 'extension')} {are} not used (see: session-core ext list): {named}"
+
+
+def _unknown_flags(host: "sc.ExtensionHost", flags: Iterable[str]) -> list[str]:
+    """Say which flags nobody has; one that has not started could have any."""
+    if any(each.state != "ready" for each in host.extensions):
+        return []
+    known = {name.lstrip("-") for each in host.extensions for name in each.registrations.flags}
+    said = [name for each in flags if (name := each.partition("=")[0]) not in known]
+    return [f"no extension that runs here has a flag called {', '.join(said)}"] if said else []

@@ -1,0 +1,32 @@
+"""How a turn is shown at the command line, and whom it may ask."""
+
+import json
+
+import attrs
+
+import session_core as sc
+from frontends.commands.run.approval_text import Approve
+
+
+@attrs.frozen(kw_only=True)
+class InteractionOptions:
+    """How to show a turn and whom to ask; with `structured` the answer is JSON of a given shape.
+
+    `yes` allows every tool call; without it, `approve` says who is asked.
+    """
+
+    json: bool = False
+    quiet: bool = False
+    yes: bool = False
+    approve: Approve = "ask"
+    structured: bool = False
+
+    @property
+    def is_narrated(self) -> bool:
+        """Whether a person watches."""
+        return not (self.json or self.quiet)
+
+
+def output_text(output: sc.JsonValue, *, pretty: bool) -> str:
+    """Return an answer that is JSON as text which says the same everywhere and steers no terminal."""
+    return json.dumps(output, default=dict, indent=2 if pretty else None)

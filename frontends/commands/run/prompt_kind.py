@@ -1,0 +1,98 @@
+"""What was typed as a prompt: a message, a command of an extension, or a line for the shell. Pure functions."""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Sequence
+
+import attrs
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.shared.sanitise import one_line
+from frontends.shared.text_width import cut
+
+_LIKE_A_COMMAND = re.compile(r"/([A-Za-z][\w:-]*(?:\.[\w:-]+)*)(?:\s|$)")
+_MOST_LISTED = 12
+_MOST_UNUSED = 2
+_NAME_CHARS = 60
+_LINE_CHARS = 76
+
+
+@attrs.frozen(kw_only=True)
+class UnusedExtension:
+    """An extension that does not run: why, what to type about it, and the commands it is known to have."""
+
+    name: str
+    why: str
+    advice: str
+    commands: frozenset[str] = frozenset()
+
+    def may_have(self, command: str) -> bool:
+        """Tell whether a command was probably meant to be one of its."""
+        return command in {self.name, *self.commands} or command.startswith(f"{self.name}.")
+
+
+def is_for_model(prompt: str) -> bool:
+    """Tell whether a model is asked; what looks like a command is for an extension, if there is one that has it."""
+    try:
+        return isinstance(read_prompt(prompt, ()), sc.TypedMessage)
+    except UsageError:
+        return False
+
+
+def read_prompt(
+    prompt: str,
+    commands: Sequence[sc.ExtensionCommand],
+    unused: Sequence[UnusedExtension] = (),
+    *,
+    is_there: Callable[[str], bool] = os.path.lexists,
+) -> sc.TypedInput:
+    """Tell what a prompt means; what begins with a path that `is_there`, or with `//name`, is a message.
+
+    Of the `unused` extensions that may be why there is no such command, the first are told.
+
+    Raises:
+        UsageError: It looks like a command, and nobody has one of that name.
+    """
+    typed = sc.parse_typed_input(prompt, commands)
+    if not isinstance(typed, sc.TypedMessage) or typed.text != prompt:
+        return typed
+    doubled = prompt.startswith("//")
+    found = _LIKE_A_COMMAND.match(prompt[1:] if doubled else prompt)
+    if found is None or (not doubled and is_there(f"/{found[1]}")):
+        return typed
+    if doubled:
+        return sc.TypedMessage(text=prompt[1:])
+    raise _unknown(found[1], commands, unused)
+
+
+def _unknown(name: str, commands: Sequence[sc.ExtensionCommand], unused: Sequence[UnusedExtension]) -> UsageError:
+    safe_name = one_line(name, _NAME_CHARS)
+    say_it = f"(to say it to the model: //{safe_name})"
+    for each in unused:
+        if each.may_have(name):
+            return UsageError(f"there is no command /{safe_name} now, as {each.why}; {each.advice} {say_it}")
+    whole = "." in name
+    names = [f"{each.extension}.{each.name}" if whole else _short(each, commands) for each in commands]
+    near = difflib.get_close_matches(name, names, n=3)
+    meant = f"; did you mean {' or '.join(f'/{one_line(each, _NAME_CHARS)}' for each in near)}?" if near else ""
+    why = "" if commands else ", as no extension that runs here brings any"
+    return UsageError(
+        f"there is no command /{safe_name}{why}{meant} {say_it}",
+        details=(
+            *(_line(each, commands) for each in commands[:_MOST_LISTED] if not near),
+            *(f"{each.why}; {each.advice}" for each in unused[:_MOST_UNUSED] if not near),
+        ),
+    )
+
+
+def _short(command: sc.ExtensionCommand, commands: Sequence[sc.ExtensionCommand]) -> str:
+    """Return the shortest name by which a command is called: of several with one name, the first has it alone."""
+    first = next(each for each in commands if each.name == command.name)
+    return command.name if first.extension == command.extension else f"{command.extension}.{command.name}"
+
+
+def _line(command: sc.ExtensionCommand, commands: Sequence[sc.ExtensionCommand]) -> str:
+    name = f"/{one_line(_short(command, commands), _NAME_CHARS)}"
+    return cut(f"{name:<16} {one_line(command.description, 200)}".rstrip(), _LINE_CHARS)

@@ -1,0 +1,183 @@
+"""Requests to the person at the command line: approvals of tools, and questions of extensions, one at a time."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+import session_core as sc
+from frontends.commands.run import dialogs, work_lines
+from frontends.commands.run.approval_answers import HandledRequests, TypedApprovalAnswer, parse_answer
+from frontends.commands.run.approval_text import (
+    Approve,
+    find_asking_helper,
+    format_denied_approval,
+    format_question,
+    format_unclear_answer,
+    format_waiting_approval,
+)
+from frontends.commands.run.attached_service import ServiceClient
+from frontends.commands.run.own_turn import OwnTurn
+from frontends.commands.run.view import View
+from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
+
+Client = sc.SessionService | sc.AttachedClient | ServiceClient
+
+
+class Requests:
+    """Answers what the session asks: by asking on the terminal, by `--yes`, or with a no where nobody is to be asked.
+
+    `--yes` is about tools; a question of an extension is never answered by it. `denied` says that a tool got a no
+    which nobody has given, and `refused` are the calls that the person at the terminal did not want.
+
+    What a service asks that goes on without us is there for others too:
+    1. When the terminal is closed, the question stays open and the nursery is cancelled (`deserted`).
+    2. A question to one other client is theirs alone.
+    3. Where nobody can be asked here, an answer is given only to what our own turn asks (`own`). What is asked before
+       our message has its turn, and by turns, commands and clients of others, is left to them, also by a `--yes`.
+    4. Whoever only follows has no turn of their own: `--yes` is meant for what they follow then, and so is `--approve`
+       if it was said, but for what was open when they came.
+    """
+
+    def __init__(
+        self,
+        service: Client,
+        streams: StandardStreams,
+        view: View,
+        nursery: trio.Nursery,
+        flush: Callable[[], Awaitable[None]],
+        *,
+        own: OwnTurn,
+        yes: bool,
+        approve: Approve = "ask",
+    ) -> None:
+        self._service = service
+        self._style = streams.err.style
+        self._keyboard = streams.keyboard if approve == "ask" else None
+        self._approve: Approve = approve
+        self._stays_open = isinstance(service, ServiceClient)
+        self._client_id = None if isinstance(service, sc.SessionService) else service.client_id
+        self._own = own
+        self._found: frozenset[sc.RequestId] = frozenset()
+        self.denied = False
+        self.deserted = False
+        self.refused: set[sc.CallId] = set()
+        self._view = view
+        self._nursery = nursery
+        self._flush = flush
+        self._yes = yes
+        self._asking = trio.Lock()
+        self._handled = HandledRequests()
+        self._questions: dict[sc.RequestId, trio.CancelScope] = {}
+
+    def record_open_requests(self, snapshot: sc.SessionSnapshot) -> None:
+        """Note what was there when we came."""
+        approvals, dialogs = snapshot.approvals, snapshot.dialogs
+        self._found = frozenset({*(each.request_id for each in approvals), *(each.request_id for each in dialogs)})
+
+    async def answer_new_requests(self, state: sc.SessionState) -> None:
+        """Take care of what is new, and ask no longer what is settled."""
+        self._withdraw(state)
+        for dialog in self._handled.new_dialogs(state):
+            if dialog.to not in {None, self._client_id}:
+                self._view.line(dialogs.format_asked_elsewhere(self._style, dialog))
+            elif self._keyboard is None and not self._is_ours(dialog, here=self._own.owns_dialog(dialog, state.turn)):
+                self._view.line(dialogs.format_waiting_dialog(self._style, dialog))
+            elif self._keyboard is None:
+                self._view.line(dialogs.format_dismissed_dialog(self._style, dialog))
+                await self._service.answer_dialog(state.session_id, dialog.request_id)
+            else:
+                self._nursery.start_soon(self._ask_for_extension, state.session_id, dialog, self._keyboard)
+        for approval in self._handled.new_approvals(state):
+            is_ours = self._is_ours(approval, here=self._own.owns_turn(state.turn))
+            if self._yes and (is_ours or self._own.only_follows):
+                self._view.line(work_lines.approval_allowed(self._style, approval))
+                await self._reply(state.session_id, approval, TypedApprovalAnswer(decision="allow_once"))
+            elif self._keyboard is None and not is_ours:
+                self._view.line(format_waiting_approval(self._style, approval))
+            elif self._keyboard is None:
+                self.denied = True
+                self._view.line(format_denied_approval(self._style, approval, self._approve))
+                await self._reply(state.session_id, approval, TypedApprovalAnswer(decision="deny"))
+            else:
+                self._nursery.start_soon(self._ask, state, approval, self._keyboard)
+
+    def _is_ours(self, request: sc.Approval | sc.Dialog, *, here: bool) -> bool:
+        """Tell whether a request may be answered without asking anybody; `here` it is part of what is done for us."""
+        if request.request_id in self._found or not here:
+            return False
+        return self._approve != "ask" or not self._own.only_follows
+
+    def _withdraw(self, state: sc.SessionState) -> None:
+        """Ask no longer what was answered elsewhere, timed out or stopped."""
+        open_now = {each.request_id for each in state.approvals} | {each.request_id for each in state.dialogs}
+        for request_id in self._questions.keys() - open_now:
+            self._questions.pop(request_id).cancel(reason="the request is resolved")
+
+    async def _ask_on_terminal(self, asked: str, keyboard: int) -> str:
+        discard_typed_input(keyboard)
+        self._view.question(asked)
+        await self._flush()
+        typed = await self._read_typed_line(keyboard)
+        self._view.end_question_line()
+        return typed
+
+    async def _read_typed_line(self, keyboard: int) -> str:
+        """Wait for a line; the end of input and a terminal that is gone are no answer if others can still give one."""
+        try:
+            typed = await read_answer(keyboard)
+        except OSError:
+            if not self._stays_open:
+                raise
+            typed = ""
+        if not typed and self._stays_open:
+            self.deserted = True
+            self._nursery.cancel_scope.cancel(reason="nobody is at the terminal any more")
+            await trio.sleep_forever()
+        return typed
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    async def _reply(self, session_id: sc.SessionId, approval: sc.Approval, answer: TypedApprovalAnswer) -> None:
+        await self._service.answer_approval(
+            session_id,
+            approval.request_id,
+            answer.decision,
+            fingerprint=approval.fingerprint,
+            message=answer.message,
+        )
+
+    async def _ask(self, state: sc.SessionState, approval: sc.Approval, keyboard: int) -> None:
+        with trio.CancelScope() as waiting:
+            self._questions[approval.request_id] = waiting
+            async with self._asking:
+                asked = format_question(self._style, approval, find_asking_helper(state, approval))
+                answer = parse_answer(await self._ask_on_terminal(asked.text, keyboard), cut=asked.cut)
+                while answer.wants_all or answer.unclear:
+                    answer = parse_answer(
+                        await self._ask_on_terminal(self._format_repeated_question(state, approval, answer), keyboard),
+                        cut=asked.cut,
+                    )
+                if answer.decision == "deny":
+                    self.refused.add(approval.call_id)
+                await self._reply(state.session_id, approval, answer)
+
+    def _format_repeated_question(
+        self, state: sc.SessionState, approval: sc.Approval, answer: TypedApprovalAnswer
+    ) -> str:
+        if answer.unclear:
+            return format_unclear_answer(self._style, approval)
+        return format_question(self._style, approval, find_asking_helper(state, approval), whole=True).text
+
+    # --- extensions ---------------------------------------------------------------------------------------------------
+
+    async def _ask_for_extension(self, session_id: sc.SessionId, dialog: sc.Dialog, keyboard: int) -> None:
+        with trio.CancelScope() as waiting:
+            self._questions[dialog.request_id] = waiting
+            async with self._asking:
+                reply = dialogs.parse_reply(
+                    dialog, await self._ask_on_terminal(dialogs.dialog_question(self._style, dialog), keyboard)
+                )
+                while reply.unclear:
+                    again = dialogs.unclear_reply(self._style, dialog)
+                    reply = dialogs.parse_reply(dialog, await self._ask_on_terminal(again, keyboard))
+                await self._service.answer_dialog(session_id, dialog.request_id, reply.value)

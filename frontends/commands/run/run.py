@@ -1,0 +1,415 @@
+"""`session-core run`: send one prompt to a session and follow it to its end.
+
+The session is one of the service that runs for the home; if there is none, of an embedded one.
+"""
+
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from time import time_ns
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.run import work_lines
+from frontends.commands.run.attached_service import (
+    EmbeddedOnlyOptions,
+    ServiceClient,
+    about_folder,
+    build_unknown_model_error,
+    explain_config_problems,
+    explain_home_in_use,
+    format_question_stays_open,
+    format_turn_goes_on,
+    open_service,
+    resolve_model_name,
+)
+from frontends.commands.run.attachments import PromptAttachments
+from frontends.commands.run.conversation import Conversation
+from frontends.commands.run.embedded_service import DEMO, AgentRequest, PreparedAgent, open_agent, remark_lines
+from frontends.commands.run.extension_commands import run_extension_command, run_line
+from frontends.commands.run.extensions import (
+    CLIENT,
+    collect_extension_remarks,
+    list_unused_extensions,
+    ui_kinds,
+    wait_until_started,
+)
+from frontends.commands.run.options import ContinuedSession as ContinuedSession
+from frontends.commands.run.options import RunOptions as RunOptions
+from frontends.commands.run.prompt_kind import UnusedExtension, is_for_model, read_prompt
+from frontends.commands.run.requests import Client
+from frontends.commands.run.send_and_wait import run_turn
+from frontends.commands.sessions.home import format_resume_hint, list_stored_sessions
+from frontends.commands.sessions.session_lookup import find_session, last_used, short_id
+from frontends.daemon.keys import describe_lacking_keys
+from frontends.shared.figures import format_path
+from frontends.shared.sanitise import one_line
+from frontends.shared.signals import LEAVING_SIGNALS, StartupWatch, cancel_on_signal
+from frontends.shared.streams import StandardStreams
+
+_PLACE_CHARS = 200
+_LENIENT = frozenset({"auto_edit", "full"})
+_LAST_WORDS = 1.0  # seconds that a terminal which takes nothing may hold up the end
+
+
+def main(options: RunOptions) -> int:
+    """Run it on the standard streams and return the exit code."""
+    return trio.run(_run, options, StandardStreams.standard())
+
+
+async def _run(options: RunOptions, streams: StandardStreams) -> int:
+    codes: list[int] = []
+    # The signals are minded before anything is started: what was begun is then closed again, programs included.
+    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
+        async with cancel_on_signal(signals) as start:
+            known = await _find_continued_session(options)
+            codes += await _run_attached(options, streams, signals, known, start)
+            if not codes:
+                with explain_home_in_use(options.home, embedded=options.embedded):
+                    codes.append(await _run_embedded(options, streams, signals, known, start))
+    if codes:
+        return codes[0]
+    with trio.move_on_after(_LAST_WORDS):
+        await streams.remark("stopped before the turn began; nothing was sent to the model")
+    assert start.exit_code is not None, "only a signal ends the start without an answer"
+    return start.exit_code
+
+
+async def _run_embedded(
+    options: RunOptions,
+    streams: StandardStreams,
+    signals: AsyncIterator[int],
+    known: ContinuedSession | None,
+    start: StartupWatch,
+) -> int:
+    """Have the turn in a service of this process."""
+    async with open_agent(build_agent_request(options, known), progress=options.manners.is_narrated) as agent:
+        chosen = options if options.model is None else attrs.evolve(options, model=agent.model)  # not its alias
+        await _introduce(agent, options, streams)
+        async with sc.open_session_service(agent.service) as service:
+            # Attached at once: what can be asked here is what extensions are told at their start.
+            with service.attach(CLIENT, ui=ui_kinds(streams)) as client:
+                await _wait_for_extensions(agent, chosen, streams)
+                start.finish_starting()
+                return await converse(
+                    client, chosen, streams, signals, known, unused=list_unused_extensions(agent.extensions)
+                )
+
+
+async def _run_attached(
+    options: RunOptions,
+    streams: StandardStreams,
+    signals: AsyncIterator[int],
+    known: ContinuedSession | None,
+    start: StartupWatch,
+) -> list[int]:
+    """Have the turn in the service that runs for the home; there is no code if none does, or none is to be used."""
+    if options.home is None or not options.keeps or options.embedded:
+        return []
+    folder = options.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
+    async with open_service(options.home, ui_kinds(streams)) as service:
+        if service is None:
+            return []
+        EmbeddedOnlyOptions(no_extensions=not options.extensions, flags=options.flags).check(options.home)
+        if options.manners.is_narrated:
+            remarks = await about_folder(options.home, folder)
+            await streams.err.write(remark_lines(streams.err.style, remarks))
+        try:
+            async with explain_config_problems(options.home, folder):
+                chosen = attrs.evolve(
+                    options,
+                    model=await resolve_model_name(options.home, folder, options.model),
+                    cwd=folder if known is None else options.cwd,
+                )
+                start.finish_starting()
+                return [
+                    await converse(
+                        service,
+                        chosen,
+                        streams,
+                        signals,
+                        known,
+                        meet=partial(_announce_demo_model, service, chosen, streams),
+                    )
+                ]
+        except sc.NotFound as refused:
+            if refused.field != "model":
+                raise
+            unknown = build_unknown_model_error(options.home, refused)
+        raise unknown
+
+
+async def _announce_demo_model(
+    service: ServiceClient, options: RunOptions, streams: StandardStreams, state: sc.SessionState
+) -> None:
+    """Say that no real model answers, if the service has none for this session, and what may be the reason."""
+    if state.settings.model == DEMO and _is_model_asked(options) and not options.manners.quiet:
+        await streams.err.write(work_lines.demo_notice(streams.err.style, state.settings.model) + "\n")
+        if options.model is None and options.home is not None:
+            lacking = await describe_lacking_keys(service, options.home, Path(state.settings.cwd))
+            await streams.err.write(remark_lines(streams.err.style, [lacking] if lacking else []))
+
+
+def _is_model_asked(options: RunOptions) -> bool:
+    """Tell whether a model is asked."""
+    return options.prompt is None or not options.typed or is_for_model(options.prompt)
+
+
+async def _introduce(agent: PreparedAgent, options: RunOptions, streams: StandardStreams) -> None:
+    """Say who answers, if anybody is asked, and what people should know before."""
+    style, manners = streams.err.style, options.manners
+    asks = _is_model_asked(options)
+    if asks and agent.is_demo and not manners.quiet and not (manners.is_narrated and agent.told_of_demo):
+        await streams.err.write(work_lines.demo_notice(style, agent.model) + "\n")
+    if manners.is_narrated:
+        await streams.err.write(remark_lines(style, agent.remarks if asks else agent.others))
+
+
+async def _wait_for_extensions(agent: PreparedAgent, options: RunOptions, streams: StandardStreams) -> None:
+    narrated = options.manners.is_narrated
+    await wait_until_started(agent.extensions, progress=narrated)
+    agent.check_model()
+    if narrated:
+        await streams.err.write(
+            remark_lines(streams.err.style, collect_extension_remarks(agent.extensions, options.flags))
+        )
+
+
+def build_agent_request(options: RunOptions, known: ContinuedSession | None) -> AgentRequest:
+    """Return what the agent has to be."""
+    assert options.home is not None, "the settings are there"
+    folder = options.cwd or (known.summary.cwd if known is not None else str(Path.cwd()))
+    return AgentRequest(
+        home=options.home,
+        folder=folder,
+        keeps=options.keeps,
+        model=options.model,
+        continued=known.summary if known is not None else None,
+        limits=options.limits,
+        sees=bool(options.attached.images),
+        extensions=options.extensions,
+        flags=options.flags,
+    )
+
+
+async def _find_continued_session(options: RunOptions) -> ContinuedSession | None:
+    """Find the session to go on with, before anything is opened or made."""
+    if options.home is None or not (options.session is not None or options.go_on):
+        return None
+    sessions = await list_stored_sessions(options.home)
+    if options.session is not None:
+        found = find_session(options.session, sessions, options.home)
+    else:
+        found = last_used(sessions, options.cwd or str(Path.cwd()), options.home)
+    if options.cwd is None and not await trio.Path(found.cwd).is_dir():
+        raise UsageError(
+            f"this session works in {one_line(found.cwd, limit=4_096)!r}, which is gone; say where with --cwd"
+        )
+    return ContinuedSession(summary=found, short=short_id(found.session_id, sessions))
+
+
+async def converse(
+    service: Client,
+    options: RunOptions,
+    streams: StandardStreams,
+    signals: AsyncIterator[int],
+    known: ContinuedSession | None = None,
+    *,
+    unused: Sequence[UnusedExtension] = (),
+    meet: Callable[[sc.SessionState], Awaitable[None]] | None = None,
+) -> int:
+    """Have one turn, in a new session or a known one, and return the exit code.
+
+    A prompt that is a command has that done instead; extensions that are `unused` may be why there is none. `meet` is
+    told of the session before anything happens in it.
+
+    Cancellation: the turn goes on in the service, which interrupts it when it closes.
+    """
+    if known is not None and options.protocol is not None:
+        await _refuse_another_protocol(service, known, options.protocol)
+    typed = await _parse_prompt(service, options, known, unused)
+    session_id = await _begin(service, options, known)
+    is_left = is_broken_off = True
+    async with service.follow(session_id) as feed, trio.open_nursery() as nursery:
+        talk = Conversation(service, feed, options.manners, streams, nursery)
+
+        async def introduce() -> None:
+            if meet is not None:
+                await meet(talk.state)
+            if known is not None and options.manners.is_narrated:
+                await _announce_session(known, talk, options, streams)
+            if options.manners.approve == "rules":
+                await _restrict_to_rules(service, talk, options)
+            if typed is None and not talk.at_rest and options.manners.is_narrated:
+                await talk.remark("It is at work already; this follows it to its end.")
+
+        # From now on a Ctrl-C is about what we have to say, though that is not said yet.
+        talk.own_turn.has_message = isinstance(typed, sc.TypedMessage | sc.TypedShellLine)
+        talk.own_turn.is_follower = typed is None
+        nursery.start_soon(talk.handle_signals, signals, session_id)
+        await talk.begin(introduce)
+        try:
+            match typed:
+                case sc.TypedCommand():
+                    await run_extension_command(typed, service, talk, nursery)
+                case sc.TypedShellLine(line=line):
+                    await run_line(line, service, talk)
+                case _:
+                    text = typed.text if typed is not None else None
+                    await run_turn(text, service, talk, options, known)
+        except Exception:
+            with trio.move_on_after(_LAST_WORDS, shield=True):
+                await talk.end_open_line()
+                if known is None and not isinstance(typed, sc.TypedMessage | None):
+                    await _delete_empty_session(service, talk)
+            raise
+        if known is None and not talk.own_turn.was_sent:
+            is_left = not await _delete_empty_session(service, talk)
+        if is_left and options.home is not None and options.keeps and options.manners.is_narrated:
+            short = short_id(session_id, (await service.load_service()).sessions)
+            await talk.remark(format_resume_hint(short, options.home))
+        is_broken_off = False
+        nursery.cancel_scope.cancel(reason="the turn is over")
+    with trio.move_on_after(_LAST_WORDS):
+        if isinstance(service, ServiceClient):
+            await _say_what_stays(talk, options, streams)
+        elif is_broken_off:
+            await _say_interrupted(service, talk, options)
+        await talk.end_open_line()
+    return talk.exit_code
+
+
+async def _say_what_stays(talk: Conversation, options: RunOptions, streams: StandardStreams) -> None:
+    """Say what a service still has to do when we leave it."""
+    await talk.end_open_line()  # for those who were asked to leave in the middle of a line
+    if talk.is_deserted:
+        await streams.remark(format_question_stays_open(options.home, talk.state.session_id))
+    elif talk.is_stop_requested and talk.turn is not None:
+        await streams.remark(format_turn_goes_on(options.home, talk.state.session_id))
+
+
+async def _say_interrupted(service: Client, talk: Conversation, options: RunOptions) -> None:
+    """Say that our turn ends with this program, and how to go on with it."""
+    home = options.home if options.keeps and talk.own_turn.was_sent else None
+    saved_note = "; what was said is kept" if home is not None else ""
+    await talk.abort_with(f"interrupted: this program was asked to end{saved_note}")
+    if home is not None and options.manners.is_narrated:
+        session_id = talk.state.session_id
+        short = short_id(session_id, (await service.load_service()).sessions)
+        await talk.remark(format_resume_hint(short, home))
+
+
+async def _refuse_another_protocol(service: Client, known: ContinuedSession, wanted: str) -> None:
+    has = (await service.load_session(known.summary.session_id)).protocol.name
+    if has != wanted:
+        raise UsageError(
+            f"session {known.short} has the protocol {one_line(has)}, for all of its life, so it cannot go on with "
+            f"{one_line(wanted)}; leave --protocol out, or begin a new session with it"
+        )
+
+
+async def _parse_prompt(
+    service: Client, options: RunOptions, known: ContinuedSession | None, unused: Sequence[UnusedExtension]
+) -> sc.TypedInput | None:
+    """Find out what the prompt is, before anything is made for it."""
+    if options.prompt is None:
+        await trio.lowlevel.checkpoint()
+        return None
+    if not options.typed:
+        await trio.lowlevel.checkpoint()
+        return sc.TypedMessage(text=options.prompt)
+    typed = read_prompt(options.prompt, await _commands(service, options, known), unused)
+    if not isinstance(typed, sc.TypedMessage):
+        alone = options.attached == PromptAttachments() and options.output_schema is None
+        if not alone:
+            raise UsageError("--file and --output-schema go along with a message, and this is a command")
+    return typed
+
+
+async def _commands(
+    service: Client, options: RunOptions, known: ContinuedSession | None
+) -> tuple[sc.ExtensionCommand, ...]:
+    """Return the commands of where the session will work, those of the project's own extensions among them."""
+    if known is None or options.cwd not in {None, known.summary.cwd}:
+        return (await service.list_commands(cwd=options.cwd)).commands
+    return (await service.list_commands(known.summary.session_id)).commands
+
+
+async def _announce_session(
+    known: ContinuedSession, talk: Conversation, options: RunOptions, streams: StandardStreams
+) -> None:
+    """Say which session goes on."""
+    await talk.say(
+        work_lines.format_continued_session(
+            streams.err.style, talk.state, known.short, used_at=known.summary.updated_at, now=_now()
+        )
+    )
+    if options.cwd is not None and options.cwd != known.summary.cwd:
+        where = one_line(format_path(options.cwd), _PLACE_CHARS)
+        await talk.remark(f"{known.short} now works in {where}.")
+
+
+async def _restrict_to_rules(service: Client, talk: Conversation, options: RunOptions) -> None:
+    """Take away what the mode alone would let through: then a change runs if a rule allows it, and else not at all."""
+    mode = talk.state.settings.permission_mode
+    if mode in _LENIENT:
+        await service.change_permission_mode(talk.state.session_id, "ask_writes")
+        if options.manners.is_narrated:
+            said = mode.replace("_", "-")
+            await talk.remark(f"--approve rules: the session has ask-writes now, not {said}; only rules allow changes.")
+
+
+async def _delete_empty_session(service: Client, talk: Conversation) -> bool:
+    """Delete a session that was made for something which has left nothing in it; returns whether it did."""
+    state = talk.state
+    if not talk.at_rest or state.messages or state.queue or state.entries or state.wakeups:
+        return False
+    await service.delete_session(state.session_id)
+    return True
+
+
+async def _begin(service: Client, options: RunOptions, known: ContinuedSession | None) -> sc.SessionId:
+    """Make a session, or set up the one to go on with."""
+    if known is None:
+        created = await service.create_session(
+            name=_name(options.prompt or ""),
+            cwd=options.cwd,
+            model=options.model,
+            permission_mode=options.permissions,
+            thinking=options.thinking,
+            protocol=options.protocol,
+        )
+        await _limit(service, created.session_id, options)
+        return created.session_id
+    session_id, model = known.summary.session_id, options.model or known.summary.model
+    if model != known.summary.model or options.thinking is not None:
+        await service.switch_model(session_id, model, thinking=options.thinking)
+    if options.cwd is not None and options.cwd != known.summary.cwd:
+        await service.change_working_directory(session_id, options.cwd)
+    if options.permissions is not None:
+        await service.change_permission_mode(session_id, options.permissions)
+    await _limit(service, session_id, options)
+    return session_id
+
+
+async def _limit(service: Client, session_id: sc.SessionId, options: RunOptions) -> None:
+    """Bound turns as was asked for; an embedded service has given its new sessions these bounds already."""
+    said = {name: bound for name, bound in attrs.asdict(options.limits).items() if bound is not None}
+    if said:
+        before = (await service.load_session(session_id)).settings.limits
+        bounds = attrs.evolve(before, **said)
+        if bounds != before:
+            await service.change_turn_limits(session_id, bounds)
+
+
+def _name(prompt: str) -> str | None:
+    """Make a session name of a prompt; names are printable."""
+    return "".join(character for character in one_line(prompt, 60) if character.isprintable()).strip() or None
+
+
+def _now() -> int:
+    return time_ns() // 1_000_000

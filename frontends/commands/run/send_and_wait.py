@@ -1,0 +1,88 @@
+"""Saying something in a session, which others may use at the same time, and staying until that was answered."""
+
+import session_core as sc
+from frontends.commands.run.conversation import Conversation
+from frontends.commands.run.options import ContinuedSession, RunOptions
+from frontends.commands.run.requests import Client
+
+_NOT_SENT = "nothing was sent to the model"
+
+
+async def run_turn(
+    text: str | None, service: Client, talk: Conversation, options: RunOptions, known: ContinuedSession | None
+) -> None:
+    """Say something, or go on, and show the turn to its end.
+
+    What is at work already goes on as it is: without a text it is followed, and a message waits for its end. If that is
+    no good end, the message begins a turn of its own, unless somebody has stopped the work: then it is taken back, as
+    nothing should begin after a stop. Nothing is sent after a Ctrl-C.
+    """
+    if text is None and not talk.at_rest:
+        await talk.follow_to_end()
+        return
+    talk.own_turn.has_message = True
+    await _say(service, talk, text, options, is_new=known is None)
+    if known is not None and known.summary.archived and options.manners.is_narrated:
+        await talk.remark(f"{known.short} was archived; it is back in the list.")
+    if talk.own_turn.item_id is not None and not talk.is_stop_requested and not options.manners.quiet:
+        await talk.remark("The session is at work already; your message waits until that is done.")
+    while talk.own_turn.was_sent and not await talk.wait_until_ended():
+        if not await talk.take_back():
+            await talk.receive()  # tells what has become of it
+        elif talk.is_stop_requested or talk.state.activity.name == "stopped":
+            break
+        else:
+            await _say(service, talk, text, options, is_new=False)
+    if talk.outcome is not None:
+        await talk.conclude(talk.outcome)
+    else:
+        await talk.say(_explain_unanswered(talk))
+
+
+def _explain_unanswered(talk: Conversation) -> str:
+    """Say why our message was not answered."""
+    if talk.is_stop_requested:
+        before = "; what ran before goes on" if not talk.at_rest else ""
+        return f"stopped before the turn began; {_NOT_SENT}{before}"
+    if talk.own_turn.was_removed:
+        return f"Somebody has taken your message out of the queue before its turn came; {_NOT_SENT}."
+    return f"What ran before was stopped, so your message was taken back; {_NOT_SENT}."
+
+
+async def _say(service: Client, talk: Conversation, text: str | None, options: RunOptions, *, is_new: bool) -> None:
+    """Send a message, or go on without one."""
+    session_id = talk.state.session_id
+    if talk.is_stop_requested:
+        return
+
+    async def go_on() -> None:
+        begun = await service.resume_session(session_id)
+        talk.own_turn.record_sent(turn_id=begun.turn_id, cursor=begun.cursor)
+
+    async def send() -> None:
+        assert text is not None
+        sent = await service.send_user_message(
+            session_id,
+            text,
+            images=options.attached.images,
+            files=options.attached.files,
+            output_schema=options.output_schema,
+        )
+        talk.own_turn.record_sent(
+            turn_id=sent.turn_id,
+            message_id=sent.message_id,
+            item_id=sent.queue_item_id,
+            cursor=sent.cursor,
+            since=talk.state.earlier + len(talk.state.messages),
+        )
+
+    refused: sc.InvalidInput | None = None
+    try:
+        await talk.send(go_on if text is None else send)
+    except sc.InvalidInput as error:
+        refused = error
+    if refused is None:
+        return
+    if is_new and text is not None:  # it would stay behind empty
+        await service.delete_session(session_id)
+    raise refused

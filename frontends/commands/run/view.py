@@ -1,0 +1,327 @@
+"""What a session says, as pieces of text for two streams.
+
+Rules:
+1. The answer goes to `out`, everything about the work to `err`. Where both meet in one terminal they share a line, and
+   whoever speaks next begins a new one.
+2. Each character of an answer is shown once. After a lag the new snapshot is compared with what was shown, and only
+   the rest is added; a withdrawn answer is said to be withdrawn.
+3. All text from outside is sanitised; escape codes come from the style.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import attrs
+
+import session_core as sc
+from frontends.commands.run import work_lines
+from frontends.commands.run.approval_text import helper_name
+from frontends.shared.sanitise import Sanitiser, sanitise
+from frontends.shared.style import Style, format_count
+
+Target = Literal["out", "err"]
+Piece = tuple[Target, str]
+ERASE_LINE = "\r\x1b[K"
+_PLAN_TOOL = "plan"
+
+_STATUS = {
+    "starting": "starting…",
+    "waiting_for_model": "waiting for the model…",
+    "running_tools": "running tools…",
+    "compacting": "summing the conversation up…",
+    "stopping": "stopping…",
+}
+
+
+@attrs.define
+class _StreamCursor:
+    """Where the cursor of a stream stands."""
+
+    open: bool = False
+
+
+class View:
+    """Collects pieces while it is fed snapshots and events of one session; `take` hands them out."""
+
+    def __init__(self, out: Style, err: Style, *, shared: bool, live: bool, answer: Target = "out") -> None:
+        self._styles: dict[Target, Style] = {"out": out, "err": err}
+        err_line = _StreamCursor()
+        self._lines: dict[Target, _StreamCursor] = {"out": err_line if shared else _StreamCursor(), "err": err_line}
+        self._live = live
+        self._answer: Target = answer
+        self._pieces: list[Piece] = []
+        self._status = False
+        self._seen: dict[sc.MessageId, int] = {}  # characters of text and thinking taken from each answer
+        self._finished: set[sc.MessageId] = set()  # cannot be withdrawn any more, only leave the snapshot's window
+        self._kind: str | None = None
+        self._sanitiser = Sanitiser()
+        self._results: set[sc.CallId] = set()
+        self._arguments: dict[sc.CallId, sc.JsonObject] = {}
+        self._children: dict[sc.CallId, sc.SessionId] = {}
+        self._plan: tuple[sc.PlanItem, ...] = ()
+        self._protocol: str | None = None
+
+    def take_pieces(self) -> list[Piece]:
+        """Return the pieces that were collected, in order, and forget them."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def answer_to(self, target: Target) -> None:
+        """Write answers there from now on, also the rest of one that is being given."""
+        self._answer = target
+
+    # --- what comes in ------------------------------------------------------------------------------------------------
+
+    def begin_after(self, snapshot: sc.SessionSnapshot) -> None:
+        """Take what a session held before this turn as shown: after a lag, only the turn itself is made up for."""
+        for message in snapshot.messages:
+            self._finished.add(message.message_id)
+            self._seen[message.message_id] = sum(len(text) for _, text in _spoken_parts(message))
+            self._results.update(part.call_id for part in message.parts if isinstance(part, sc.ToolResultPart))
+        self._plan = snapshot.plan
+        self._protocol = snapshot.protocol.name
+
+    def join(self, snapshot: sc.SessionSnapshot) -> None:
+        """Take what is over as known, and show the answer that is being given to somebody who joins in the middle."""
+        self.begin_after(snapshot)
+        for message in snapshot.transcript:
+            for call in message.tool_calls:
+                self._arguments[call.call_id] = call.arguments
+        for tool in snapshot.tools:
+            self._arguments[tool.call_id] = tool.arguments
+            if tool.child_id is not None:
+                self._children[tool.call_id] = tool.child_id
+        if snapshot.partial is not None:
+            partial = snapshot.partial
+            self._rest(partial.message_id, [(part.kind, str(part.text)) for part in partial.parts])
+
+    def event(self, envelope: sc.SessionEvent) -> None:
+        """Show one event."""
+        event = envelope.event
+        match event:
+            case sc.events.PartStarted(kind=kind):
+                self._begin(kind)
+            case sc.events.PartDelta(message_id=message_id, text=text):
+                if self._kind != "tool_call":
+                    self._seen[message_id] = self._seen.get(message_id, 0) + len(text)
+                    self._say(text)
+            case sc.events.MessageCompleted(message=message):
+                self._message(message)
+            case sc.events.MessageDiscarded(message_id=message_id):
+                self._withdraw(message_id)
+            case sc.events.ToolCallFinished(result=result):
+                self._result(result)
+            case sc.events.ToolCallStarted(call_id=call_id, arguments=arguments):
+                self._arguments[call_id] = arguments
+            case sc.events.TaskStarted(call_id=call_id, child_id=child_id):
+                self._task(call_id, child_id)
+            case sc.events.PlanChanged(plan=plan):
+                self._show_plan(plan)
+            case sc.events.CompactionFinished():
+                self.line(work_lines.compacted_line(self._styles["err"], event))
+            case sc.events.FilesRestored():
+                self.line(work_lines.restored_line(self._styles["err"], event))
+            case sc.events.ModelCallFailed(retry_at=int()):
+                self.line(work_lines.retry_line(self._styles["err"], event, envelope.at))
+            case sc.events.ActivityChanged(activity=activity):
+                self._show_status(_STATUS.get(activity.name))
+            case _:
+                self._show_extension_event(event)
+
+    def _show_extension_event(self, event: sc.Event) -> None:
+        match event:
+            case sc.events.MessageAdded(message=message, ended_call_id=None) if message.source is not None:
+                self._show_posted_message(message)
+            case sc.events.NoticeShown():
+                self.line(work_lines.notice_line(self._styles["err"], event))
+            case sc.events.ExtensionDisplayed(extension=extension, status=str() as status) if status.strip():
+                self.line(work_lines.status_line(self._styles["err"], extension, status))
+            case _:
+                pass
+
+    def warning(self, envelope: sc.SessionEvent) -> None:
+        """Show an event to those who want to see no more than they must."""
+        event = envelope.event
+        if isinstance(event, sc.events.NoticeShown) and event.level != "info":
+            self.line(work_lines.notice_line(self._styles["err"], event))
+
+    def catch_up(
+        self,
+        snapshot: sc.SessionSnapshot,
+        missed: int | None,
+        *,
+        gone: Sequence[sc.Message] = (),
+        target: Callable[[sc.MessageId], Target] | None = None,
+    ) -> None:
+        """Show what a snapshot taken after a lag holds beyond what was shown.
+
+        `gone` are messages to be shown too which are not in it any more; `target` says where each answer goes.
+        """
+        many = "some events" if missed is None else format_count(missed, "event")
+        self.line(self._styles["err"].dim(f"(the display fell behind by {many}; going on from a new snapshot)"))
+        present = {message.message_id for message in snapshot.transcript}
+        partial = snapshot.partial
+        for message_id in [each for each in self._seen if each not in present and each not in self._finished]:
+            if partial is None or partial.message_id != message_id:
+                self._withdraw(message_id)
+        for message in (*gone, *snapshot.transcript):
+            self._answer = self._answer if target is None else target(message.message_id)
+            self._message(message)
+        for tool in snapshot.tools:
+            self._arguments[tool.call_id] = tool.arguments
+            if tool.child_id is not None:
+                self._task(tool.call_id, tool.child_id)
+            if tool.result is not None:
+                self._result(tool.result)
+        self._show_plan(snapshot.plan)
+        if partial is not None:
+            self._answer = self._answer if target is None else target(partial.message_id)
+            self._rest(partial.message_id, [(part.kind, str(part.text)) for part in partial.parts])
+
+    def line(self, text: str) -> None:
+        """Show a line about the work; `text` is ready to be printed."""
+        self._start_fresh_line("err")
+        self._write("err", f"{text}\n")
+
+    def passage(self, text: str, target: Target) -> None:
+        """Show a text from outside that stands for itself."""
+        self._start_fresh_line(target)
+        self._write(target, sanitise(text).rstrip("\n") + "\n")
+
+    def question(self, text: str) -> None:
+        """Show a question and leave the cursor behind it."""
+        self._start_fresh_line("err")
+        self._write("err", text)
+
+    def end_question_line(self) -> None:
+        """The person's Enter has ended the line of the question."""
+        self._lines["err"].open = False
+
+    def finish(self) -> None:
+        """End the last line of the answer."""
+        self._erase_status()
+        self._start_fresh_line("out")
+        self._start_fresh_line("err")
+
+    # --- parts of answers ---------------------------------------------------------------------------------------------
+
+    def _begin(self, kind: str) -> None:
+        self._kind = kind
+        self._sanitiser = Sanitiser()
+        if kind == "thinking":
+            self._start_fresh_line("err")
+            style = self._styles["err"]
+            self._write("err", style.dim(f"{style.symbol('✻')} "))
+        elif kind == "text":
+            self._start_fresh_line(self._answer)
+
+    def _say(self, text: str) -> None:
+        clean = self._sanitiser.feed(text)
+        if self._kind == "thinking":
+            self._write("err", self._styles["err"].dim(clean))
+        elif self._kind == "text":
+            self._write(self._answer, clean)
+
+    def _message(self, message: sc.Message) -> None:
+        """Show what is still missing of a finished message."""
+        new = message.message_id not in self._finished
+        self._finished.add(message.message_id)
+        for call in message.tool_calls:
+            self._arguments[call.call_id] = call.arguments
+        if message.role == "assistant":
+            self._rest(message.message_id, _spoken_parts(message))
+            if new and sc.InterruptedPart(reason="max_tokens") in message.parts:
+                self.line(work_lines.cut_short_line(self._styles["err"], "max_tokens"))
+        for part in message.parts:
+            if isinstance(part, sc.ToolResultPart):
+                self._result(part)
+
+    def _show_posted_message(self, message: sc.Message) -> None:
+        """Show what an extension, or the protocol, has put into the conversation: what it says as an answer is one."""
+        format_line = work_lines.protocol_message_line if message.source == self._protocol else work_lines.posted_line
+        self.line(format_line(self._styles["err"], message))
+        if message.role == "assistant":
+            self._message(message)
+
+    def _rest(self, message_id: sc.MessageId, parts: list[tuple[str, str]]) -> None:
+        """Show what was not shown yet of an answer, given as kinds and texts of its parts."""
+        skip = self._seen.get(message_id, 0)
+        for kind, text in parts:
+            already = 0 if kind == "tool_call" else min(skip, len(text))
+            skip -= already
+            rest = text[already:]
+            if already == 0 and (rest or kind != self._kind):
+                self._begin(kind)
+            self._kind = kind
+            self._say(rest)
+        self._seen[message_id] = sum(len(text) for kind, text in parts if kind != "tool_call")
+
+    def _withdraw(self, message_id: sc.MessageId) -> None:
+        if self._seen.pop(message_id, 0):
+            self.line(self._styles["err"].yellow("(this answer was withdrawn: the model call failed)"))
+
+    def _result(self, result: sc.ToolResultPart) -> None:
+        if result.call_id in self._results:
+            return
+        self._results.add(result.call_id)
+        arguments = self._arguments.get(result.call_id)
+        if result.call_id in self._children:
+            self.line(work_lines.helper_line(self._styles["err"], self._helper(result.call_id), result))
+        elif result.name != _PLAN_TOOL or result.status != "success":  # the plan itself was shown
+            self.line(work_lines.tool_line(self._styles["err"], result, arguments))
+
+    def _task(self, call_id: sc.CallId, child_id: sc.SessionId) -> None:
+        if call_id not in self._children:
+            self._children[call_id] = child_id
+            style = self._styles["err"]
+            begun = f"{style.cyan(self._helper(call_id))} {style.dim('has begun')}"
+            self.line(f"{style.yellow(style.symbol('●'))} {begun}")
+
+    def _helper(self, call_id: sc.CallId) -> str:
+        arguments = self._arguments.get(call_id)
+        return helper_name(self._children[call_id], None if arguments is None else arguments.get("title"))
+
+    def _show_plan(self, plan: tuple[sc.PlanItem, ...]) -> None:
+        if plan != self._plan:
+            self._plan = plan
+            for line in work_lines.plan_lines(self._styles["err"], plan):
+                self.line(line)
+
+    # --- lines --------------------------------------------------------------------------------------------------------
+
+    def _write(self, target: Target, text: str) -> None:
+        if text:
+            self._erase_status()
+            self._pieces.append((target, text))
+            self._lines[target].open = not ends_line(text)
+
+    def _start_fresh_line(self, target: Target) -> None:
+        if self._lines[target].open:
+            self._write(target, "\n")
+
+    def _show_status(self, status: str | None) -> None:
+        self._erase_status()
+        if self._live and status is not None and not self._lines["err"].open:
+            self._pieces.append(("err", self._styles["err"].dim(status)))
+            self._status = True
+
+    def _erase_status(self) -> None:
+        if self._status:
+            self._pieces.append(("err", ERASE_LINE))
+            self._status = False
+
+
+def _spoken_parts(message: sc.Message) -> list[tuple[str, str]]:
+    """What a finished answer says, as kinds and texts of its parts."""
+    parts: list[tuple[str, str]] = []
+    for part in message.parts if message.role == "assistant" else ():
+        if isinstance(part, sc.TextPart):
+            parts.append(("text", part.text))
+        elif isinstance(part, sc.ThinkingPart) and part.text:
+            parts.append(("thinking", part.text))
+    return parts
+
+
+def ends_line(text: str) -> bool:
+    """Whether the cursor is at the start of a line after this text, codes that switch colours off aside."""
+    return text.removesuffix("\x1b[22m").endswith("\n")

@@ -1,0 +1,267 @@
+"""The lines about the work: tools, failures, approvals, outcomes. Pure functions of what happened."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+import session_core as sc
+from frontends.shared.figures import dollars, format_ago
+from frontends.shared.sanitise import one_line
+from frontends.shared.style import Style, duration, format_count
+
+_TOOL_SYMBOLS = {"success": "✓", "denied": "■", "cancelled": "■", "interrupted": "■"}
+NAME_CHARS = 40
+_ARGUMENT_CHARS = 60
+_RESULT_CHARS = 60
+_ERROR_CHARS = 400
+_PLAN_CHARS = 100
+_PLAN_LINES = 12
+_PLAN_SYMBOLS = {"done": "✓", "in_progress": "●", "pending": "·"}
+_NO_OUTPUT = "(no output)"
+_REMARK = re.compile(r"\[.*\]")
+_REFUSED = re.compile(
+    r"This call was not allowed: (.*)\. Do not try it again\.|(Blocked by an extension: .*)", re.DOTALL
+)
+_TOO_LONG = "the model had said as much as it may in one answer"
+
+
+def demo_notice(style: Style, model: str) -> str:
+    """Say who answers when no real model does."""
+    return style.dim(f"The offline demo model ({one_line(model)}) answers; it follows simple rules, no AI is asked.")
+
+
+def format_continued_session(style: Style, state: sc.SessionState, short: str, *, used_at: int, now: int) -> str:
+    """Say which session goes on, and what became of its last turn if that did not end well."""
+    messages = format_count(state.earlier + len(state.messages), "message")
+    name = one_line(state.name, NAME_CHARS)
+    said = style.dim(f'Going on with {short} "{name}": {messages}, last used {format_ago(used_at, now)}.')
+    reason = one_line(state.activity.message or "no reason was given", _ERROR_CHARS)
+    answer = state.find_message(state.head)
+    saved_note = "; its partial answer was kept" if answer is not None and answer.is_interrupted else ""
+    match state.activity.name:
+        case "interrupted":
+            mark = style.red(style.symbol("✗"))
+            return f"{said}\n{mark} Its last turn was interrupted: the program that ran it ended{saved_note}."
+        case "stopped":
+            return f"{said}\n{style.yellow(style.symbol('■'))} Its last turn was stopped{saved_note}."
+        case "errored":
+            return f"{said}\n{style.red(style.symbol('✗'))} Its last turn failed: {reason}"
+        case _:
+            return said
+
+
+def arguments_line(arguments: Mapping[str, sc.JsonValue]) -> str:
+    """Return the arguments of a tool call, short enough for one line."""
+    said = ", ".join(
+        f"{key}={json.dumps(value, default=_plain, ensure_ascii=False)}" for key, value in arguments.items()
+    )
+    return one_line(said, _ARGUMENT_CHARS)
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def tool_line(style: Style, result: sc.ToolResultPart, arguments: Mapping[str, sc.JsonValue] | None) -> str:
+    """Return the one line that tells what became of a tool call."""
+    name = one_line(result.name, NAME_CHARS)
+    call = f"{style.cyan(name)}({arguments_line(arguments or {})})"
+    return f"{_mark(style, result)} {call} {style.dim(_ending(result))}"
+
+
+def exit_code(result: sc.ToolResultPart) -> int | None:
+    """Return what a command that has failed has exited with; None for all that has not failed, or is no command."""
+    code = result.details.get("exit_code") if result.details is not None else None
+    return code if result.status == "success" and isinstance(code, int) and code != 0 else None
+
+
+def _mark(style: Style, result: sc.ToolResultPart) -> str:
+    if exit_code(result) is not None:
+        return style.red(style.symbol("✗"))
+    symbol = style.symbol(_TOOL_SYMBOLS.get(result.status, "✗"))
+    if result.status == "success":
+        return style.green(symbol)
+    return style.red(symbol) if result.status == "error" else style.yellow(symbol)
+
+
+def _ending(result: sc.ToolResultPart) -> str:
+    """Say how a call ended, in words for people: what a tool says is written for the model."""
+    code = exit_code(result)
+    if code is not None:
+        timed_out = result.details is not None and result.details.get("timed_out") is True
+        how = "ended at its time limit" if timed_out else f"exit code {code}"
+        last = one_line(_last_line(result.text), _RESULT_CHARS)
+        return f"{how}: {last}" if last else how
+    if result.status == "denied":
+        because = _REFUSED.fullmatch(result.text)
+        return f"denied: {one_line(because[1] or because[2], _RESULT_CHARS)}" if because is not None else "denied"
+    return f"{result.status}: {_gist(result)}"
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that a command has printed, without what was remarked about it in brackets."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    while lines and _REMARK.fullmatch(lines[-1]):
+        lines.pop()
+    return "" if not lines or lines[-1] == _NO_OUTPUT else lines[-1]
+
+
+def _gist(result: sc.ToolResultPart) -> str:
+    lines = result.text.splitlines()
+    if result.status == "success" and len(lines) > 1:
+        return format_count(len(lines), "line")
+    return one_line(result.text, _RESULT_CHARS) or "no output"
+
+
+def retry_line(style: Style, failed: sc.events.ModelCallFailed, failed_at: int) -> str:
+    """Say that a model call failed and when it is tried again."""
+    wait = "" if failed.retry_at is None else f"; trying again in {duration(max(0, failed.retry_at - failed_at))}"
+    said = one_line(failed.message, _ERROR_CHARS).rstrip(".")
+    return f"{style.yellow(style.symbol('↻'))} {said} ({one_line(failed.kind)}){wait}"
+
+
+def approval_denied(style: Style, approval: sc.Approval) -> str:
+    """Say that a tool was denied because nobody could be asked."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    return (
+        f"{style.yellow(style.symbol('■'))} {name} needs a yes and there is no terminal to ask on: denied. "
+        f"Use --yes to allow every tool call.{_why_asked(approval)}"
+    )
+
+
+def approval_allowed(style: Style, approval: sc.Approval) -> str:
+    """Say that a tool was allowed because of --yes."""
+    name = one_line(approval.tool_name, NAME_CHARS)
+    return f"{style.yellow(style.symbol('●'))} {name} is allowed this once, because of --yes.{_why_asked(approval)}"
+
+
+def _why_asked(approval: sc.Approval) -> str:
+    return f" (Asked because: {one_line(approval.reason, _ERROR_CHARS)})" if approval.reason else ""
+
+
+def plan_lines(style: Style, plan: Sequence[sc.PlanItem]) -> list[str]:
+    """Return a plan as a short checklist; of a long one, what is next."""
+    done = sum(item.status == "done" for item in plan)
+    if not plan:
+        return [style.dim("The plan is empty now.")]
+    lines = [f"Plan: {done} of {len(plan)} done"]
+    first = next((place for place, item in enumerate(plan) if item.status != "done"), 0)
+    start = max(0, min(first - 1, len(plan) - _PLAN_LINES))
+    displayed_items = plan[start : start + _PLAN_LINES]
+    if start:
+        lines.append(style.dim(f"  ({format_count(start, 'step')} before)"))
+    lines += [_plan_line(style, item) for item in displayed_items]
+    if remaining := len(plan) - start - len(displayed_items):
+        lines.append(style.dim(f"  (and {format_count(remaining, 'more step')})"))
+    return lines
+
+
+def _plan_line(style: Style, item: sc.PlanItem) -> str:
+    mark, text = style.symbol(_PLAN_SYMBOLS[item.status]), one_line(item.text, _PLAN_CHARS)
+    if item.status == "done":
+        return f"  {style.green(mark)} {style.dim(text)}"
+    return f"  {style.yellow(mark)} {style.bold(text)}" if item.status == "in_progress" else f"  {mark} {text}"
+
+
+def helper_line(style: Style, helper: str, result: sc.ToolResultPart) -> str:
+    """Say how the work of a child session ended; `helper` is what it is called."""
+    return f"{_mark(style, result)} {style.cyan(helper)} {style.dim(_ending(result))}"
+
+
+def compacted_line(style: Style, finished: sc.events.CompactionFinished) -> str:
+    """Say what became of an attempt to sum the conversation up."""
+    if finished.status == "completed":
+        return style.dim("The conversation was long: a summary of it goes on from here.")
+    reason = one_line(finished.error or finished.status, _ERROR_CHARS)
+    return f"{style.yellow(style.symbol('●'))} The conversation could not be summed up: {reason}"
+
+
+def restored_line(style: Style, event: sc.events.FilesRestored) -> str:
+    """Say that files were brought back."""
+    figures = [
+        f"{format_count(len(paths), 'file')} {what}"
+        for paths, what in ((event.restored, "restored"), (event.removed, "removed"), (event.kept, "left alone"))
+        if paths
+    ]
+    return style.dim(f"Files were brought back: {', '.join(figures) or 'none had changed'}.")
+
+
+def notice_line(style: Style, notice: sc.events.NoticeShown) -> str:
+    """Show what an extension tells people."""
+    marks = {"info": style.cyan(style.symbol("●")), "warn": style.yellow(style.symbol("■"))}
+    mark = marks.get(notice.level, style.red(style.symbol("✗")))
+    return f"{mark} {style.cyan(one_line(notice.extension, NAME_CHARS))}: {one_line(notice.message, _ERROR_CHARS)}"
+
+
+def status_line(style: Style, extension: str, status: str) -> str:
+    """Show what an extension says it is about."""
+    return style.dim(f"{style.symbol('·')} {one_line(extension, NAME_CHARS)}: {one_line(status, _ERROR_CHARS)}")
+
+
+def posted_line(style: Style, message: sc.Message) -> str:
+    """Say that an extension has put a message into the conversation, and what it says in the user's name."""
+    mark, who = style.cyan(style.symbol("●")), style.cyan(one_line(message.source or "", NAME_CHARS))
+    if message.role == "assistant":
+        return f"{mark} {who} says:"
+    return f"{mark} {who} asks for you: {one_line(message.text, _ERROR_CHARS)}"
+
+
+def protocol_message_line(style: Style, message: sc.Message) -> str:
+    """Say what the session's protocol has told the model."""
+    who = style.cyan(one_line(message.source or "", NAME_CHARS))
+    return f"{style.cyan(style.symbol('●'))} protocol {who} says: {one_line(message.text, _ERROR_CHARS)}"
+
+
+def cut_short_line(style: Style, reason: str) -> str:
+    """Say why an answer ends in the middle."""
+    said = _TOO_LONG if reason == "max_tokens" else one_line(reason)
+    return style.yellow(f"{style.symbol('■')} cut short: {said}")
+
+
+def outcome_line(style: Style, outcome: sc.TurnOutcome, answer: sc.Message | None) -> str:
+    """Sum up a turn in one line."""
+    head = _headline(style, outcome, answer, duration(outcome.duration_ms))
+    return head + style.dim(_figures(outcome, f" {style.symbol('·')} "))
+
+
+def _headline(style: Style, outcome: sc.TurnOutcome, answer: sc.Message | None, took: str) -> str:
+    reason = one_line(outcome.error or "no reason was given", _ERROR_CHARS)
+    match outcome.status:
+        case "completed":
+            return f"{style.green(style.symbol('✓'))} completed in {took}"
+        case "stopped":
+            return f"{style.yellow(style.symbol('■'))} stopped after {took}: {_describe_saved_answer(answer)}"
+        case "failed":
+            return f"{style.red(style.symbol('✗'))} failed after {took}: {reason}"
+        case "interrupted":
+            return f"{style.red(style.symbol('✗'))} interrupted after {took}: the service ended"
+        case "limit_reached":
+            return f"{style.red(style.symbol('✗'))} ended after {took}: {reason}"
+
+
+def _describe_saved_answer(answer: sc.Message | None) -> str:
+    if answer is None or not answer.is_interrupted:
+        return "what was said before was kept" if answer is not None else "nothing had been said yet"
+    words = len(answer.text.split())
+    return f"the partial answer was kept ({format_count(words, 'word')})"
+
+
+def _figures(outcome: sc.TurnOutcome, separator: str) -> str:
+    figures = [format_count(outcome.steps, "step")]
+    if outcome.tool_calls:
+        figures.append(format_count(outcome.tool_calls, "tool call"))
+    return separator + separator.join([*figures, *usage_figures(outcome.usage)])
+
+
+def usage_figures(usage: sc.Usage) -> list[str]:
+    """Say what a model has read, written and cost, as far as it has told: a model that was stopped has not."""
+    figures = []
+    about = "about " if usage.estimated else ""
+    if usage.tokens:
+        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+        figures.append(f"{about}{usage.tokens - usage.output_tokens:,} tokens in{cached}, {usage.output_tokens:,} out")
+    if usage.cost_micros:
+        figures.append(about + dollars(usage.cost_micros))
+    return figures

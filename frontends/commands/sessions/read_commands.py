@@ -1,0 +1,209 @@
+"""`sessions` and `show`: reading what is kept, also while another process writes to it."""
+
+from pathlib import Path
+from time import time_ns
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.commands.sessions import transcript
+from frontends.commands.sessions.home import StoredHome, format_resume_hint, nothing_kept, open_stored_home
+from frontends.commands.sessions.list_lines import find_named_sessions, hit_lines, newest_first, session_lines
+from frontends.commands.sessions.session_lookup import find_session, last_used, short_ids
+from frontends.shared.streams import StandardStreams
+from frontends.shared.style import format_count
+from frontends.shared.text_width import columns
+
+ON_A_TERMINAL = 40
+MOST_HITS = 50
+COUNTED_BEYOND = 1000
+_PAGE = 500
+_WITHOUT_A_WINDOW = 50
+_STORED = sc.Epoch("stored")  # no run of a service: a snapshot from the disk is no place in a stream
+
+
+@attrs.frozen(kw_only=True)
+class ListOptions:
+    """What was asked of `sessions`."""
+
+    home: Path
+    archived: bool = False
+    search: str | None = None
+    limit: int | None = None
+    json: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class ShowOptions:
+    """What was asked of `show`; `last` is a number of messages, None is what is at hand, and `whole` is everything.
+
+    Without a session it is the last used one of `directory`.
+    """
+
+    home: Path
+    directory: str = "/"
+    session: str | None = None
+    last: int | None = None
+    whole: bool = False
+    json: bool = False
+
+
+def list_sessions(options: ListOptions) -> int:
+    """Run `sessions` and return the exit code."""
+    return trio.run(_list_sessions, options, StandardStreams.standard())
+
+
+def show(options: ShowOptions) -> int:
+    """Run `show` and return the exit code."""
+    return trio.run(_show, options, StandardStreams.standard())
+
+
+def _now() -> int:
+    return time_ns() // 1_000_000
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+async def _list_sessions(options: ListOptions, streams: StandardStreams) -> int:
+    async with open_stored_home(options.home) as stored_home:
+        if stored_home.reader is None or not stored_home.sessions:
+            await streams.remark(nothing_kept(options.home))
+        elif options.search is not None:
+            await _search(options, streams, stored_home, stored_home.reader, options.search)
+        else:
+            await _list(options, streams, stored_home)
+    return 0
+
+
+async def _list(options: ListOptions, streams: StandardStreams, stored_home: StoredHome) -> None:
+    matching = [each for each in newest_first(stored_home.sessions) if options.archived or not each.archived]
+    limit = options.limit or (ON_A_TERMINAL if streams.out.tty and not options.json else len(matching))
+    displayed_sessions = matching[:limit]
+    if options.json:
+        await streams.out.write(b"".join(sc.encode(each) + b"\n" for each in displayed_sessions))
+        return
+    style = streams.err.style
+    if displayed_sessions:
+        ids = short_ids(stored_home.sessions)
+        lines = session_lines(streams.out.style, displayed_sessions, ids, now=_now(), width=columns())
+        await streams.out.write("\n".join(lines) + "\n")
+    if len(matching) > len(displayed_sessions):
+        remaining = format_count(len(matching) - len(displayed_sessions), "older session")
+        await streams.remark(style.dim(f"and {remaining} (--limit {len(matching)})"))
+    archived = len(stored_home.sessions) - len(matching)
+    if archived:
+        await streams.remark(style.dim(f"and {format_count(archived, 'archived session')} (--all)"))
+
+
+async def _search(
+    options: ListOptions, streams: StandardStreams, stored_home: StoredHome, reader: sc.SqliteReader, text: str
+) -> None:
+    limit = options.limit or MOST_HITS
+    if options.json:
+        hits = await reader.search(text, limit=limit)
+        await streams.out.write(b"".join(sc.encode(hit) + b"\n" for hit in hits))
+        return
+    hits = await reader.search(text, limit=limit + COUNTED_BEYOND)
+    named = find_named_sessions(stored_home.sessions, text.split())
+    if not hits and not named:
+        await streams.remark("No message and no name holds all of these words.")
+        return
+    lines = hit_lines(
+        streams.out.style,
+        hits[:limit],
+        {each.session_id: each for each in stored_home.sessions},
+        short_ids(stored_home.sessions),
+        text.split(),
+        named=named[:limit],
+        now=_now(),
+        width=columns(),
+    )
+    await streams.out.write("\n".join(lines) + "\n")
+    remaining = len(hits) - limit
+    if remaining > 0:
+        many = f"at least {remaining}" if remaining == COUNTED_BEYOND else str(remaining)
+        await streams.remark(streams.err.style.dim(f"and {many} more (--limit {len(hits)})"))
+
+
+# --- show -------------------------------------------------------------------------------------------------------------
+
+
+async def _show(options: ShowOptions, streams: StandardStreams) -> int:
+    async with open_stored_home(options.home) as stored_home:
+        if options.session is not None:
+            summary = find_session(options.session, stored_home.sessions, options.home)
+        else:
+            summary = last_used(stored_home.sessions, options.directory, options.home)
+        assert stored_home.reader is not None, "a home without a store has no sessions to find"
+        snapshot = await stored_snapshot(stored_home.reader, summary.session_id)
+        if options.json:
+            await streams.out.write(sc.encode(snapshot) + b"\n")
+            return 0
+        messages = await _messages(stored_home.reader, snapshot, options)
+        setting = transcript.TranscriptFormat(
+            style=streams.out.style, now=_now(), width=columns(), protocol=snapshot.protocol.name
+        )
+        lines = _conversation_lines(setting, snapshot, messages, options, stored_home)
+        await streams.out.write("\n".join(lines) + "\n")
+        if summary.activity.name == "interrupted" and not summary.archived:
+            short = short_ids(stored_home.sessions)[summary.session_id]
+            await streams.remark(streams.err.style.dim(format_resume_hint(short, options.home, interrupted=True)))
+    return 0
+
+
+def _conversation_lines(
+    setting: transcript.TranscriptFormat,
+    snapshot: sc.SessionSnapshot,
+    messages: list[sc.Message],
+    options: ShowOptions,
+    stored_home: StoredHome,
+) -> list[str]:
+    short = short_ids(stored_home.sessions)[snapshot.session_id]
+    lines = transcript.head_lines(setting, snapshot, short, abandoned=stored_home.abandoned)
+    if messages and messages[0].parent_id is not None and not options.whole:
+        lines += ["", setting.style.dim("(earlier messages are left out; --all shows them)")]
+    calls = {call.call_id: call.arguments for each in snapshot.transcript for call in each.tool_calls}
+    lines += transcript.message_lines(setting, messages, calls)
+    lines += transcript.tail_lines(setting, snapshot, abandoned=stored_home.abandoned)
+    return lines
+
+
+async def stored_snapshot(reader: sc.SqliteReader, session_id: sc.SessionId) -> sc.SessionSnapshot:
+    """Return the state of a session as it was last recorded.
+
+    Raises:
+        NotFound: It was deleted a moment ago.
+    """
+    stored = await reader.load(session_id)
+    if stored is None:
+        msg = f"there is no session {session_id!r}"
+        raise sc.NotFound(msg, field="session_id")
+    state = sc.SessionState(session_id=session_id)
+    if stored.snapshot is not None:
+        state = sc.SessionState.from_snapshot(stored.snapshot)
+    for event in stored.events:
+        state.apply(event)
+    return state.snapshot(sc.Cursor(epoch=_STORED, seq=0))
+
+
+async def _messages(reader: sc.SqliteReader, snapshot: sc.SessionSnapshot, options: ShowOptions) -> list[sc.Message]:
+    """Return the newest messages of the conversation, as many as were asked for, oldest first.
+
+    What is no longer in the state is read backwards, page by page, and only as far as needed.
+    """
+    found = list(snapshot.transcript)
+    wanted = found[0].parent_id if found else snapshot.head
+    enough = options.last or (0 if found else _WITHOUT_A_WINDOW)
+    before = snapshot.earlier
+    older: list[sc.Message] = []
+    while wanted is not None and before > 0 and (options.whole or len(found) + len(older) < enough):
+        page = await reader.load_messages(snapshot.session_id, before=before, limit=_PAGE)
+        for message in reversed(page.messages):
+            if message.message_id == wanted:
+                older.append(message)
+                wanted = message.parent_id
+        before = page.first
+    both = [*reversed(older), *found]
+    return both[-options.last :] if options.last is not None else both

@@ -1,0 +1,132 @@
+"""Which session is meant: people type the beginning or the end of an id, or a name.
+
+Rules:
+1. A session is meant by its whole id, by at least 4 characters at the start or at the end of it (with or without
+   `ses_`, in any case of letters), or by its exact name.
+2. It must be the only one: whatever fits several sessions, in whichever way, is refused with the list of them. Only a
+   whole id is beyond doubt.
+3. Ids begin with a time, so the beginnings of new ones look alike; their ends do not. The short form shown is therefore
+   the shortest end that rule 2 accepts at this moment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.sessions.home import format_command
+from frontends.commands.sessions.list_lines import newest_first
+from frontends.shared.figures import format_path
+from frontends.shared.sanitise import one_line
+
+SHORTEST = 4
+_KIND = "ses_"
+_MOST_CANDIDATES = 10
+
+
+def find_session(typed: str, sessions: Sequence[sc.SessionSummary], home: Path | None = None) -> sc.SessionSummary:
+    """Return the one session that is meant; `home` is for advice what to type.
+
+    Raises:
+        UsageError: None or several fit; the candidates are named.
+    """
+    fitting = [each for each in sessions if _matches_session(typed, each)]
+    exact = [each for each in fitting if each.session_id == typed]
+    if len(exact or fitting) == 1:
+        return (exact or fitting)[0]
+    safe_text = one_line(typed, 60)
+    if fitting and all(each.name == typed for each in fitting):
+        ids = short_ids(sessions)
+        raise UsageError(
+            f"{len(fitting)} sessions are called {safe_text!r}; use an id", details=_candidates(fitting, ids)
+        )
+    if fitting:
+        whole = {each.session_id: str(each.session_id) for each in fitting}
+        raise UsageError(
+            f"{safe_text!r} fits {len(fitting)} sessions; type more of the one you mean",
+            details=_candidates(fitting, whole),
+        )
+    if 0 < len(_body(typed)) < SHORTEST:
+        raise UsageError(f"there is no session {safe_text!r}; of an id, type at least {SHORTEST} characters")
+    raise UsageError(f"there is no session {safe_text!r} (see: {format_command(home, 'sessions', '--all')})")
+
+
+def last_used(sessions: Sequence[sc.SessionSummary], directory: str, home: Path | None = None) -> sc.SessionSummary:
+    """Return the session of a directory that was used last, or where it has none, that of the nearest one above it.
+
+    Archived ones and those of other agents do not count. A directory's own come first, however old: somebody who
+    works elsewhere beneath the same root meanwhile must not get in between.
+
+    Raises:
+        UsageError: There is none.
+    """
+    here = Path(os.path.realpath(directory))
+    newest: dict[str, sc.SessionSummary] = {}
+    for summary in newest_first(sessions):
+        if not summary.archived and summary.parent_id is None:
+            newest.setdefault(os.path.realpath(summary.cwd), summary)
+    for each in (here, *here.parents):
+        if str(each) in newest:
+            return newest[str(each)]
+    see = format_command(home, "sessions", "")
+    raise UsageError(f"there is no session of {format_path(directory)!r} or a directory above it (see: {see})")
+
+
+def find_all(
+    typed: Sequence[str], sessions: Sequence[sc.SessionSummary], home: Path | None = None
+) -> list[sc.SessionSummary]:
+    """Return the sessions that are meant, each once, in the order they were typed."""
+    return list({found.session_id: found for found in (find_session(each, sessions, home) for each in typed)}.values())
+
+
+def _matches_session(typed: str, summary: sc.SessionSummary) -> bool:
+    part, body = _body(typed), _body(summary.session_id)
+    at_an_end = body.startswith(part) or (body.endswith(part) and not _names_kind(typed))
+    return typed in {summary.session_id, summary.name} or (len(part) >= SHORTEST and at_an_end)
+
+
+def _names_kind(typed: str) -> bool:
+    """Whether what was typed begins as ids do, so that it cannot be the end of one."""
+    return typed.lower().startswith(_KIND)
+
+
+def _body(session_id: str) -> str:
+    return session_id.lower().removeprefix(_KIND)
+
+
+def _candidates(fitting: Sequence[sc.SessionSummary], ids: Mapping[sc.SessionId, str]) -> tuple[str, ...]:
+    newest = sorted(fitting, key=lambda each: each.updated_at, reverse=True)
+    lines = [f"{ids[each.session_id]}  {one_line(each.name, 40)}" for each in newest[:_MOST_CANDIDATES]]
+    left_out = len(newest) - len(lines)
+    return (*lines, *([f"and {left_out} more"] if left_out else []))
+
+
+def short_ids(sessions: Sequence[sc.SessionSummary]) -> Mapping[sc.SessionId, str]:
+    """Return for each session the shortest end of its id that means it alone, or all of it; safe to print."""
+    bodies = {each.session_id: _body(each.session_id) for each in sessions}
+    names = {each.name.lower() for each in sessions}
+    shortened: dict[sc.SessionId, str] = {}
+    waiting = list(bodies)
+    for length in range(SHORTEST, max(map(len, bodies.values()), default=0)):
+        if not waiting:
+            break
+        starts = Counter(body[:length] for body in bodies.values())
+        ends = Counter(body[-length:] for body in bodies.values())
+        for session_id in waiting:
+            body = bodies[session_id]
+            end = body[-length:]
+            by_start = starts[end] - (body[:length] == end)
+            doubtful = ends[end] > 1 or by_start or end in names or _names_kind(end)
+            if len(body) > length and not doubtful:
+                shortened[session_id] = end
+        waiting = [each for each in waiting if each not in shortened]
+    return {each: one_line(shortened.get(each, each), len(each)) for each in bodies}  # an import may bring odd ones
+
+
+def short_id(session_id: sc.SessionId, sessions: Sequence[sc.SessionSummary]) -> str:
+    """Return the shortest form of one id."""
+    return short_ids(sessions).get(session_id, session_id)

@@ -1,0 +1,153 @@
+"""`session-core models`: which models can be used here, what they cost, and what keeps the others away."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.commands.settings.configuration import about_late_model
+from frontends.daemon.keys import describe_lacking_keys_at_home
+from frontends.shared.sanitise import one_line
+from frontends.shared.style import Style, stream_style
+from frontends.shared.text_width import Column, columns, table
+
+_LONGEST = 400
+_PER_MILLION = 1_000_000
+_HEADS = (
+    Column(title=""),
+    Column(title="MODEL", share=3, least=16),
+    Column(title="ALSO"),
+    Column(title="CONTEXT"),
+    Column(title="$ IN / OUT"),
+    Column(title="NOTE", share=2, least=8),
+)
+_DEMO_LINE = "demo answers offline and without a key"
+
+
+@attrs.frozen(kw_only=True)
+class Listed:
+    """What there is to show."""
+
+    choices: tuple[sc.ModelChoice, ...]
+    picked: sc.PickedModel | None
+    remark: str = ""
+
+
+def list_models(home: Path, cwd: Path, *, everything: bool, as_json: bool) -> int:
+    """Run `models` and return the exit code."""
+    config = sc.load_config(home, cwd, trust=sc.find_trusted_fingerprint(home, cwd))
+    listed = trio.run(find_models, config, os.environ)
+    if listed.picked is None and (late := about_late_model(home, cwd, config, os.environ)):
+        listed = attrs.evolve(listed, remark=late[0])
+    displayed_models = [each for each in listed.choices if everything or each.available]
+    if as_json:
+        for each in displayed_models:
+            print(json.dumps(as_object(each, listed.picked)))
+        return 0
+    style = stream_style(sys.stdout)
+    if displayed_models:
+        for line in model_lines(style, displayed_models, listed.picked, width=columns()):
+            print(line)
+    hidden = len(listed.choices) - len(displayed_models)
+    lacking = trio.run(describe_lacking_keys_at_home, home, cwd)
+    for remark in (listed.remark, _DEMO_LINE, f"{hidden} more with --all" if hidden else "", lacking):
+        if remark:
+            print(style.dim(one_line(remark, _LONGEST)))
+    return 0
+
+
+async def find_models(config: sc.Config, environ: Mapping[str, str]) -> Listed:
+    """Find the models, those of a server on this machine too, and the one that would answer."""
+    known = sc.available_models(config, environ)
+    local = next((each for each in config.providers if each.name == "ollama"), None)
+    found = await sc.probe_ollama(local.base_url) if local is not None else []
+    names = {each.info.name for each in known}
+    for api_id in found:
+        info = sc.find_model(config.models, f"ollama/{api_id}", ["ollama"])
+        if info is not None and info.name not in names:
+            known.append(sc.ModelChoice(info=info))
+
+    async def probed(_base_url: str) -> list[str]:
+        await trio.lowlevel.checkpoint()
+        return found
+
+    try:
+        picked = await sc.default_model(config, environ, probe=probed)
+    except sc.InvalidInput as refused:
+        return Listed(choices=tuple(known), picked=None, remark=refused.message)
+    return Listed(choices=tuple(known), picked=picked, remark=picked.remark if picked.info is None else "")
+
+
+def model_lines(
+    style: Style, choices: Sequence[sc.ModelChoice], picked: sc.PickedModel | None, *, width: int
+) -> list[str]:
+    """Return a table with one line per model; the one that answers when nothing is chosen has a mark."""
+    mark = style.symbol("●")
+    rows = [
+        (
+            mark if picked is not None and each.info.name == picked.name else " ",
+            one_line(each.info.name, _LONGEST),
+            one_line(", ".join(each.info.aliases), _LONGEST),
+            tokens(each.info.context_tokens) if each.info.described else "?",
+            price(each.info.prices),
+            one_line(note(each), _LONGEST),
+        )
+        for each in choices
+    ]
+
+    def paint(row: int, column: int, text: str) -> str:
+        if row < 0 or not choices[row].available:
+            return style.dim(text)
+        return style.green(text) if column == 0 else style.cyan(text) if column == 1 else text
+
+    return table(_HEADS, rows, width, paint, style.symbol("…"))
+
+
+def note(choice: sc.ModelChoice) -> str:
+    """Say what keeps a model away, or that it will be switched off."""
+    if choice.why_not is not None:
+        return choice.why_not
+    return f"until {choice.info.retires}" if choice.info.retires is not None else ""
+
+
+def tokens(count: int) -> str:
+    """Return a number of tokens in a few characters: 32k, 200k, 1m, 1.05m."""
+    if count < 1_000_000:
+        return f"{count // 1000}k"
+    return f"{count / 1_000_000:.2f}".rstrip("0").rstrip(".") + "m"
+
+
+def price(prices: sc.Prices | None) -> str:
+    """Return what a million tokens cost, read and written."""
+    if prices is None:
+        return "?"
+    return f"{prices.input / _PER_MILLION:g} / {prices.output / _PER_MILLION:g}"
+
+
+def as_object(choice: sc.ModelChoice, picked: sc.PickedModel | None) -> dict[str, object]:
+    """Return a model as a JSON object; prices are in dollars per million tokens."""
+    info = choice.info
+    prices = None if info.prices is None else attrs.asdict(info.prices)
+    return {
+        "name": info.name,
+        "aliases": list(info.aliases),
+        "provider": info.provider,
+        "id": info.api_id,
+        "available": choice.available,
+        "why_not": choice.why_not,
+        "default": picked is not None and picked.name == info.name,
+        "context_tokens": info.context_tokens,
+        "max_output_tokens": info.max_output_tokens,
+        "prices": prices and {key: value / _PER_MILLION for key, value in prices.items()},
+        "images": info.images,
+        "thinking": info.thinking,
+        "tools": info.tools,
+        "structured_output": info.structured_output,
+        "retires": None if info.retires is None else str(info.retires),
+        "described": info.described,
+    }

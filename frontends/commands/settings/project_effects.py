@@ -1,0 +1,153 @@
+"""What the files of a project would bring, in words: whoever is to trust them should see it, not just their names.
+
+Everything comes from a stranger: sizes are bounded, nothing is carried out, and every line is harmless to print.
+"""
+
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import session_core as sc
+from frontends.shared.sanitise import one_line
+from frontends.shared.style import format_count
+
+MOST_LINES = 12
+"""Of one file: more is said to be there, and can be read in the file."""
+_MAX_BYTES = 200_000
+_LINE_CHARS = 160
+_FIRST_LINES = 3
+_DESCRIPTION = re.compile(r"^description:[ \t]*(.+)$", re.MULTILINE)
+
+SERVERS = "mcp.json"
+SETTINGS = ".session-core/config.toml"
+EXTENSIONS = (".session-core/extensions", ".smooth/extensions")
+
+
+def describe_project_file(workspace: sc.Workspace, path: str) -> list[str]:
+    """Return what a file would bring, a line each; of a file that cannot be read it is said why."""
+    if path in EXTENSIONS:
+        return _extensions(workspace, path)
+    try:
+        content = workspace.read(path, max_bytes=_MAX_BYTES)
+        text = content.data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return ["no text"]
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return [f"cannot be read: {one_line(why, _LINE_CHARS)}"]
+    if content.truncated:
+        return [f"more than {_MAX_BYTES:,} bytes; read it yourself"]
+    lines = [one_line(line, _LINE_CHARS) for line in _reader_of(path)(text)]
+    remaining = len(lines) - MOST_LINES
+    return (
+        lines
+        if remaining <= 0
+        else [*lines[:MOST_LINES], f"and {format_count(remaining, 'more line')} like these; read the file"]
+    )
+
+
+def _extensions(workspace: sc.Workspace, path: str) -> list[str]:
+    try:
+        names = sorted(entry.name for entry in workspace.scan(path, limit=MOST_LINES + 1))
+    except (OSError, ValueError):
+        return ["cannot be read"]
+    lines = [
+        f"the extension {one_line(name, _LINE_CHARS)}, which runs only once you have agreed to it" for name in names
+    ]
+    return [*lines[:MOST_LINES], "and more"] if len(lines) > MOST_LINES else lines
+
+
+def _reader_of(path: str) -> Callable[[str], Iterator[str]]:
+    name = PurePosixPath(path).name
+    if path == SERVERS:
+        return _servers
+    if path == SETTINGS:
+        return _settings
+    if name == "AGENTS.md":
+        return _instructions
+    return _skill if name == "SKILL.md" else _other
+
+
+def _instructions(text: str) -> Iterator[str]:
+    said = [line for line in text.splitlines() if line.strip()]
+    yield f"instructions for the model, {format_count(len(text.splitlines()), 'line')}"
+    yield from (f"| {line}" for line in said[:_FIRST_LINES])
+    if len(said) > _FIRST_LINES:
+        yield "| ..."
+
+
+def _skill(text: str) -> Iterator[str]:
+    found = _DESCRIPTION.search(text)
+    yield f"a skill: {found[1].strip()}" if found is not None else "a skill, without a description"
+
+
+def _other(text: str) -> Iterator[str]:
+    yield f"{format_count(len(text.splitlines()), 'line')}; nothing of it is used by itself"
+
+
+# --- programs and addresses -------------------------------------------------------------------------------------------
+
+
+def _servers(text: str) -> Iterator[str]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        yield f"not JSON, so it brings nothing: {error}"
+        return
+    entries = document.get("mcpServers") if isinstance(document, dict) else None
+    if not isinstance(entries, dict) or not entries:
+        yield "no MCP servers"
+        return
+    for name, entry in entries.items():
+        yield _server(str(name), entry if isinstance(entry, dict) else {})
+
+
+def _server(name: str, entry: Mapping[str, Any]) -> str:
+    off = ", switched off" if entry.get("disabled") is True else ""
+    if "command" in entry:
+        given = entry.get("args")
+        words = [entry["command"], *(given if isinstance(given, list) else [])]
+        env = entry.get("env")
+        variables = f", with the variables {', '.join(map(str, env))}" if isinstance(env, dict) and env else ""
+        return f"the MCP server {name} runs: {shlex.join(map(str, words))}{variables}{off}"
+    if "url" in entry:
+        return f"the MCP server {name} talks to: {entry['url']}{off}"
+    return f"the MCP server {name}, with neither a program nor an address"
+
+
+# --- settings and rules -----------------------------------------------------------------------------------------------
+
+
+def _settings(text: str) -> Iterator[str]:
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        yield f"not TOML, so it cannot be used: {error}"
+        return
+    rules = document.pop("permissions", [])
+    if not document and not rules:
+        yield "no settings"
+    for key, value in _flat(document, ""):
+        yield f"setting: {key} = {json.dumps(value, default=str, ensure_ascii=False)}"
+    for rule in rules if isinstance(rules, list) else [rules]:
+        yield f"rule: {_rule(rule)}"
+
+
+def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        name = f"{above}.{key}" if above else key
+        if isinstance(value, dict):
+            yield from _flat(value, name)
+        else:
+            yield name, value
+
+
+def _rule(rule: object) -> str:
+    if not isinstance(rule, dict):
+        return str(rule)
+    about = ", ".join(f"{key} {value}" for key, value in rule.items() if key != "decision")
+    return f"{rule.get('decision', '?')} {about or 'everything'}"

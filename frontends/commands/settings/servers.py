@@ -1,0 +1,227 @@
+"""`session-core mcp`: the MCP servers, how they are doing, and what keeps them from working."""
+
+import json
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.commands.run.embedded_service import wait_for_servers
+from frontends.commands.settings.json_lines import line_in_file
+from frontends.shared.figures import format_path
+from frontends.shared.sanitise import one_line
+from frontends.shared.signals import LEAVING_SIGNALS, cancel_on_signal
+from frontends.shared.style import Style, format_count, stream_style
+from frontends.shared.text_width import Column, columns, table
+
+PATIENCE_S = 10.0
+MCP_FILE = "mcp.json"
+_PARAGRAPH = 100
+_LONGEST = 400
+_MOST_LINES = 5
+_HEADS = (
+    Column(title=""),
+    Column(title="SERVER", share=2, least=8),
+    Column(title="STATE"),
+    Column(title="TOOLS"),
+    Column(title="FROM"),
+    Column(title="NOTE", share=4, least=8),
+)
+_MARKS = {"ready": "✓", "failed": "✗", "connecting": "…", "disabled": "■"}
+
+
+@attrs.frozen(kw_only=True)
+class Mistake:
+    """What is wrong in a file that lists servers."""
+
+    file: str
+    line: int | None
+    field: str
+    what: str
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        where = format_path(self.file) if self.line is None else f"{format_path(self.file)}, line {self.line}"
+        return f"{where}: {self.field}: {self.what}" if self.field else f"{where}: {self.what}"
+
+
+@attrs.frozen(kw_only=True)
+class McpServerOverview:
+    """The servers, the tools of each, what each has said, and what is wrong in the files."""
+
+    statuses: tuple[sc.ServerStatus, ...] = ()
+    tools: Mapping[str, tuple[sc.ToolSpec, ...]] = attrs.field(factory=dict)
+    said: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    mistakes: tuple[Mistake, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def list_servers(home: Path, cwd: Path, *, as_json: bool) -> int:
+    """Run `mcp` and return the exit code: 1 if a server cannot be used, or a file is wrong."""
+    return trio.run(_list, home, cwd, as_json)
+
+
+async def _list(home: Path, cwd: Path, as_json: bool) -> int:  # noqa: FBT001 - what trio.run passes on
+    # Servers are programs: whoever ends this one early must not leave them behind.
+    with trio.open_signal_receiver(signal.SIGINT, *LEAVING_SIGNALS) as signals:
+        async with cancel_on_signal(signals) as start:
+            found = await probe_servers(home, cwd, progress=not as_json)
+    if start.exit_code is not None:
+        return start.exit_code
+    if as_json:
+        for each in found.statuses:
+            print(json.dumps(as_object(each, found.said[each.name], found.tools[each.name]), default=dict))
+    else:
+        _print(home, found)
+    style = stream_style(sys.stderr)
+    for mistake in found.mistakes:
+        print(f"{style.red(style.symbol('✗'))} {one_line(mistake.sentence, _LONGEST)}", file=sys.stderr)
+    for remark in found.remarks:
+        print(f"{style.yellow(style.symbol('●'))} {one_line(remark, _LONGEST)}", file=sys.stderr)
+    failed = any(each.state in {"failed", "connecting"} for each in found.statuses)
+    return 1 if failed or found.mistakes else 0
+
+
+async def probe_servers(home: Path, cwd: Path, *, progress: bool) -> McpServerOverview:
+    """Start the servers, give them a moment, and see what they offer."""
+    surroundings = sc.current_environment(home, str(cwd), keeps=False)
+    # No model is asked anything here, so none has to have a key.
+    async with sc.open_setup(surroundings, flags={"model": "demo"}) as setup:
+        wrong, known_remarks = await trio.to_thread.run_sync(find_mistakes, home, cwd, setup.settings.mcp_file)
+        await wait_for_servers(setup.mcp, PATIENCE_S, progress=progress)
+        statuses = setup.mcp.statuses()
+        tools = [tool.spec for tool in setup.mcp.tools()]
+        return McpServerOverview(
+            statuses=statuses,
+            tools={
+                each.name: tuple(spec for spec in tools if parse_server_name(spec.name) == each.name)
+                for each in statuses
+            },
+            said={each.name: setup.mcp.diagnostics(each.name)[-_MOST_LINES:] for each in statuses},
+            mistakes=wrong,
+            remarks=tuple(remark for remark in setup.remarks if remark not in known_remarks),
+        )
+
+
+def parse_server_name(tool: str) -> str | None:
+    """Return the server that a tool is of: its name says it."""
+    start, _, rest = tool.partition("__")
+    return rest.partition("__")[0] if start == "mcp" and rest else None
+
+
+def find_mistakes(home: Path, cwd: Path, mcp_file: str | None) -> tuple[tuple[Mistake, ...], set[str]]:
+    """Return what is wrong in the files, with lines, and the remarks that say the same without them."""
+    trust = sc.find_trusted_fingerprint(home, cwd)
+    project = cwd / MCP_FILE
+    loaded = sc.load_mcp_config(
+        folder=str(cwd),
+        trusted=trust,
+        environment=os.environ,
+        user_file=Path(mcp_file) if mcp_file else home / MCP_FILE,
+        project_file=project,
+    )
+    # That a folder is not trusted is no mistake in its file.
+    counting = [each for each in loaded.problems if trust is not None or each.file != str(project)]
+    mistakes = [
+        Mistake(file=each.file, line=line_in_file(Path(each.file), each.field), field=each.field, what=each.message)
+        for each in counting
+    ]
+    return tuple(mistakes), {str(each) for each in counting}
+
+
+def _print(home: Path, found: McpServerOverview) -> None:
+    if not found.statuses:
+        if not found.mistakes:
+            print(f"No MCP servers; list yours in {format_path(str(home / MCP_FILE))}")
+        return
+    style = stream_style(sys.stdout)
+    width = columns()
+    for line in server_lines(style, found.statuses, width=width):
+        print(line)
+    for each in found.statuses:
+        for line in detail_lines(style, each, found.said[each.name], found.tools[each.name], width=width):
+            print(line)
+
+
+def server_lines(style: Style, statuses: Sequence[sc.ServerStatus], *, width: int) -> list[str]:
+    """Return a table with one line per server."""
+    rows = [
+        (
+            style.symbol(_MARKS[each.state]),
+            one_line(each.name, _LONGEST),
+            each.state,
+            str(each.tools) if each.state == "ready" else "-",
+            each.origin,
+            one_line(note(each), _LONGEST),
+        )
+        for each in statuses
+    ]
+
+    def paint(row: int, column: int, text: str) -> str:
+        if row < 0 or statuses[row].state == "disabled":
+            return style.dim(text)
+        if column == 0:
+            state = statuses[row].state
+            return style.green(text) if state == "ready" else style.red(text) if state == "failed" else text
+        return style.cyan(text) if column == 1 else text
+
+    return table(_HEADS, rows, width, paint, style.symbol("…"))
+
+
+def note(status: sc.ServerStatus) -> str:
+    """Say in a few words what there is to know about a server."""
+    if status.state == "connecting":
+        return status.reason or "still starting; it was not waited for any longer"
+    if status.state != "ready":
+        return status.reason
+    return format_count(len(status.notes), "remark") if status.notes else ""
+
+
+def detail_lines(
+    style: Style,
+    status: sc.ServerStatus,
+    said: Sequence[str],
+    tools: Sequence[sc.ToolSpec] = (),
+    *,
+    width: int = _PARAGRAPH,
+) -> list[str]:
+    """Return the tools of a server that works and what was left out of it, and what one that does not has said."""
+    lines = [f"  {line}" for line in _names(status.name, tools, min(width, _PARAGRAPH) - 2)]
+    lines += [f"  {one_line(each, _LONGEST)}" for each in status.notes]
+    if status.state == "failed":
+        lines += [
+            f"  {one_line(status.reason, _LONGEST)}",
+            *(style.dim(f"  | {one_line(each, _LONGEST)}") for each in said),
+        ]
+    return [f"{style.cyan(one_line(status.name, _LONGEST))}:", *lines] if lines else []
+
+
+def _names(server: str, tools: Sequence[sc.ToolSpec], width: int) -> list[str]:
+    """Return the names of tools in lines; what a server's tools all begin with is said once."""
+    if not tools:
+        return []
+    start = f"mcp__{server}__"
+    names = ", ".join(one_line(each.name.removeprefix(start)) for each in tools)
+    return textwrap.wrap(f"{start}* {names}", width, break_long_words=False, break_on_hyphens=False)
+
+
+def as_object(status: sc.ServerStatus, said: Sequence[str], tools: Sequence[sc.ToolSpec] = ()) -> dict[str, object]:
+    """Return a server as a JSON object, with all of its tools."""
+    return {
+        "name": status.name,
+        "state": status.state,
+        "origin": status.origin,
+        "tools": [
+            {"name": each.name, "description": each.description, "parameters": each.parameters} for each in tools
+        ],
+        "reason": status.reason,
+        "notes": list(status.notes),
+        "output": list(said),
+    }

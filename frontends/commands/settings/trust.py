@@ -1,0 +1,135 @@
+"""`session-core trust`: whether the files that a project brings along may steer the agent."""
+
+import os
+import sys
+from pathlib import Path
+
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.settings.project_effects import describe_project_file
+from frontends.shared.figures import format_path
+from frontends.shared.sanitise import one_line
+from frontends.shared.streams import StandardStreams, discard_typed_input, read_answer
+from frontends.shared.style import Style, format_count, stream_style
+
+_MOST_FILES = 100
+_PATH_CHARS = 300
+_DO_THIS = "what they say then counts: instructions for the model, settings, skills, and programs that are started"
+
+
+def trust(home: Path, folder: Path, *, yes: bool) -> int:
+    """Run `trust` and return the exit code: 1 if the person has said no."""
+    found = _fingerprint(folder)
+    style, where = stream_style(sys.stdout), _format_folder(folder)
+    if found.is_empty:
+        print(f"There is nothing to trust in {where}: it brings no settings, instructions, skills or MCP servers.")
+        return 0
+    store = sc.TrustStore(home)
+    if store.is_trusted(str(folder), found):
+        print(f"{style.green(style.symbol('✓'))} {where} is trusted already, with the files as they are now.")
+        return 0
+    _remark(store)
+    if not yes and not trio.run(_ask_trust, folder, found, StandardStreams.standard()):
+        print("nothing was changed", file=sys.stderr)
+        return 1
+    if _fingerprint(folder) != found:
+        raise sc.Conflict("the files have changed while you looked at them, so nothing was trusted; look again")
+    store.trust(str(folder), found)
+    print(f"{style.green(style.symbol('✓'))} {where} is trusted, until one of these files changes.")
+    return 0
+
+
+def show(home: Path, folder: Path) -> int:
+    """Run `trust --show`: which files would count, what they would bring, and whether they do."""
+    found, store = _fingerprint(folder), sc.TrustStore(home)
+    trusted = store.is_trusted(str(folder), found)
+    style = stream_style(sys.stdout)
+    _remark(store)
+    for line in file_lines(style, found, sc.Workspace(str(folder))):
+        print(line)
+    if found.is_empty:
+        print(f"{_format_folder(folder)} brings nothing along that would have to be trusted.")
+    elif trusted:
+        print(f"{style.green(style.symbol('✓'))} {_format_folder(folder)} is trusted with these files as they are now.")
+    else:
+        print(f"{style.yellow(style.symbol('■'))} {_format_folder(folder)} is not trusted: these files are not used.")
+    return 0
+
+
+def list_folders(home: Path) -> int:
+    """Run `trust --list`: every folder that was trusted, and whether its files are still the ones that were."""
+    store, style = sc.TrustStore(home), stream_style(sys.stdout)
+    folders = store.folders()
+    _remark(store)
+    if not folders:
+        print("No folder is trusted.")
+    for folder in sorted(folders):
+        good, state = _trust_state(store, Path(folder))
+        mark = style.green(style.symbol("✓")) if good else style.yellow(style.symbol("■"))
+        print(f"{mark} {_format_folder(Path(folder))}  {style.dim(state)}")
+    return 0
+
+
+def _trust_state(store: sc.TrustStore, folder: Path) -> tuple[bool, str]:
+    if not folder.is_dir():
+        return False, "gone"
+    try:
+        found = sc.take_fingerprint(sc.Workspace(str(folder)))
+    except (sc.TooMuchToTrust, OSError, ValueError):
+        return False, "cannot be read now, so it is not used"
+    if store.is_trusted(str(folder), found):
+        return True, f"trusted, {format_count(len(found.files), 'file')}"
+    return False, "changed since, so it is not used (look again: session-core trust)"
+
+
+def remove(home: Path, folder: Path) -> int:
+    """Run `trust --remove`: take the trust back, whatever the folder holds by now."""
+    sc.TrustStore(home).distrust(str(folder))
+    print(f"{_format_folder(folder)} is not trusted any more.")
+    return 0
+
+
+async def _ask_trust(folder: Path, found: sc.Fingerprint, streams: StandardStreams) -> bool:
+    """Ask on the terminal; whatever is not clearly a yes is a no."""
+    if streams.keyboard is None:
+        raise UsageError("trust asks first, and there is no terminal to ask on; look with --show, then use --yes")
+    style = streams.err.style
+    for line in file_lines(style, found, sc.Workspace(str(folder))):
+        await streams.remark(line)
+    await streams.remark(style.dim(_DO_THIS))
+    many = format_count(len(found.files), "file")
+    discard_typed_input(streams.keyboard)
+    await streams.err.write(f"{style.yellow('?')} Trust {_format_folder(folder)} with {many} as listed? [y/N] ")
+    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+
+
+def file_lines(style: Style, found: sc.Fingerprint, workspace: sc.Workspace | None = None) -> list[str]:
+    """Return the files that count, each with what it would bring where the folder can be looked into."""
+    lines: list[str] = []
+    for path, _ in found.files[:_MOST_FILES]:
+        lines.append(f"  {style.cyan(one_line(path, _PATH_CHARS))}")
+        if workspace is not None:
+            lines += [f"      {line}" for line in describe_project_file(workspace, path)]
+    remaining = len(found.files) - _MOST_FILES
+    return [*lines, *([style.dim(f"  and {format_count(remaining, 'more file')}")] if remaining > 0 else [])]
+
+
+def _fingerprint(folder: Path) -> sc.Fingerprint:
+    try:
+        return sc.take_fingerprint(sc.Workspace(str(folder)))
+    except sc.TooMuchToTrust as error:
+        raise sc.Conflict(f"{_format_folder(folder)} cannot be trusted: {one_line(str(error), _PATH_CHARS)}") from error
+    except OSError as error:
+        raise UsageError(f"{_format_folder(folder)} cannot be read: {error.strerror}") from error
+
+
+def _format_folder(folder: Path) -> str:
+    return one_line(format_path(os.path.realpath(folder)), _PATH_CHARS)
+
+
+def _remark(store: sc.TrustStore) -> None:
+    if store.remark is not None:
+        style = stream_style(sys.stderr)
+        print(f"{style.yellow(style.symbol('●'))} {one_line(store.remark, _PATH_CHARS)}", file=sys.stderr)

@@ -1,0 +1,120 @@
+"""One session as text, for somebody who joins in the middle, watches, and did not ask for anything.
+
+Alone, a session is shown as it is said. Where several are shown, only whole lines are, each with the name of its
+session before it.
+"""
+
+from pathlib import Path
+
+import session_core as sc
+from frontends.commands.run import work_lines
+from frontends.commands.run.view import ERASE_LINE, View
+from frontends.commands.sessions.home import format_command
+from frontends.commands.sessions.list_lines import ACTIVITY_WORDS
+from frontends.shared.sanitise import one_line
+from frontends.shared.style import Style, format_count
+
+_SAID_CHARS = 400
+_NAME_CHARS = 60
+_LONGEST_LINE = 64 * 1024
+"""A line that is longer is shown in parts, so that it is not collected for ever."""
+
+
+class WatchScreen:
+    """What one session says; `label` is put before each line if there are others, `home` is for advice what to type.
+
+    All of it goes to one stream: whoever watches wants to see the answers among the work.
+    """
+
+    def __init__(
+        self, style: Style, short: str, *, live: bool, label: str | None = None, home: Path | None = None
+    ) -> None:
+        self.state: sc.SessionState | None = None
+        self._style = style
+        self._short = short
+        self._label = label
+        self._answer = format_command(home, "run", f"--session {short}")
+        self._open = ""
+        self._view = View(style, style, shared=True, live=live and label is None)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing runs, and nothing is about to by itself."""
+        state = self.state
+        if state is None or state.deleted:
+            return state is not None
+        return state.activity.is_at_rest and state.turn is None and not state.queue
+
+    def apply_item(self, item: sc.FeedItem, missed: int | None) -> None:
+        """Take a snapshot or an event; `missed` is how many events a later snapshot stands for."""
+        match item:
+            case sc.SessionSnapshot():
+                first, self.state = self.state is None, sc.SessionState.from_snapshot(item)
+                if first:
+                    self._view.line(self._headline(item))
+                    self._view.join(item)
+                    for approval in item.approvals:
+                        self._show_approval(approval)
+                else:
+                    self._view.catch_up(item, missed)
+            case sc.SessionEvent() if self.state is not None:
+                self.state.apply(item)
+                self._view.event(item)
+                self._remark(item.event)
+            case _:
+                pass
+
+    def text(self, *, end: bool = False) -> str:
+        """Return what is to be printed now; at the `end`, with the last line ended."""
+        if end:
+            self._view.finish()
+        said = "".join(text for _, text in self._view.take_pieces())
+        return said if self._label is None else self._label_lines(said, end=end)
+
+    def _label_lines(self, said: str, *, end: bool) -> str:
+        *whole, self._open = (self._open + said.replace(ERASE_LINE, "")).split("\n")
+        if (end and self._open) or len(self._open) > _LONGEST_LINE:
+            whole.append(self._open)
+            self._open = ""
+        return "".join(f"{self._style.cyan(self._label or '')} {line}\n" for line in whole)
+
+    def line(self, text: str) -> None:
+        """Say something about the session; it is ready to be printed."""
+        self._view.line(text)
+
+    def _headline(self, snapshot: sc.SessionSnapshot) -> str:
+        style, name = self._style, one_line(snapshot.name, _NAME_CHARS)
+        messages = format_count(snapshot.earlier + len(snapshot.messages), "message")
+        doing = ACTIVITY_WORDS.get(snapshot.activity.name, snapshot.activity.name)
+        who = "" if self._label is not None else f"{self._short} "
+        return style.dim(f'Watching {who}"{name}": {messages}, {doing}.')
+
+    def _remark(self, event: sc.Event) -> None:
+        """Show what somebody else has done, and how a turn ended: whoever asks for it knows, those who watch do not."""
+        style = self._style
+        match event:
+            case sc.events.MessageAdded(message=message) if message.role == "user" and message.source is None:
+                self._view.line(f"{style.bold('you:')} {one_line(message.text, _SAID_CHARS)}")
+            case sc.events.MessageQueued(item=item):
+                said = " ".join(part.text for part in item.parts if isinstance(part, sc.TextPart))
+                self._view.line(style.dim(f"waits in the queue: {one_line(said, _SAID_CHARS)}"))
+            case sc.events.TurnEnded(outcome=outcome):
+                assert self.state is not None
+                answer = self.state.find_message(outcome.final_message_id)
+                self._view.line(work_lines.outcome_line(style, outcome, answer))
+            case sc.events.ApprovalRequested(approval=approval):
+                self._show_approval(approval)
+            case sc.events.ApprovalResolved(tool_name=name, decision=decision):
+                said = "denied" if decision == "deny" else "allowed"
+                self._view.line(style.dim(f"{one_line(name, _NAME_CHARS)} was {said}"))
+            case sc.events.StopRequested(scope=scope):
+                self._view.line(style.yellow(f"{style.symbol('■')} somebody asks it to stop ({scope})"))
+            case sc.events.SessionRenamed(name=name):
+                self._view.line(style.dim(f'It is now called "{one_line(name, _NAME_CHARS)}".'))
+            case _:
+                pass
+
+    def _show_approval(self, approval: sc.Approval) -> None:
+        style = self._style
+        call = f"{one_line(approval.tool_name, _NAME_CHARS)}({work_lines.arguments_line(approval.arguments)})"
+        self._view.line(f"{style.yellow('?')} {style.cyan(call)} waits for a yes; answer it with: {self._answer}")

@@ -1,0 +1,130 @@
+"""What all sessions are doing, one line per change. Pure functions."""
+
+from pathlib import Path
+
+import session_core as sc
+from frontends.commands.sessions.home import format_command
+from frontends.commands.sessions.list_lines import ACTIVITY_WORDS
+from frontends.commands.sessions.session_lookup import short_ids
+from frontends.shared.figures import local_time
+from frontends.shared.sanitise import one_line
+from frontends.shared.style import Style, format_count
+
+_NAME_CHARS = 60
+_WHY_CHARS = 200
+
+
+class FleetView:
+    """Turns the list of all sessions, and what happens to it, into lines; `home` is for advice what to type."""
+
+    def __init__(self, style: Style, home: Path | None = None) -> None:
+        self._style = style
+        self._home = home
+        self._fleet: sc.FleetState | None = None
+        self._short: dict[sc.SessionId, str] = {}
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing runs in any session, and nothing waits to."""
+        if self._fleet is None:
+            return False
+        return all(each.activity.is_at_rest and not each.queued for each in self._fleet.sessions.values())
+
+    def apply_item(self, item: sc.FeedItem, missed: int | None) -> list[str]:
+        """Take a snapshot or an event, and return the lines about it."""
+        match item:
+            case sc.ServiceSnapshot():
+                return self._snapshot(item, missed)
+            case sc.SessionEvent() if self._fleet is not None:
+                before = None if item.session_id is None else self._fleet.sessions.get(item.session_id)
+                said = self._client(item.event) or self._describe_event(item.event, before)
+                self._fleet.apply(item)
+                return [] if said is None else [self._line(item, before, said)]
+            case _:
+                return []
+
+    def _snapshot(self, snapshot: sc.ServiceSnapshot, missed: int | None) -> list[str]:
+        first, before = self._fleet is None, self._fleet
+        self._fleet = sc.FleetState.from_snapshot(snapshot)
+        self._name_all()
+        if first:
+            busy = [each for each in snapshot.sessions if not each.activity.is_at_rest]
+            head = f"Watching {format_count(len(snapshot.sessions), 'session')}, {len(busy)} at work."
+            return [self._style.dim(head), *(self._now(each) for each in busy)]
+        many = "some events" if missed is None else format_count(missed, "event")
+        lines = [self._style.dim(f"(the display fell behind by {many}; going on from a new snapshot)")]
+        known = before.sessions if before is not None else {}
+        changed = [
+            each for each in snapshot.sessions if _displayed_state(known.get(each.session_id)) != _displayed_state(each)
+        ]
+        return [*lines, *(self._now(each) for each in changed)]
+
+    def _name_all(self) -> None:
+        assert self._fleet is not None
+        self._short = dict(short_ids(tuple(self._fleet.sessions.values())))
+
+    def _line(self, event: sc.SessionEvent, before: sc.SessionSummary | None, said: str) -> str:
+        assert self._fleet is not None
+        time_text = self._style.dim(f"{local_time(event.at):%H:%M:%S}")
+        if event.session_id is None:
+            return f"{time_text} {said}"
+        if event.session_id not in self._short:
+            self._name_all()
+        summary = self._fleet.sessions.get(event.session_id) or before
+        name = "" if summary is None else f' "{one_line(summary.name, _NAME_CHARS)}"'
+        short = self._short.get(event.session_id, one_line(event.session_id))
+        if isinstance(event.event, sc.events.ApprovalRequested):
+            said += f"; answer it with: {format_command(self._home, 'run', f'--session {short}')}"
+        return f"{time_text} {self._style.cyan(short)}{name} {said}"
+
+    def _now(self, summary: sc.SessionSummary) -> str:
+        short = self._style.cyan(self._short[summary.session_id])
+        return f'{short} "{one_line(summary.name, _NAME_CHARS)}" {self._format_activity(summary.activity)}'
+
+    def _client(self, event: sc.Event) -> str | None:
+        """Say who comes and goes; those without a name are programs that ask one thing and leave."""
+        assert self._fleet is not None
+        if isinstance(event, sc.events.ClientAttached) and event.name:
+            return self._style.dim(f"{one_line(event.name, _NAME_CHARS)} ({event.kind}) has come")
+        client = self._fleet.clients.get(event.client_id) if isinstance(event, sc.events.ClientDetached) else None
+        if client is None or not client.name:
+            return None
+        return self._style.dim(f"{one_line(client.name, _NAME_CHARS)} ({client.kind}) has left")
+
+    def _describe_event(self, event: sc.Event, before: sc.SessionSummary | None) -> str | None:
+        """Say what has changed, or nothing if this is not about the list."""
+        match event:
+            case sc.events.ActivityChanged(activity=activity):
+                return self._format_activity(activity)
+            case sc.events.SessionCreated():
+                return "was made"
+            case sc.events.SessionDeleted():
+                return self._style.yellow("was deleted")
+            case sc.events.SessionArchived():
+                return "was archived"
+            case sc.events.SessionRestored():
+                return "is back in the list"
+            case sc.events.SessionRenamed():
+                was = "" if before is None else f' (before: "{one_line(before.name, _NAME_CHARS)}")'
+                return f"has a new name{was}"
+            case sc.events.MessageQueued():
+                return "has a message waiting"
+            case sc.events.ApprovalRequested(approval=approval):
+                return self._style.yellow(f"asks whether {one_line(approval.tool_name, _NAME_CHARS)} may run")
+            case sc.events.StorageStopped(reason=reason):
+                return self._style.red(f"nothing can be changed any more: {one_line(reason, _WHY_CHARS)}")
+            case _:
+                return None
+
+    def _format_activity(self, activity: sc.Activity) -> str:
+        word = ACTIVITY_WORDS.get(activity.name, activity.name)
+        why = f": {one_line(activity.message, _WHY_CHARS)}" if activity.message else ""
+        if activity.name in {"errored", "interrupted"}:
+            return self._style.red(word + why)
+        if activity.name in {"stopped", "awaiting_permission", "rate_limited"}:
+            return self._style.yellow(word + why)
+        return self._style.dim(word) if activity.is_at_rest else self._style.green(word + why)
+
+
+def _displayed_state(summary: sc.SessionSummary | None) -> tuple[object, ...] | None:
+    return None if summary is None else (summary.name, summary.activity, summary.archived)

@@ -1,0 +1,120 @@
+"""`session-core stop`: stop what a session is doing, from any shell, and say truthfully what came of it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.sessions.home import list_stored_sessions
+from frontends.commands.sessions.session_lookup import find_session, last_used, short_ids
+from frontends.daemon.attach import connect_if_running, nothing_runs
+from frontends.daemon.runtime_paths import find_holder
+from frontends.shared.figures import format_path
+from frontends.shared.sanitise import one_line
+from frontends.shared.streams import StandardStreams
+from frontends.shared.style import Style, format_count
+
+EXIT_STILL_STOPPING: Final = 1
+EXIT_NOTHING_RAN: Final = 3
+_MOST: Final = 20
+_NAME_CHARS: Final = 60
+_KINDS: Final[Mapping[str, str]] = {
+    "turn": "the turn",
+    "tool_call": "tool call",
+    "approval": "question whether a tool may run",
+    "dialog": "question of an extension",
+    "compaction": "the summing up of the conversation",
+    "restore": "the bringing back of files",
+    "job": "background command",
+    "wakeup": "wake-up",
+    "command": "command of an extension",
+}
+_ALONE: Final = frozenset({"turn", "compaction", "restore"})
+
+
+def stop(home: Path, session: str | None, scope: sc.StopScope, *, directory: str = "/") -> int:
+    """Run `stop` and return the exit code: 3 if nothing ran, 1 if something does not let go yet.
+
+    No session means the last used one of the directory.
+    """
+    return trio.run(
+        _stop, home, partial(_chosen, home, session, directory), scope, StandardStreams.standard(), session is not None
+    )
+
+
+def _chosen(
+    home: Path, session: str | None, directory: str, sessions: Sequence[sc.SessionSummary]
+) -> sc.SessionSummary:
+    return last_used(sessions, directory, home) if session is None else find_session(session, sessions, home)
+
+
+async def _stop(
+    home: Path,
+    choose: Callable[[Sequence[sc.SessionSummary]], sc.SessionSummary],
+    scope: sc.StopScope,
+    streams: StandardStreams,
+    is_named: bool,  # noqa: FBT001
+) -> int:
+    async with connect_if_running(home, name="stop") as client:
+        if client is None:
+            if is_named:
+                choose(await list_stored_sessions(home))  # a slip of the keyboard is told first
+            if await trio.to_thread.run_sync(find_holder, home) is not None:
+                raise UsageError(nothing_runs(home, "stop"))
+            await streams.say(f"Nothing runs here: no service runs for {format_path(str(home))}.")
+            return EXIT_NOTHING_RAN
+        sessions = (await client.load_service()).sessions
+        found = choose(sessions)
+        outcome = await client.request_stop(found.session_id, scope=scope)
+    for line in outcome_lines(streams.out.style, outcome, found.name, short_ids(sessions)):
+        await streams.say(line)
+    match outcome.result:
+        case "stopped":
+            return 0
+        case "still_stopping":
+            return EXIT_STILL_STOPPING
+        case _:
+            return 0 if outcome.ended else EXIT_NOTHING_RAN
+
+
+def outcome_lines(style: Style, outcome: sc.StopOutcome, name: str, ids: Mapping[sc.SessionId, str]) -> list[str]:
+    """Say what ended, what goes on, and what became of messages that waited."""
+    called = f'{style.cyan(ids.get(outcome.session_id, outcome.session_id))} "{one_line(name, _NAME_CHARS)}"'
+    mark = style.yellow(style.symbol("■"))
+    heads = {
+        "stopped": f"{mark} {called} was stopped",
+        "still_stopping": f"{mark} {called} is being stopped; something does not let go yet",
+        "nothing_running": f"{called}: nothing was running",
+    }
+    lines = [heads[outcome.result]]
+    lines += [f"  ended: {each}" for each in _works(outcome.ended, outcome.session_id, ids)]
+    lines += [f"  {style.yellow('goes on')}: {each}" for each in _works(outcome.survived, outcome.session_id, ids)]
+    if outcome.kept:
+        lines.append(f"  {format_count(len(outcome.kept), 'message')} still in the queue")
+    if outcome.returned:
+        lines.append(f"  taken out of the queue: {format_count(len(outcome.returned), 'message')}")
+    if outcome.withheld:
+        lines.append(f"  came too late to begin: {format_count(outcome.withheld, 'command')}")
+    return lines
+
+
+def _works(works: Sequence[sc.StoppedWork], session_id: sc.SessionId, ids: Mapping[sc.SessionId, str]) -> list[str]:
+    """Count what is alike, session by session."""
+    kinds = Counter((each.session_id, each.kind) for each in works)
+    lines = [
+        _work(kind, count, None if owner_id == session_id else ids.get(owner_id, owner_id))
+        for (owner_id, kind), count in kinds.items()
+    ]
+    remaining = len(lines) - _MOST
+    return lines if remaining <= 0 else [*lines[:_MOST], f"and {remaining} more"]
+
+
+def _work(kind: str, count: int, owner: str | None) -> str:
+    words = _KINDS.get(kind, kind)
+    said = words if kind in _ALONE else format_count(count, words)
+    return said if owner is None else f"{said} of {owner}"

@@ -1,0 +1,189 @@
+"""`session-core serve`: the service of a home, in this process or in one of its own."""
+
+import os
+import sys
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.sessions.home import format_command
+from frontends.daemon.background import leave_the_starter, report, start_in_background
+from frontends.daemon.runtime_paths import Listening, format_open_to_others, log_file, service_process
+from frontends.shared.figures import format_path
+from frontends.shared.progress import ProgressLine
+from frontends.shared.sanitise import one_line
+from frontends.shared.streams import StandardStreams
+from frontends.shared.style import Style
+
+if TYPE_CHECKING:
+    from frontends.server.http.settings import HttpSettings
+
+IDLE_S = 900.0
+"""How long a service in the background stays when there is nobody and nothing to do."""
+_REMARK_CHARS = 400
+_OPTIONS = {
+    "host": "--http [HOST:]PORT, --tls CERT KEY, --allow-remote",
+    "port": "--http [HOST:]PORT; --http 0 takes any free port",
+    "tls": "--tls CERT KEY: first the certificate, then its key",
+    "urls": "--url URL",
+}
+"""What the settings of the door are called on the command line."""
+
+
+@attrs.frozen(kw_only=True)
+class ServeRequest:
+    """What was asked of `serve`.
+
+    Attributes:
+        home: The home to serve.
+        foreground: Whether this process is to be the service.
+        detached: Whether this process was started to become the service in the background.
+        idle_s: How long it stays with nothing to do; None was not said.
+        host, port: Where to listen for HTTP; no port leaves that door closed.
+        certificate, key: For TLS.
+        urls: What clients elsewhere call it.
+        allow_remote: Whether other machines may come in without TLS.
+        log_level: How much goes into the log.
+        telemetry: Whether spans are sent.
+    """
+
+    home: Path
+    foreground: bool = False
+    detached: bool = False
+    idle_s: float | None = None
+    host: str = "127.0.0.1"
+    port: int | None = None
+    certificate: str | None = None
+    key: str | None = None
+    urls: tuple[str, ...] = ()
+    allow_remote: bool = False
+    log_level: str = "info"
+    telemetry: bool = False
+
+    def arguments(self) -> list[str]:
+        """Return the options that ask for the same again."""
+        words = [] if self.idle_s is None else ["--idle", f"{self.idle_s:g}"]
+        words += ["--log-level", self.log_level]
+        if self.port is not None:
+            host = f"[{self.host}]" if ":" in self.host else self.host
+            words += ["--http", f"{host}:{self.port}"]
+        if self.certificate is not None and self.key is not None:
+            words += ["--tls", str(Path(self.certificate).absolute()), str(Path(self.key).absolute())]
+        words += [word for url in self.urls for word in ("--url", url)]
+        words += ["--telemetry"] if self.telemetry else []
+        return [*words, *(["--allow-remote"] if self.allow_remote else [])]
+
+
+def serve(wanted: ServeRequest) -> int:
+    """Run `serve` and return the exit code."""
+    _checked_http(wanted)  # before anything is started: a slip of the keyboard is told here
+    if wanted.telemetry:
+        from frontends.server.telemetry.availability import check_installed, is_wanted
+
+        if is_wanted(os.environ, asked=True):
+            check_installed()
+    if wanted.detached:
+        leave_the_starter()
+        return trio.run(_serve, wanted, None)
+    if wanted.foreground:
+        return trio.run(_serve, wanted, StandardStreams.standard())
+    return trio.run(_start, wanted, StandardStreams.standard())
+
+
+def _checked_http(wanted: ServeRequest) -> "HttpSettings | None":
+    """Return how to open the door for HTTP.
+
+    Raises:
+        UsageError: What it needs is not installed.
+        InvalidInput: It cannot be opened so.
+    """
+    if wanted.port is None:
+        return None
+    from frontends.server.http.installed import MISSING, is_installed
+    from frontends.server.http.settings import HttpSettings, Tls
+
+    if not is_installed():
+        raise UsageError(MISSING)
+
+    tls = None
+    if wanted.certificate is not None and wanted.key is not None:
+        tls = Tls(certificate=Path(wanted.certificate), key=Path(wanted.key))
+    settings = HttpSettings(
+        host=wanted.host, port=wanted.port, tls=tls, allow_remote=wanted.allow_remote, urls=wanted.urls
+    )
+    with naming_options():
+        settings.check()
+    return settings
+
+
+@contextmanager
+def naming_options() -> Generator[None]:
+    """Add to what is said about the door for HTTP by which option of `serve` it can be put right."""
+    try:
+        yield
+    except (sc.InvalidInput, sc.Unavailable) as error:
+        options = _OPTIONS.get(error.field or "")
+        if options is None or "--" in error.message:  # then it says so itself
+            raise
+        raise type(error)(f"{error.message} ({options})", field=error.field) from error
+
+
+async def _serve(wanted: ServeRequest, streams: StandardStreams | None) -> int:
+    from frontends.daemon.foreground import ServeOptions, serve_home
+
+    async def announce(listening: Listening) -> None:
+        assert streams is not None
+        await _announce(wanted.home, listening, streams)
+
+    options = ServeOptions(
+        home=wanted.home,
+        idle_s=wanted.idle_s if wanted.idle_s is not None or not wanted.detached else IDLE_S,
+        http=_checked_http(wanted),
+        log_level=wanted.log_level,
+        telemetry=wanted.telemetry,
+    )
+    with naming_options():
+        await serve_home(options, report if streams is None else announce)
+    if streams is not None:
+        await streams.remark("the service has ended")
+    return 0
+
+
+async def _announce(home: Path, listening: Listening, streams: StandardStreams) -> None:
+    for line in listening_lines(home, listening):
+        await streams.say(line)
+    for line in _remark_lines(streams.err.style, listening.remarks):
+        await streams.remark(line)
+
+
+def _remark_lines(style: Style, remarks: Iterable[str]) -> list[str]:
+    return [f"{style.yellow(style.symbol('●'))} {one_line(remark, _REMARK_CHARS)}" for remark in remarks]
+
+
+def listening_lines(home: Path, listening: Listening) -> list[str]:
+    """Say where a service can be reached."""
+    lines = [f"serving {format_path(str(home))} at {format_path(str(listening.socket))} (process {listening.pid})"]
+    if listening.address is not None:
+        lines.append(f"and at {listening.address}; to let a browser in: {format_command(home, 'serve', '--login')}")
+    if listening.open_to_others is not None:
+        lines.append(format_open_to_others(listening.open_to_others))
+    return lines
+
+
+async def _start(wanted: ServeRequest, streams: StandardStreams) -> int:
+    holder = await trio.to_thread.run_sync(service_process, wanted.home)
+    if holder is not None:
+        see, end = format_command(wanted.home, "status", ""), format_command(wanted.home, "shutdown", "")
+        raise sc.Conflict(f"this home has a service already: {holder}; to see it: {see}, to end it: {end}")
+    with ProgressLine.on_stderr() if sys.stderr is not None else ProgressLine(None) as doing:
+        doing("starting the service")
+        listening = await start_in_background(wanted.home, wanted.arguments())
+    await _announce(wanted.home, listening, streams)
+    await streams.remark(streams.err.style.dim(f"its log: {format_path(str(log_file(wanted.home)))}"))
+    return 0

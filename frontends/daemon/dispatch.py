@@ -1,0 +1,104 @@
+"""From the words of a command about a running service to what does it."""
+
+import argparse
+from pathlib import Path
+
+from frontends.parser import UsageError
+
+
+def dispatch(chosen: argparse.Namespace, home: Path) -> int:
+    """Run the command and return the exit code."""
+    match chosen.command:
+        case "serve":
+            return _serve(chosen, home)
+        case "status":
+            from frontends.daemon.status import status
+
+            return status(home, as_json=chosen.json)
+        case "shutdown":
+            from frontends.daemon.shutdown import shutdown
+
+            return shutdown(home, force=chosen.force)
+        case "token":
+            return _token(chosen, home)
+        case "watch":
+            return _watch(chosen, home)
+        case _:
+            from frontends.commands.watch.stop import stop
+
+            return stop(home, chosen.session, chosen.scope, directory=str(Path.cwd()))
+
+
+def _serve(chosen: argparse.Namespace, home: Path) -> int:
+    if chosen.token or chosen.rotate_token or chosen.login:
+        from frontends.daemon import login_commands
+
+        if chosen.login:
+            return login_commands.login(home)
+        return login_commands.show_token(home, new=chosen.rotate_token)
+    if chosen.http is None and (chosen.tls is not None or chosen.allow_remote or chosen.url):
+        raise UsageError("--tls, --url and --allow-remote are about HTTP: say where with --http [HOST:]PORT")
+    if chosen.tls is not None and (missing := [each for each in chosen.tls if not Path(each).is_file()]):
+        raise UsageError(f"--tls: there is no file {missing[0]!r}")
+    from frontends.daemon.command import ServeRequest, serve
+
+    host, port = chosen.http if chosen.http is not None else ("127.0.0.1", None)
+    certificate, key = chosen.tls if chosen.tls is not None else (None, None)
+    return serve(
+        ServeRequest(
+            home=home,
+            foreground=chosen.foreground,
+            detached=chosen.detached,
+            idle_s=None if chosen.idle is None else chosen.idle / 1000,
+            host=host,
+            port=port,
+            certificate=certificate,
+            key=key,
+            urls=tuple(chosen.url),
+            allow_remote=chosen.allow_remote,
+            log_level=chosen.log_level,
+            telemetry=chosen.telemetry,
+        )
+    )
+
+
+def _token(chosen: argparse.Namespace, home: Path) -> int:
+    from frontends.daemon import login_commands, token_commands
+
+    match chosen.task:
+        case "show" | "rotate":
+            return login_commands.show_token(home, new=chosen.task == "rotate")
+        case "new":
+            return token_commands.new(
+                token_commands.TokenRequest(
+                    home=home,
+                    sessions=tuple(chosen.sessions),
+                    everything=chosen.all,
+                    role=chosen.role,
+                    lasting_ms=chosen.expires,
+                    name=chosen.name,
+                )
+            )
+        case "list":
+            return token_commands.list_tokens(home, as_json=chosen.json)
+        case "revoke":
+            return token_commands.revoke(home, chosen.ids)
+        case _:
+            return token_commands.where(home)
+
+
+def _watch(chosen: argparse.Namespace, home: Path) -> int:
+    if chosen.all and chosen.sessions:
+        raise UsageError("--all is about all sessions, so no ID goes with it")
+    from frontends.commands.watch.watch import WatchOptions, watch
+
+    return watch(
+        WatchOptions(
+            home=home,
+            directory=str(Path.cwd()),
+            sessions=tuple(chosen.sessions),
+            everything=chosen.all,
+            until_idle=chosen.until_idle,
+            json=chosen.json,
+        )
+    )

@@ -1,0 +1,216 @@
+"""The service of a home, served until somebody asks for its end or nobody needs it any more."""
+
+import logging
+import os
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.commands.sessions.patience import PatientStore
+from frontends.daemon.log_file import write_log
+from frontends.daemon.runtime_paths import Listening, announce_open, format_open_to_others, log_file
+from frontends.server.server import Server, ServerSettings, pause_garbage_collection
+from frontends.server.unix_door import serve_unix
+from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
+
+if TYPE_CHECKING:
+    from frontends.server.http.settings import HttpSettings
+
+log = logging.getLogger(__name__)
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@attrs.frozen(kw_only=True)
+class ServeOptions:
+    """What was asked of `serve`.
+
+    Attributes:
+        home: The home to serve.
+        idle_s: How long it stays when there is nobody and nothing to do; None is for ever.
+        http: How to open the door for browsers and other machines; None leaves it closed.
+        log_level: How much goes into the log.
+        telemetry: Whether spans were asked for; the standard variables may ask for them too.
+    """
+
+    home: Path
+    idle_s: float | None = None
+    http: "HttpSettings | None" = None
+    log_level: str = "info"
+    telemetry: bool = False
+
+
+Ready = Callable[[Listening], Awaitable[None]]
+"""Told once, as soon as clients are let in."""
+
+
+async def serve_home(options: ServeOptions, ready: Ready) -> None:
+    """Serve a home until the end is asked for, by a signal or by a client, or comes by itself.
+
+    Turns that run then are interrupted, and recorded as such.
+
+    Raises:
+        Conflict: The home has a service already; the message names the process.
+        StoreInUse: Something else uses the home; the message names the process.
+        StoreUnusable: The home cannot be used.
+        ConfigInvalid, InvalidInput: The configuration is wrong.
+    """
+    with ExitStack() as last, trio.open_signal_receiver(*ENDING_SIGNALS) as signals:  # before anything is begun
+        async with _claim_service(options.home):
+            with _logging(options):
+                try:
+                    async with trio.open_nursery() as nursery:
+                        mind = _Minder(signals, nursery.cancel_scope)
+                        nursery.start_soon(mind.run)
+                        await _serve(options, ready, mind, last)
+                        nursery.cancel_scope.cancel(reason="the service has ended")
+                except BaseExceptionGroup as group:
+                    raise _unwrap_single_error(group) from None
+
+
+def _unwrap_single_error(error: BaseException) -> BaseException:
+    """Return the one typed error in a group, without the group: it is for the user."""
+    inner = error
+    while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+        inner = inner.exceptions[0]
+    return inner if isinstance(inner, sc.SessionCoreError) else error
+
+
+@asynccontextmanager
+async def _claim_service(home: Path) -> AsyncGenerator[None]:
+    """Be the one service of this home, before anything that takes time: others then know that one is coming."""
+
+    def become() -> sc.HomeLock:
+        folder = prepare_run_folder(home)
+        try:
+            return sc.HomeLock.acquire(folder)
+        except sc.StoreInUse:
+            holder = sc.lock_holder(folder)
+            who = str(holder) if holder is not None else "another process"
+            raise sc.Conflict(
+                f"this home has a service already: {who}; to see it: session-core status, to end it: "
+                "session-core shutdown"
+            ) from None
+
+    lock = await trio.to_thread.run_sync(become)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _logging(options: ServeOptions) -> Generator[None]:
+    """Keep a log for the length of the block, also of what ends it."""
+    with write_log(log_file(options.home), options.log_level):
+        log.info("version %s begins, process %d", sc.__version__, os.getpid())
+        try:
+            yield
+        except (Exception, BaseExceptionGroup) as error:  # told to whoever started it, and kept for those who look
+            log.error("the service failed", exc_info=error)  # noqa: TRY400 - also groups
+            raise
+        finally:
+            log.info("process %d ends", os.getpid())
+
+
+class _Minder:
+    """Turns the first signal into a clean end; one that comes before there is a server ends the start."""
+
+    def __init__(self, signals: AsyncIterator[int], starting: trio.CancelScope) -> None:
+        self._signals = signals
+        self._starting = starting
+        self.server: Server | None = None
+
+    async def run(self) -> None:
+        """Wait for it."""
+        number = await anext(self._signals)
+        log.info("asked to end by %s", signal.Signals(number).name)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C once more ends even one that hangs
+        if self.server is None:
+            self._starting.cancel(reason="asked to end before the service had started")
+        else:
+            self.server.end(sc.Goodbye(reason="the service was asked to end"))
+
+
+async def _serve(options: ServeOptions, ready: Ready, mind: _Minder, last: ExitStack) -> None:
+    home = options.home
+    async with _setup(home) as setup, sc.open_session_service(setup.service) as service:
+        server = Server(service, ServerSettings(home=str(home), idle_s=options.idle_s))
+        async with trio.open_nursery() as doors:
+            socket = await doors.start(serve_unix, server, socket_path_of_home(home))
+            sending = _telemetry(service, asked=options.telemetry, ending=server.ending)
+            async with sending, _http_door(server, options.http) as address:
+                mind.server = server
+                doors.start_soon(server.end_when_idle)
+                log.info("serving %s at %s%s", home, socket, f" and {address}" if address else "")
+                if server.open_to_others is not None:
+                    log.warning("%s", format_open_to_others(server.open_to_others))
+                for remark in setup.remarks:
+                    log.warning("%s", remark)
+                with announce_open(home):
+                    await ready(
+                        Listening(
+                            pid=os.getpid(),
+                            socket=socket,
+                            address=address,
+                            open_to_others=server.open_to_others,
+                            remarks=setup.remarks,
+                        )
+                    )
+                    await server.ending.wait()
+                last.enter_context(pause_garbage_collection(for_good=True))
+                log.info("ending with %d connections", server.connections)
+                await server.say_goodbye()
+            doors.cancel_scope.cancel(reason="the server has ended")
+
+
+@asynccontextmanager
+async def _setup(home: Path) -> AsyncGenerator[sc.Setup]:
+    """Set the agent up: whatever belongs to a folder follows the sessions that work there."""
+    async with sc.open_home_setup(home, store=PatientStore(home)) as setup:
+        yield setup
+
+
+@asynccontextmanager
+async def _telemetry(
+    service: sc.SessionService, *, asked: bool, ending: trio.Event | None = None
+) -> AsyncGenerator[None]:
+    """Send spans until the end begins, if anybody wants that; else nothing of it is even imported.
+
+    Raises:
+        Unavailable: It was asked for, and what it needs is not installed.
+        InvalidInput: It was asked for, and the variables for it are wrong.
+    """
+    from frontends.server.telemetry.availability import check_installed, is_wanted
+
+    async with AsyncExitStack() as stack:
+        if is_wanted(os.environ, asked=asked):
+            try:
+                check_installed()
+                from frontends.server.telemetry.exporter import open_telemetry
+
+                await stack.enter_async_context(open_telemetry(service, ending=ending))
+                log.info("spans of telemetry are sent")
+            except (sc.Unavailable, sc.InvalidInput) as refused:
+                if asked:
+                    raise
+                log.warning("%s", refused.message)  # the variables may be there for other programs
+        yield
+
+
+@asynccontextmanager
+async def _http_door(server: Server, settings: "HttpSettings | None") -> AsyncGenerator[str | None]:
+    if settings is None:
+        yield None
+        return
+    from frontends.server.http.door import open_http_door
+
+    async with open_http_door(server, settings) as door:
+        server.login_link = door.login_link
+        yield door.url

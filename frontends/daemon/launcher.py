@@ -1,0 +1,114 @@
+"""Finding the service of a home, or starting it: exactly one, however many frontends look for it at once.
+
+Rules:
+1. A process is the service of a home while it holds the lock of `<home>/run`. Its socket may not be there yet, or be
+   gone already: then it is waited for. If it is gone although the service lets clients in (`run/open`), somebody has
+   deleted it, which is told. A socket without that lock was left by somebody who was killed.
+2. Who finds no service takes the right to start one, looks again, and keeps the right until the new one lets clients
+   in. All others wait for that, and nobody is left waiting by one who dies: the system gives up both locks.
+"""
+
+import fcntl
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+import session_core as sc
+from frontends.commands.sessions.patience import PATIENCE
+from frontends.daemon.background import start_in_background
+from frontends.daemon.one_request import ClientNotAdmitted, open_talk
+from frontends.daemon.runtime_paths import build_release_conflict, find_cut_off, find_holder, service_process
+from frontends.shared.socket_path import prepare_run_folder, socket_path_of_home
+
+ANSWER_S: Final = 60.0
+"""How long a service may take from its first sign of life to the first client it lets in."""
+_LOOK_EVERY_S: Final = 0.02
+_RIGHT_TO_START: Final = "starting"
+
+
+async def find_service(home: Path) -> Path | None:
+    """Return the socket of the service that runs for a home, or None if there is none; nothing is made or started.
+
+    One that still starts is waited for, and so is one that is about to end.
+
+    Raises:
+        Disconnected: There is one, and it does not answer, or its socket was deleted.
+        Conflict: It is of another release, and speaks another contract.
+    """
+    begun, why = trio.current_time(), "it does not answer"
+    while True:
+        holder = await trio.to_thread.run_sync(service_process, home)
+        if holder is None:
+            return None
+        try:
+            async with open_talk(home, role="observer"):
+                return socket_path_of_home(home)
+        except ConnectionRefusedError:
+            pass  # it has not come so far yet, or is past that
+        except ClientNotAdmitted as ending:
+            why = ending.reason
+        except sc.ProtocolError as error:
+            raise build_release_conflict(home, error) from error
+        except sc.Disconnected as error:
+            raise sc.Disconnected(f"{error.message}: {holder}") from error
+        if (lost := await trio.to_thread.run_sync(find_cut_off, home, holder)) is not None:
+            raise lost
+        if trio.current_time() - begun > ANSWER_S:
+            raise sc.Disconnected(f"the service of this home is {holder}, and does not let anybody in: {why}")
+        await trio.sleep(_LOOK_EVERY_S)
+
+
+async def find_or_start(home: Path, *, arguments: Sequence[str] = ()) -> Path:
+    """Return the socket of the service of a home, starting it in the background if there is none.
+
+    `arguments` are options of `serve` for the case that one is started.
+
+    Raises:
+        StoreInUse: A program that is no service uses the home; the message says which.
+        NotStarted: The service cannot be started; the message says why.
+        Disconnected: There is one, and it does not answer.
+        Conflict: It is of another release, and speaks another contract.
+    """
+    while True:
+        found = await find_service(home)
+        if found is not None:
+            return found
+        with _hold_start_right(await trio.to_thread.run_sync(_open_right, home)) as ours:
+            if ours and await trio.to_thread.run_sync(service_process, home) is None:
+                await _wait_until_unused(home)
+                return (await start_in_background(home, arguments)).socket
+        await trio.sleep(_LOOK_EVERY_S)
+
+
+async def _wait_until_unused(home: Path) -> None:
+    """Give a program that uses the home a moment to let go of it."""
+    give_up_at = trio.current_time() + PATIENCE
+    while (holder := await trio.to_thread.run_sync(find_holder, home)) is not None:
+        if trio.current_time() >= give_up_at:
+            raise sc.StoreInUse(
+                f"this home is in use by {holder}, which is no service that others could attach to; wait for it, or "
+                "stop it"
+            )
+        await trio.sleep(_LOOK_EVERY_S)
+
+
+def _open_right(home: Path) -> int:
+    return sc.private_open(prepare_run_folder(home) / _RIGHT_TO_START, os.O_RDWR | os.O_CREAT)
+
+
+@contextmanager
+def _hold_start_right(descriptor: int) -> Generator[bool]:
+    """Have the right to start a service, or not, for the length of the block; closing the file gives it up."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = True
+    except BlockingIOError:
+        ours = False
+    try:
+        yield ours
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,54 @@
+"""`token show`, `token rotate` and `serve --login`: what lets browsers and other machines in.
+
+`serve --token` and `serve --rotate-token` are the first two by their older names.
+"""
+
+from pathlib import Path
+
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.sessions.home import format_command
+from frontends.daemon.attach import nothing_runs
+from frontends.daemon.launcher import find_service
+from frontends.daemon.one_request import open_talk
+from frontends.shared.streams import StandardStreams
+
+
+def show_token(home: Path, *, new: bool) -> int:
+    """Print the token of a home, made anew if asked for, and return the exit code."""
+    return trio.run(_show_token, home, new, StandardStreams.standard())
+
+
+async def _show_token(home: Path, new: bool, streams: StandardStreams) -> int:  # noqa: FBT001
+    from frontends.server.http.tokens import ensure_token, rotate
+
+    await trio.to_thread.run_sync(sc.prepare_home, home)
+    await streams.say(await trio.to_thread.run_sync(rotate if new else ensure_token, home))
+    if new:
+        await streams.remark(
+            "Whoever came in by the token before, or by one made from it, is sent away, and so are all browsers."
+        )
+    return 0
+
+
+def login(home: Path) -> int:
+    """Print a link that lets one browser in, and return the exit code."""
+    return trio.run(_login, home, StandardStreams.standard())
+
+
+async def _login(home: Path, streams: StandardStreams) -> int:
+    if await find_service(home) is None:
+        raise UsageError(nothing_runs(home, "log in to", start="--http 0"))
+    async with open_talk(home, name="login") as talk:
+        try:
+            link = await talk.login_link()
+        except sc.Unavailable:
+            end, start = format_command(home, "shutdown", ""), format_command(home, "serve", "--http 0")
+            raise UsageError(
+                f"the service of this home has no door for browsers; to start it with one: {end}, then {start}"
+            ) from None
+    await streams.say(link)
+    await streams.remark("It lets one browser in, once, within a minute.")
+    return 0

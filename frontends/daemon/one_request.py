@@ -1,0 +1,123 @@
+"""One short conversation with the running service of a home, for commands that ask one thing and leave.
+
+Whoever stays, and wants to get over a lost connection, uses `frontends.client` instead.
+"""
+
+import errno
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import trio
+
+import session_core as sc
+from frontends.shared.socket_path import short_socket_name, socket_path_of_home
+
+R = TypeVar("R")
+
+ANSWER_S: Final = 10.0
+"""How long a service may take to say hello; one that takes longer hangs."""
+_NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
+
+
+class ClientNotAdmitted(Exception):
+    """The service takes nobody in: it is about to end, or is full."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Talk(sc.SessionMethods):
+    """The service, as one client sees it: the same methods."""
+
+    def __init__(self, connection: sc.RpcConnection, welcome: sc.Welcome) -> None:
+        self.welcome = welcome
+        self._connection = connection
+
+    async def execute(self, command: "sc.Command[R]", *, idempotency_key: str | None = None) -> R:
+        """Run a command and return its reply, or raise one typed error."""
+        asked = sc.Execute(command=command, idempotency_key=idempotency_key)
+        reply = await _ask(self._connection, "execute", sc.to_json(asked))
+        return cast("R", sc.from_json(reply, sc.reply_type(type(command))))
+
+    async def status(self) -> sc.ServiceStatus:
+        """Return what the service is doing."""
+        return sc.from_json(await _ask(self._connection, "status", {}), sc.ServiceStatus)
+
+    async def shut_down(self, *, force: bool) -> None:
+        """Have the service end.
+
+        Raises:
+            Conflict: Something runs, and it was not said that this does not matter.
+        """
+        await _ask(self._connection, "shutdown", {"force": force})
+
+    async def login_link(self) -> str:
+        """Have a link made that lets one browser in, once, within a minute.
+
+        Raises:
+            Unavailable: The service has no door for browsers.
+        """
+        return str((await _ask(self._connection, "login_link", {}))["url"])
+
+
+@asynccontextmanager
+async def open_talk(
+    home: Path, *, role: sc.ClientRole = "controller", name: str = "", kind: sc.ClientKind = "cli"
+) -> AsyncGenerator[Talk]:
+    """Talk to the service of a home for the length of the block.
+
+    Raises:
+        ConnectionRefusedError: Nobody listens there.
+        Ending: The service is about to end, or is full.
+        Disconnected: The service hangs.
+        ProtocolError: It speaks another version of the contract.
+    """
+    goodbyes: list[sc.Goodbye] = []
+
+    def hear(notification: sc.Notification) -> None:
+        if notification.method == "goodbye":
+            goodbyes.append(sc.from_json({"type": "goodbye", **notification.params}, sc.Goodbye))
+
+    async with await _connect(home) as stream:
+        async with sc.open_connection(
+            stream, stream, handle_notification=hear, name="the service of a home"
+        ) as connection:
+            hello = sc.Hello(role=role, name=name, kind=kind)
+            try:
+                reply = await _ask(connection, "hello", sc.to_json(hello), seconds=ANSWER_S)
+            except sc.Disconnected:
+                if goodbyes:
+                    raise ClientNotAdmitted(goodbyes[0].reason) from None
+                raise
+            yield Talk(connection, sc.from_json(reply, sc.Welcome))
+
+
+async def _connect(home: Path) -> trio.SocketStream:
+    try:
+        with short_socket_name(socket_path_of_home(home)) as name:
+            return await trio.open_unix_socket(name)
+    except OSError as error:
+        if error.errno in _NOBODY:
+            raise ConnectionRefusedError("nobody listens") from None
+        raise sc.Disconnected(f"the service of this home cannot be reached: {error.strerror}") from error
+
+
+async def _ask(connection: sc.RpcConnection, method: str, params: Any, *, seconds: float | None = None) -> Any:
+    try:
+        return await connection.request(method, params, timeout=seconds)
+    except sc.RpcTimedOut:
+        raise sc.Disconnected(f"the service of this home did not answer within {seconds:g} seconds") from None
+    except sc.RpcClosed:
+        raise sc.Disconnected("the connection to the service of this home was lost") from None
+    except sc.RpcFailed as failed:
+        raise _to_typed_error(failed) from None
+
+
+def _to_typed_error(failed: sc.RpcFailed) -> sc.SessionCoreError:
+    try:
+        return sc.error_from_info(sc.from_json(failed.data, sc.ErrorInfo))
+    except sc.SessionCoreError:
+        return sc.ProtocolError(f"the service answered with an error of no known kind: {failed}")

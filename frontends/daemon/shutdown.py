@@ -1,0 +1,181 @@
+"""`session-core shutdown`: end the service of a home, and wait until its process is gone."""
+
+import os
+import signal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+import session_core as sc
+from frontends.commands.sessions.home import format_command, list_stored_sessions
+from frontends.commands.sessions.session_lookup import short_ids
+from frontends.daemon.one_request import ClientNotAdmitted, Talk, open_talk
+from frontends.daemon.runtime_paths import find_cut_off, format_release_mismatch, service_process
+from frontends.daemon.status import EXIT_NOT_RUNNING, nothing_lines
+from frontends.shared.progress import ProgressLine
+from frontends.shared.streams import StandardStreams, read_answer
+
+LEAVE_S: Final = 30.0
+"""How long a service may take to end: it interrupts what runs, and writes that down."""
+_LOOK_EVERY_S: Final = 0.05
+_MOST_NAMES: Final = 10
+
+
+def shutdown(home: Path, *, force: bool) -> int:
+    """Run `shutdown` and return the exit code: 3 if no service runs."""
+    return trio.run(_shutdown, home, force, StandardStreams.standard())
+
+
+async def _shutdown(home: Path, force: bool, streams: StandardStreams) -> int:  # noqa: FBT001
+    holder = await trio.to_thread.run_sync(service_process, home)
+    if holder is None:
+        await streams.say(nothing_lines(home, None)[0])
+        return EXIT_NOT_RUNNING
+    with _watch_process(holder) as process:  # before it is asked: its number could be somebody else's afterwards
+        if not await _ask_to_end(home, holder, streams, force=force):
+            await streams.remark("the service goes on")
+            return 1
+        with ProgressLine.on_stderr() as doing:
+            doing(f"waiting for process {holder.pid} to end")
+            with trio.move_on_after(LEAVE_S) as patience:
+                await _wait_until_gone(home, holder, process)
+    if patience.cancelled_caught:
+        raise sc.Unavailable(
+            f"the service was asked to end, but process {holder.pid} is still there after {LEAVE_S:.0f} seconds; "
+            f"to end it at once: kill -9 {holder.pid}"
+        )
+    await streams.say(f"the service has ended (process {holder.pid})")
+    return 0
+
+
+async def _ask_to_end(home: Path, holder: sc.LockHolder, streams: StandardStreams, *, force: bool) -> bool:
+    """Ask the service, and the person before something is interrupted; returns whether it is about to end."""
+    try:
+        async with open_talk(home, name="shutdown") as talk:
+            at_work = [] if force else await _list_ids_at_work(talk)
+            if at_work and not await _may_interrupt(home, at_work, streams):
+                return False
+            try:
+                await talk.shut_down(force=force or bool(at_work))
+            except sc.Conflict:  # a turn has begun just now
+                at_work = await _list_ids_at_work(talk)
+                if at_work and not await _may_interrupt(home, at_work, streams):
+                    return False
+                await talk.shut_down(force=True)
+    except ClientNotAdmitted:
+        pass  # somebody else has asked already
+    except ConnectionRefusedError:
+        lost = await trio.to_thread.run_sync(find_cut_off, home, holder)
+        if lost is not None:
+            return await _end_unheard(home, holder, streams, f"the socket of {holder} was deleted", force=force)
+        _terminate(holder)  # it still starts, so that nothing runs in it, or already ends
+    except sc.ProtocolError:
+        why = await trio.to_thread.run_sync(format_release_mismatch, home, holder)
+        return await _end_unheard(home, holder, streams, why, force=force)
+    except sc.Disconnected as error:
+        if not force:
+            typed = format_command(home, "shutdown", "--force")
+            raise sc.Disconnected(f"{error.message}: {holder}; to have its process end: {typed}") from error
+        _terminate(holder)
+    return True
+
+
+async def _end_unheard(home: Path, holder: sc.LockHolder, streams: StandardStreams, why: str, *, force: bool) -> bool:
+    """Have a service end that cannot be asked what it does; every release ends cleanly when it is sent SIGTERM.
+
+    What is at work there is looked up in the store; where that does not say it either, only a clear yes will do.
+    """
+    if not force:
+        at_work = await _list_stored_ids_at_work(home)
+        if at_work is None and not await _may_end_unseen(home, why, streams):
+            return False
+        if at_work and not await _may_interrupt(home, at_work, streams, because=why):
+            return False
+    _terminate(holder)
+    await streams.remark(f"{why}; it was sent SIGTERM, by which it interrupts what runs and ends")
+    return True
+
+
+async def _list_stored_ids_at_work(home: Path) -> list[str] | None:
+    """Return the short ids of the sessions that are at work as the store has it; None if it cannot be read."""
+    try:
+        return _ids_at_work(await list_stored_sessions(home))
+    except sc.SessionCoreError:
+        return None
+
+
+async def _may_end_unseen(home: Path, why: str, streams: StandardStreams) -> bool:
+    unseen = f"{why}; whether something is at work there cannot be known from here"
+    if streams.keyboard is None:
+        force = format_command(home, "shutdown", "--force")
+        raise sc.Conflict(f"{unseen}; to end it all the same, and interrupt what may run: {force}")
+    return await _ask_yes(f"{unseen}. End it, and interrupt what may run?", streams)
+
+
+async def _list_ids_at_work(talk: Talk) -> list[str]:
+    """Return the short ids of the sessions that are at work."""
+    return _ids_at_work((await talk.load_service()).sessions)
+
+
+def _ids_at_work(sessions: Sequence[sc.SessionSummary]) -> list[str]:
+    ids = short_ids(sessions)
+    return [ids[each.session_id] for each in sessions if not each.activity.is_at_rest]
+
+
+async def _may_interrupt(home: Path, at_work: Sequence[str], streams: StandardStreams, *, because: str = "") -> bool:
+    many = len(at_work)
+    names = ", ".join([*at_work[:_MOST_NAMES], *(["..."] if many > _MOST_NAMES else [])])
+    what, them = ("a session is at work", "it") if many == 1 else (f"{many} sessions are at work", "them")
+    what = f"{because}; {what} ({names})" if because else f"{what} ({names})"
+    if streams.keyboard is None:
+        force = format_command(home, "shutdown", "--force")
+        raise sc.Conflict(f"{what}; stop {them} first, or interrupt {them} with: {force}")
+    return await _ask_yes(f"{what}. Interrupt {them}?", streams)
+
+
+async def _ask_yes(question: str, streams: StandardStreams) -> bool:
+    assert streams.keyboard is not None, "somebody can be asked"
+    await streams.err.write(f"{streams.err.style.yellow('?')} {question[0].upper()}{question[1:]} [y/N] ")
+    return (await read_answer(streams.keyboard)).strip().lower() in {"y", "yes"}
+
+
+def _terminate(holder: sc.LockHolder) -> None:
+    """Ask a process of this machine to end; of one that is not known for certain, nothing is asked."""
+    if holder.pid <= 0 or holder.host != os.uname().nodename:
+        raise sc.Unavailable(f"the service of this home is {holder}, which cannot be asked to end from here")
+    try:
+        os.kill(holder.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        raise sc.Forbidden(f"process {holder.pid} belongs to somebody else") from None
+
+
+@contextmanager
+def _watch_process(holder: sc.LockHolder) -> Generator[int | None]:
+    """Hold on to a process, so that its end is seen; None where the system cannot do that, or it has ended."""
+    try:
+        descriptor = os.pidfd_open(holder.pid) if holder.host == os.uname().nodename else None
+    except (AttributeError, OSError):
+        descriptor = None
+    if descriptor is None:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+async def _wait_until_gone(home: Path, holder: sc.LockHolder, process: int | None) -> None:
+    if process is not None:
+        await trio.lowlevel.wait_readable(process)
+        return
+    while True:
+        now = await trio.to_thread.run_sync(service_process, home)
+        if now is None or now.pid != holder.pid:
+            return
+        await trio.sleep(_LOOK_EVERY_S)

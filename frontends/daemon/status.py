@@ -1,0 +1,169 @@
+"""`session-core status`: whether a service runs, and what it does."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from time import time_ns
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.commands.sessions.home import format_command
+from frontends.commands.sessions.list_lines import state_word
+from frontends.commands.sessions.session_lookup import short_ids
+from frontends.daemon.launcher import find_service
+from frontends.daemon.one_request import ClientNotAdmitted, open_talk
+from frontends.daemon.runtime_paths import build_release_conflict, find_holder, format_open_to_others
+from frontends.shared.figures import clock_time, format_ago, format_path
+from frontends.shared.sanitise import one_line
+from frontends.shared.streams import StandardStreams
+from frontends.shared.style import Style, duration
+
+EXIT_NOT_RUNNING = 3
+_MARGIN = 10
+_NAME_CHARS = 60
+_MOST = 20
+
+
+@attrs.frozen(kw_only=True)
+class ServiceReport:
+    """What a service says about itself; `clients` are the others, not the one that asks."""
+
+    status: sc.ServiceStatus
+    sessions: tuple[sc.SessionSummary, ...]
+    clients: tuple[sc.ClientPresence, ...]
+
+    @property
+    def at_work(self) -> list[sc.SessionSummary]:
+        """The sessions that do something, or wait for somebody."""
+        return [each for each in self.sessions if not each.activity.is_at_rest]
+
+
+def status(home: Path, *, as_json: bool) -> int:
+    """Run `status` and return the exit code: 3 if no service runs."""
+    return trio.run(_status, home, as_json, StandardStreams.standard())
+
+
+async def _status(home: Path, as_json: bool, streams: StandardStreams) -> int:  # noqa: FBT001
+    report = await request_report(home)
+    if report is None:
+        holder = await trio.to_thread.run_sync(find_holder, home)
+        if as_json:
+            await streams.say(json.dumps({"serving": False, "home": str(home), "holder": _plain_holder(holder)}))
+        else:
+            for line in nothing_lines(home, holder):
+                await streams.say(line)
+        return EXIT_NOT_RUNNING
+    if as_json:
+        await streams.say(json.dumps(report_as_json(report, now=time_ns() // 1_000_000)))
+    else:
+        for line in report_lines(streams.out.style, report, now=time_ns() // 1_000_000):
+            await streams.say(line)
+    return 0
+
+
+async def request_report(home: Path) -> ServiceReport | None:
+    """Ask the service of a home about itself; None if there is none."""
+    while await find_service(home) is not None:
+        try:
+            async with open_talk(home, role="observer", name="status") as talk:
+                service_status = await talk.status()
+                fleet = await talk.load_service()
+                ours = talk.welcome.client_id
+        except (ConnectionRefusedError, ClientNotAdmitted):
+            continue  # it has ended just now
+        except sc.ProtocolError as error:
+            raise build_release_conflict(home, error) from error
+        others = tuple(each for each in fleet.clients if each.client_id != ours)
+        service_status = attrs.evolve(service_status, clients=len(others))  # without the one that asks, as in the list
+        return ServiceReport(status=service_status, sessions=fleet.sessions, clients=others)
+    return None
+
+
+def nothing_lines(home: Path, holder: sc.LockHolder | None) -> list[str]:
+    """Say that no service runs, who uses the home instead, and how to start one."""
+    lines = [f"No service runs for {format_path(str(home))}."]
+    if holder is not None:
+        lines.append(f"The home is in use by {holder}, which is no service that others could attach to.")
+    else:
+        lines.append(f"To start one: {format_command(home, 'serve', '')}")
+    return lines
+
+
+def report_lines(style: Style, report: ServiceReport, *, now: int) -> list[str]:
+    """Return a report for people."""
+    service_status = report.status
+    version = one_line(service_status.version)
+    head = f"A service runs for {format_path(service_status.home)}: process {service_status.pid}, version {version}"
+    if service_status.version != sc.__version__:
+        head += style.yellow(f" (this program is {sc.__version__})")
+    rows: list[tuple[str, Sequence[str]]] = [
+        ("since", [f"{clock_time(service_status.started_at, now)} ({format_ago(service_status.started_at, now)})"]),
+        ("address", [] if service_status.address is None else [one_line(service_status.address)]),
+        (
+            "",
+            []
+            if service_status.open_to_others is None
+            else [style.yellow(one_line(format_open_to_others(service_status.open_to_others), 200))],
+        ),
+        ("sessions", [f"{service_status.sessions:,}, {service_status.running:,} at work"]),
+        ("at work", _limit_lines([_session(style, each, report) for each in report.at_work])),
+        ("clients", _limit_lines([_client(each) for each in report.clients]) or ["none"]),
+        ("ends", [_end(report, now)]),
+        ("read-only", [] if service_status.read_only is None else [style.red(one_line(service_status.read_only, 400))]),
+    ]
+    lines = [f"{style.green(style.symbol('●'))} {head}"]
+    for name, texts in rows:
+        for number, text in enumerate(texts):
+            lines.append(f"  {style.dim(('' if number else name).ljust(_MARGIN))}{text}")
+    return lines
+
+
+def _limit_lines(lines: list[str]) -> list[str]:
+    remaining = len(lines) - _MOST
+    return lines if remaining <= 0 else [*lines[:_MOST], f"and {remaining} more"]
+
+
+def _session(style: Style, summary: sc.SessionSummary, report: ServiceReport) -> str:
+    short = short_ids(report.sessions)[summary.session_id]
+    return f'{style.cyan(short)} "{one_line(summary.name, _NAME_CHARS)}" {style.green(state_word(summary))}'
+
+
+def _client(client: sc.ClientPresence) -> str:
+    name = one_line(client.name, _NAME_CHARS) or one_line(client.client_id, _NAME_CHARS)
+    return f"{name} ({client.kind}, {client.role})"
+
+
+def _end(report: ServiceReport, now: int) -> str:
+    """Say when it ends; whoever asks is connected, and so puts the end off."""
+    service_status = report.status
+    if service_status.idle_ms is None:
+        return "when it is told to"
+    ends_at = _ends_at(report, now)
+    if ends_at is None:
+        return f"by itself, after {duration(service_status.idle_ms)} with nobody and nothing to do"
+    return f"by itself at {clock_time(ends_at, now)}, if nothing happens until then"
+
+
+def _ends_at(report: ServiceReport, now: int) -> int | None:
+    service_status = report.status
+    return (
+        None
+        if service_status.idle_ms is None or service_status.running or report.clients
+        else now + service_status.idle_ms
+    )
+
+
+def report_as_json(report: ServiceReport, *, now: int) -> dict[str, object]:
+    """Return a report for programs."""
+    return {
+        "serving": True,
+        "status": sc.to_json(attrs.evolve(report.status, ends_at=_ends_at(report, now))),
+        "at_work": [sc.to_json(each) for each in report.at_work],
+        "clients": [sc.to_json(each) for each in report.clients],
+    }
+
+
+def _plain_holder(holder: sc.LockHolder | None) -> dict[str, object] | None:
+    return None if holder is None else attrs.asdict(holder)

@@ -1,0 +1,187 @@
+"""`session-core token`: tokens with fewer rights, for people and programs that are to see some sessions only."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from time import time_ns
+
+import attrs
+import trio
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.sessions.home import format_command, list_stored_sessions
+from frontends.commands.sessions.session_lookup import find_session, short_ids
+from frontends.daemon.runtime_paths import service_process
+from frontends.daemon.status import request_report
+from frontends.server.access import Access
+from frontends.server.http.issued_tokens import GivenToken
+from frontends.server.http.tokens import MAX_SCOPED_MS, give_token, given_tokens, token_file
+from frontends.server.http.tokens import revoke as take_back
+from frontends.shared.figures import clock_time
+from frontends.shared.sanitise import one_line
+from frontends.shared.streams import StandardStreams
+from frontends.shared.style import Style, format_count
+
+_SHORTEST = 3
+_MOST_SHOWN = 5
+_ROLES = {"observer": "watch", "controller": "watch and act in"}
+
+
+@attrs.frozen(kw_only=True)
+class TokenRequest:
+    """What was asked of `token new`: for some sessions, or for `everything`."""
+
+    home: Path
+    sessions: tuple[str, ...] = ()
+    everything: bool = False
+    role: sc.ClientRole = "observer"
+    lasting_ms: int
+    name: str = ""
+
+
+def where(home: Path) -> int:
+    """Say where the token of a home is, without showing it, and return the exit code."""
+    return trio.run(_where, home, StandardStreams.standard())
+
+
+async def _where(home: Path, streams: StandardStreams) -> int:
+    file = await trio.to_thread.run_sync(token_file, home)
+    there = await trio.Path(file).exists()
+    await streams.say(str(file))
+    if there:
+        await streams.remark(
+            f"Whoever has this token can do everything; to print it: {format_command(home, 'token show', '')}"
+        )
+    else:
+        await streams.remark("It is made when it is needed first.")
+    given = await trio.to_thread.run_sync(given_tokens, home) if there else ()
+    if given:
+        many = format_count(len(given), "token")
+        await streams.remark(f"{many} with fewer rights: {format_command(home, 'token list', '')}")
+    return 0
+
+
+def new(wanted: TokenRequest) -> int:
+    """Make a token, print it, and return the exit code."""
+    if wanted.everything and wanted.sessions:
+        raise UsageError("--all is for all sessions, so no --session goes with it")
+    if not wanted.everything and not wanted.sessions:
+        raise UsageError("say for which session: --session ID, or --all")
+    if wanted.lasting_ms > MAX_SCOPED_MS:
+        raise UsageError(f"--expires: a token with fewer rights is good for {MAX_SCOPED_MS // 86_400_000} days at most")
+    return trio.run(_new, wanted, StandardStreams.standard())
+
+
+async def _new(wanted: TokenRequest, streams: StandardStreams) -> int:
+    home = wanted.home
+    stored_sessions = await list_stored_sessions(home)
+    named = None
+    if not wanted.everything:
+        named = frozenset(find_session(each, stored_sessions, home).session_id for each in wanted.sessions)
+    access = Access(role=wanted.role, sessions=named)
+
+    def make() -> tuple[GivenToken, str]:
+        return give_token(home, access, expires_at=sc.now_ms() + wanted.lasting_ms, name=wanted.name.strip())
+
+    given, secret = await trio.to_thread.run_sync(make)
+    await streams.say(secret)
+    until = clock_time(given.expires_at, _now())
+    revoke_it = format_command(home, "token revoke", given.id)
+    which = _sessions(given, stored_sessions)
+    await streams.remark(
+        f"It lets its bearer {_ROLES[given.role]} {which} until {until}; to end it sooner: {revoke_it}"
+    )
+    serve = format_command(home, "serve", "--http 0")
+    if await trio.to_thread.run_sync(service_process, home) is None:
+        await streams.remark(f"No service runs for this home; to let others in: {serve}")
+    elif not await _has_door(home):
+        end = format_command(home, "shutdown", "")
+        await streams.remark(f"The service of this home has no HTTP; to let others in: {end}, then {serve}")
+    return 0
+
+
+async def _has_door(home: Path) -> bool:
+    """Tell whether the service that runs can be reached by HTTP, as far as it says."""
+    try:
+        report = await request_report(home)
+    except sc.SessionCoreError:
+        return True
+    return report is None or report.status.address is not None
+
+
+def list_tokens(home: Path, *, as_json: bool) -> int:
+    """List the tokens with fewer rights, and return the exit code."""
+    return trio.run(_list, home, as_json, StandardStreams.standard())
+
+
+async def _list(home: Path, as_json: bool, streams: StandardStreams) -> int:  # noqa: FBT001
+    given = await _list_given_tokens(home)
+    if as_json:
+        for each in given:
+            plain = attrs.asdict(each, filter=attrs.filters.exclude("of"))
+            await streams.say(json.dumps(plain))
+        return 0
+    stored_sessions = await list_stored_sessions(home) if given else ()
+    for line in token_lines(streams.out.style, given, stored_sessions, now=_now()):
+        await streams.say(line)
+    if not given:
+        await streams.remark(
+            f"No token with fewer rights is good; to make one: {format_command(home, 'token new', '--session ID')}"
+        )
+    return 0
+
+
+def token_lines(
+    style: Style, given: Sequence[GivenToken], stored_sessions: Sequence[sc.SessionSummary], *, now: int
+) -> list[str]:
+    """Return the list for people."""
+    lines = []
+    for each in given:
+        name = f' "{one_line(each.name)}"' if each.name else ""
+        until = clock_time(each.expires_at, now)
+        lines.append(f"{style.cyan(each.id)}{name} {each.role}, {_sessions(each, stored_sessions)}, until {until}")
+    return lines
+
+
+def _sessions(given: GivenToken, stored_sessions: Sequence[sc.SessionSummary]) -> str:
+    if given.sessions is None:
+        return "all sessions"
+    short = short_ids(stored_sessions)
+    named = [short.get(each, f"{each[-4:]} (deleted)") for each in given.sessions]
+    remaining = len(named) - _MOST_SHOWN
+    return ", ".join(named[:_MOST_SHOWN]) + (f" and {remaining} more" if remaining > 0 else "")
+
+
+def revoke(home: Path, ids: Sequence[str]) -> int:
+    """Take tokens back, and return the exit code."""
+    return trio.run(_revoke, home, ids, StandardStreams.standard())
+
+
+async def _revoke(home: Path, ids: Sequence[str], streams: StandardStreams) -> int:
+    given = await _list_given_tokens(home)
+    ended = {_find_token(each, given, home).id for each in ids}  # all of them are known before one is ended
+    await trio.to_thread.run_sync(take_back, home, ended)
+    many = "The token has ended" if len(ended) == 1 else f"{len(ended)} tokens have ended"
+    await streams.remark(f"{many}; whoever came in by {'it' if len(ended) == 1 else 'them'} is sent away.")
+    return 0
+
+
+def _find_token(typed: str, given: Sequence[GivenToken], home: Path) -> GivenToken:
+    fitting = [each for each in given if each.id.startswith(typed.lower()) and len(typed) >= _SHORTEST]
+    if len(fitting) == 1:
+        return fitting[0]
+    see = format_command(home, "token list", "")
+    if fitting:
+        raise UsageError(f"{one_line(typed, 60)!r} fits {len(fitting)} tokens; type more of the one you mean ({see})")
+    raise UsageError(f"no token {one_line(typed, 60)!r} is good; it may have ended already (see: {see})")
+
+
+async def _list_given_tokens(home: Path) -> tuple[GivenToken, ...]:
+    if not await trio.to_thread.run_sync(lambda: token_file(home).exists()):
+        return ()
+    return await trio.to_thread.run_sync(given_tokens, home)
+
+
+def _now() -> int:
+    return time_ns() // 1_000_000

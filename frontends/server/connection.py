@@ -1,0 +1,252 @@
+"""One connection: the client greets, has commands run, and follows what it wants to see."""
+
+import logging
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, Final, Literal, TypeVar
+
+import trio
+
+import session_core as sc
+from frontends.server.access import EVERYTHING, Access
+from frontends.server.feeds import Feeds
+from frontends.server.server import Server
+from frontends.server.size_limits import is_slow_to_encode, shrink_reply
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+Door = Literal["socket", "WebSocket"]
+FAILED: Final = -32000
+"""The code of every typed error; which one it is stands in the data."""
+HTTP_CLIENT: Final = "http-"
+"""How the names of those begin who send single requests and are never attached."""
+GREETING_S: Final = 10.0
+"""How long a connection may take to say who it is."""
+_MAX_INSTANCE_CHARS: Final = 200
+
+
+async def serve_connection(
+    server: Server,
+    source: int | trio.abc.ReceiveStream,
+    sink: int | trio.abc.SendStream,
+    *,
+    access: Access = EVERYTHING,
+    door: Door = "socket",
+) -> None:
+    """Serve one client until it leaves, or the server ends.
+
+    Cancellation: the connection ends at once.
+    """
+    attendant = ClientConnection(server, access, door)
+    try:
+        server.arrive()
+    except sc.SessionCoreError as refusal:
+        await _turn_away(source, sink, refusal)
+        return
+    try:
+        async with (
+            sc.open_connection(
+                source,
+                sink,
+                handle_request=attendant.handle,
+                handle_unusable=attendant.report_unusable_line,
+                name=f"client at the {door}",
+            ) as connection,
+            trio.open_nursery() as nursery,
+        ):
+            attendant.begin(connection, nursery)
+            try:
+                await connection.wait_closed()
+            finally:
+                attendant.end()
+            nursery.cancel_scope.cancel(reason="the connection has ended")
+    finally:
+        server.leave()
+
+
+async def _turn_away(
+    source: int | trio.abc.ReceiveStream, sink: int | trio.abc.SendStream, refusal: sc.SessionCoreError
+) -> None:
+    async with sc.open_connection(source, sink, name="a client that is turned away") as connection:
+        connection.notify_now("goodbye", sc.to_json(sc.Goodbye(reason=refusal.message)))
+
+
+async def _close_soon(connection: sc.RpcConnection) -> None:
+    await connection.flush_briefly()
+    connection.close()
+
+
+class ClientConnection:
+    """Serves one client."""
+
+    def __init__(self, server: Server, access: Access, door: Door) -> None:
+        self.instance = ""
+        self._server = server
+        self._access = access
+        self._door = door
+        self._stay = ExitStack()
+        self._role: sc.ClientRole = "observer"
+        self._client: sc.AttachedClient | None = None
+        self._feeds: Feeds | None = None
+        self._connection: sc.RpcConnection | None = None
+        self._nursery: trio.Nursery | None = None
+        self._greeting = trio.CancelScope()
+
+    def begin(self, connection: sc.RpcConnection, nursery: trio.Nursery) -> None:
+        """Take up a connection that is open."""
+        self._connection, self._nursery = connection, nursery
+        nursery.start_soon(self._await_greeting)
+
+    def end(self) -> None:
+        """Give up the client's place, if it had one: the connection is at its end."""
+        self._nursery = None
+        self._stay.close()
+
+    def dismiss(self, goodbye: sc.Goodbye) -> None:
+        """Tell the client that this is the end of its connection, give up its place, and end it."""
+        connection, nursery = self._connection, self._nursery
+        self.end()
+        if connection is None or nursery is None:
+            return
+        if connection.notify_now("goodbye", sc.to_json(goodbye)):
+            nursery.start_soon(_close_soon, connection)
+        else:
+            connection.close()  # so much waits to be read that there is no use in waiting
+
+    async def _await_greeting(self) -> None:
+        with self._greeting:
+            await trio.sleep(GREETING_S)
+            self.dismiss(sc.Goodbye(reason="the client did not say who it is", retry=False))
+
+    def report_unusable_line(self, line: bytes, reason: str) -> None:
+        """Tell the client that a line of it was no message; a request that can be told by its id is refused as such."""
+        if self._connection is not None and sc.glimpse(line).id is None:
+            self._connection.send_now(sc.encode_failure(None, sc.PARSE_ERROR, reason))
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def handle(self, request: sc.Request) -> Any:
+        """Answer one request."""
+        try:
+            return await self._answer(request)
+        except sc.SessionCoreError as error:
+            raise sc.RpcFailed(FAILED, error.message, sc.to_json(sc.error_info(error))) from error
+
+    async def _answer(self, request: sc.Request) -> Any:
+        if request.method == "hello":
+            return sc.to_json(self._greet(_read(request, sc.Hello)))
+        client, feeds = self._client, self._feeds
+        if client is None or feeds is None:
+            raise sc.ProtocolError("the first request must be hello", field="$.method")
+        if self._nursery is None:
+            raise sc.ServiceClosed("this connection is at its end")
+        match request.method:
+            case "execute":
+                asked = _read(request, sc.Execute)
+                self._access.check_command(asked.command)
+                reply = await client.execute(asked.command, idempotency_key=asked.idempotency_key)
+                if is_slow_to_encode(reply):
+                    return await trio.to_thread.run_sync(shrink_reply, reply, abandon_on_cancel=True)
+                return shrink_reply(reply)
+            case "follow":
+                follow = _read(request, sc.Follow)
+                self._access.check_session(follow.session_id)
+                return sc.to_json(feeds.open(follow, self._server.epoch))
+            case "unfollow":
+                feeds.close(_read(request, sc.Unfollow).feed)
+                return {}
+            case "status":
+                self._access.check_service()
+                return sc.to_json(self._server.status())
+            case "shutdown":
+                self._shut_down(force=request.params.get("force") is True)
+                return {}
+            case "login_link":
+                return {"url": self._login_link()}
+            case _:
+                raise sc.method_not_found(request.method)
+
+    def _greet(self, hello: sc.Hello) -> sc.Welcome:
+        if self._client is not None:
+            raise sc.ProtocolError("this client has said hello before", field="$.method")
+        if self._connection is None or self._nursery is None:
+            raise sc.ServiceClosed("this connection is at its end")
+        if self._server.closing:
+            raise sc.ServiceClosed("the server is about to end")
+        if hello.contract != sc.CONTRACT:
+            raise sc.ProtocolError(
+                f"this server speaks version {sc.CONTRACT} of the contract, and the client version {hello.contract}; "
+                "use programs of one release",
+                field="$.contract",
+            )
+        if hello.client_id.startswith(HTTP_CLIENT):
+            raise sc.Conflict(f"names that begin with {HTTP_CLIENT!r} belong to the server", field="client_id")
+        if len(hello.instance) > _MAX_INSTANCE_CHARS:
+            raise sc.InvalidInput(f"instance may have {_MAX_INSTANCE_CHARS} characters", field="instance")
+        server, role = self._server, self._access.role_for(hello.role)
+        client_id = hello.client_id or sc.ClientId(sc.new_id("client"))
+        with ExitStack() as stay:
+            attach_client = partial(
+                server.service.attach, client_id, role=role, ui=hello.ui, name=hello.name, kind=hello.kind
+            )
+            try:
+                self._client = stay.enter_context(attach_client())
+            except sc.Conflict:  # the last of its checks: whatever else is wrong costs nobody a connection
+                if not server.dismiss_lost_connection(client_id, hello.instance):
+                    raise
+                self._client = stay.enter_context(attach_client())
+            self.instance = hello.instance
+            self._role = role
+            server.add_client(self._client.client_id, self)
+            stay.callback(server.remove_client, self._client.client_id, self)
+            self._stay = stay.pop_all()
+        self._feeds = Feeds(
+            self._client.follow, self._connection, self._nursery, server.encodings, lambda: server.closing
+        )
+        self._greeting.cancel(reason="the client has said who it is")
+        self._nursery.start_soon(self._send_heartbeats)
+        return sc.Welcome(
+            contract=sc.CONTRACT,
+            version=sc.__version__,
+            epoch=server.epoch,
+            client_id=self._client.client_id,
+            role=role,
+            heartbeat_ms=server.settings.heartbeat_ms,
+        )
+
+    def _shut_down(self, *, force: bool) -> None:
+        self._refuse_observer()
+        if self._access != EVERYTHING:
+            raise sc.NotAllowed("this client may not shut the service down")
+        self._server.shut_down(force=force)
+
+    def _login_link(self) -> str:
+        """Return a link that lets one browser in; only those get one who could do anything themselves, for ever.
+
+        Whoever came in by HTTP may have a token or a login that ends, and a link would outlast it.
+        """
+        self._refuse_observer()
+        if self._access != EVERYTHING or self._door != "socket":
+            raise sc.NotAllowed("this client may not let others in")
+        if self._server.login_link is None:
+            raise sc.Unavailable("this service has no door for browsers; it has to be started with --http")
+        return self._server.login_link()
+
+    def _refuse_observer(self) -> None:
+        if self._access == EVERYTHING and self._role == "observer":
+            raise sc.Forbidden("this client is an observer: it may watch but not act")
+
+    async def _send_heartbeats(self) -> None:
+        """Say now and then that the server lives; a client that does not read gets no more of these either."""
+        assert self._connection is not None
+        assert self._feeds is not None
+        while True:
+            await trio.sleep(self._server.settings.heartbeat_ms / 1000)
+            beat = sc.Heartbeat(at=self._server.now(), feeds=self._feeds.places())
+            self._connection.notify_now("heartbeat", sc.to_json(beat))
+
+
+def _read(request: sc.Request, expected: type[T]) -> T:
+    """Read the params of a request; their type may be left out, as it is the method's name."""
+    return sc.from_json({"type": request.method, **request.params}, expected)

@@ -1,0 +1,177 @@
+"""Who may come in, as a pure function of the head of a request.
+
+The order is fixed, and nothing is done before all of it has passed: Host (421), Origin and Sec-Fetch-Site (403), token
+or cookie (401), and for what changes something the content type (415) and the size (413). A browser page of another
+site so never reaches the question whether its cookie is good.
+"""
+
+import ipaddress
+from collections.abc import Callable, Iterable
+from typing import Final, Literal
+
+import attrs
+
+import session_core as sc
+from frontends.server.http.tokens import Credential
+
+SECURITY_HEADERS: Final = (
+    (
+        b"content-security-policy",
+        (
+            b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+            b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+        ),
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (b"cache-control", b"no-store"),
+)
+"""What every answer says, refusals included. There are no CORS headers, and none may be added."""
+OUR_HEADER: Final = "x-session-core"
+"""What a page of ours sends along with whatever changes something; a page of another site cannot."""
+OPEN_PATHS: Final = frozenset({"/healthz", "/login"})
+"""What needs no token: one says only that the server lives, the other has a secret of its own."""
+
+WRITING: Final = "POST"
+"""The only method by which anything is changed; of others there is no route, and no body is read."""
+
+_READING: Final = frozenset({"GET", "HEAD"})
+_STRANGER: Final = (
+    "a good token is needed: Authorization: Bearer <token>; on the machine of the service, `session-core serve "
+    "--token` prints it, and `session-core serve --login` makes a link for a browser"
+)
+
+
+@attrs.frozen(kw_only=True)
+class RequestHead:
+    """The head of a request; names of headers are in lower case."""
+
+    kind: Literal["http", "websocket"]
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    own_address: tuple[str, int] | None = None
+
+    def header_values(self, name: str) -> list[str]:
+        """Return all values of a header."""
+        return [value for each, value in self.headers if each == name]
+
+    def header_value(self, name: str) -> str | None:
+        """Return the value of a header; nothing if there is none, and what nothing equals if there are several."""
+        values = self.header_values(name)
+        return values[0] if len(values) == 1 else ("\0" if values else None)
+
+
+@attrs.frozen(kw_only=True)
+class AdmissionRules:
+    """What is compared with.
+
+    Attributes:
+        scheme: `http` or `https`.
+        hosts: What the server may be called, with its port; never a pattern.
+        cookie: The name of the cookie.
+        body_bytes: How large a body may be.
+        token: Finds out what a token allows.
+        login: Finds out what a cookie allows.
+        origins: Addresses of pages that may talk to it beside its own; never a pattern.
+    """
+
+    scheme: str
+    hosts: frozenset[str]
+    cookie: str
+    body_bytes: int
+    token: Callable[[str], Credential | None]
+    login: Callable[[str], Credential | None]
+    origins: frozenset[str] = frozenset()
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """Why a request is not let in."""
+
+    status: int
+    error: sc.ErrorInfo
+
+
+def check(head: RequestHead, rules: AdmissionRules) -> Credential | Refusal | None:
+    """Return who asks, or why it is refused; nothing for those few paths that are open to all."""
+    host = (head.header_value("host") or "").lower()
+    if host not in rules.hosts and host not in _own_names(head, rules):
+        return _refusal(
+            421, "not_allowed", "this server is not called that; use its address as it was given out", "Host"
+        )
+    origin = head.header_value("origin")
+    if origin is not None and origin != f"{rules.scheme}://{host}" and origin not in rules.origins:
+        return _refusal(403, "not_allowed", "pages of other sites may not talk to this server", "Origin")
+    if head.header_value("sec-fetch-site") not in {None, "same-origin", "none"}:
+        return _refusal(403, "not_allowed", "pages of other sites may not talk to this server", "Sec-Fetch-Site")
+    if head.path in OPEN_PATHS and head.kind == "http":
+        return None
+    credential = _credential(head, rules)
+    if credential is None:
+        return _refusal(401, "not_allowed", _STRANGER, "Authorization")
+    if credential.kind == "cookie" and (refusal := _check_cookie_use(head, origin)):
+        return refusal
+    if head.kind == "http" and head.method not in _READING:
+        content = (head.header_value("content-type") or "").partition(";")[0].strip().lower()
+        if head.method == WRITING and content != "application/json":
+            return _refusal(
+                415, "protocol_error", "the body must be JSON: Content-Type: application/json", "Content-Type"
+            )
+        length = head.header_value("content-length")
+        if length is not None and (not length.isdecimal() or len(length) > 16 or int(length) > rules.body_bytes):
+            return _refusal(413, "invalid_input", f"a body may have {rules.body_bytes} bytes", "Content-Length")
+    return credential
+
+
+def _own_names(head: RequestHead, rules: AdmissionRules) -> frozenset[str]:
+    """What the client has really reached: no name of a page can stand for its address, nor for `localhost`."""
+    if head.own_address is None:
+        return frozenset()
+    address, port = head.own_address
+    try:
+        is_near = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        is_near = False
+    return frozenset(host_names([address, *(["localhost"] if is_near else [])], port, rules.scheme))
+
+
+def host_names(addresses: Iterable[str], port: int, scheme: str) -> Iterable[str]:
+    """Return what these are called in a Host header; the usual port may be left out."""
+    for address in addresses:
+        name = f"[{address}]" if ":" in address else address.lower()
+        yield f"{name}:{port}"
+        if port == {"http": 80, "https": 443}[scheme]:
+            yield name
+
+
+def _credential(head: RequestHead, rules: AdmissionRules) -> Credential | None:
+    authorization = head.header_value("authorization")
+    if authorization is not None:  # whoever shows a token is judged by that alone
+        scheme, _, token = authorization.partition(" ")
+        return rules.token(token.strip()) if scheme.lower() == "bearer" else None
+    secrets = [
+        value
+        for line in head.header_values("cookie")
+        for name, _, value in [each.strip().partition("=") for each in line.split(";")]
+        if name == rules.cookie
+    ]
+    return rules.login(secrets[0]) if len(secrets) == 1 else None
+
+
+def _check_cookie_use(head: RequestHead, origin: str | None) -> Refusal | None:
+    if head.kind == "websocket":
+        if origin is None:
+            return _refusal(403, "not_allowed", "a WebSocket by cookie needs an Origin, as browsers send it", "Origin")
+    elif head.method not in _READING and head.header_value(OUR_HEADER) != "1":
+        return _refusal(
+            403, "not_allowed", "whatever changes something needs the header X-Session-Core: 1 too", OUR_HEADER
+        )
+    return None
+
+
+def _refusal(status: int, code: str, message: str, field: str) -> Refusal:
+    return Refusal(status=status, error=sc.ErrorInfo(code=code, message=message, field=field))

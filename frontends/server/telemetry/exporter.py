@@ -1,0 +1,272 @@
+"""Sending spans with the SDK of OpenTelemetry, which does so from a thread of its own."""
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Final
+
+import trio
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
+
+import session_core as sc
+from frontends.server.telemetry.spans import SpanBegan, SpanEnded, SpanLost, SpanMaker, SpanStep
+
+# --- reading the events of all sessions for telemetry, as any client does ---------------------------------------------
+_AT_A_TIME: Final = 256
+"""Events between two moments at which others have their turn."""
+
+
+class SpanEventReader:
+    """Hands on what the events of a subscription mean."""
+
+    def __init__(self, events: sc.Subscription, maker: SpanMaker, take: Callable[[SpanStep], None]) -> None:
+        self._events = events
+        self._maker = maker
+        self._take = take
+
+    async def run(self) -> None:
+        """Go on until there are no more; events that were missed are counted.
+
+        Cancellation: what was received is dealt with, and `catch_up` may go on from there.
+        """
+        while await self._step():
+            pass
+
+    async def catch_up(self, seq: int) -> None:
+        """Read what was published up to this event, without waiting for more."""
+        while self._events.cursor.seq < seq and await self._step():
+            pass
+
+    async def _step(self) -> bool:
+        try:
+            batch = await self._events.receive_batch()
+        except sc.Lagged as lag:
+            for step in self._maker.drop_open_spans(lag.missed):
+                self._take(step)
+            return True
+        except (trio.EndOfChannel, sc.ServiceClosed):
+            return False
+        for number, event in enumerate(batch, 1):
+            for step in self._maker.feed(event):
+                self._take(step)
+            if number % _AT_A_TIME == 0:
+                await trio.lowlevel.cancel_shielded_checkpoint()
+        return True
+
+
+# --- exporter ---------------------------------------------------------------------------------------------------------
+
+log = logging.getLogger(__name__)
+
+TELL_EVERY_S: Final = 60.0
+"""How often the log says that spans cannot be sent."""
+CLOSING_S: Final = 1.0
+"""How long the end of a service waits for the last spans to be sent."""
+_NANOS: Final = 1_000_000
+
+
+class PatientExporter(SpanExporter):
+    """Hands spans to another exporter; its failures are counted, and told now and then.
+
+    Attributes:
+        failed: Spans that could not be sent.
+    """
+
+    def __init__(self, inner: SpanExporter, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.failed = 0
+        self._inner = inner
+        self._clock = clock
+        self._tell_at = clock()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send them, or count them."""
+        try:
+            result = self._inner.export(spans)
+        except Exception:  # noqa: BLE001 - a collector that is away, or a bug of the exporter: no matter of ours
+            result = SpanExportResult.FAILURE
+        if result is not SpanExportResult.SUCCESS:
+            self.failed += len(spans)
+            if self._clock() >= self._tell_at:
+                self._tell_at = self._clock() + TELL_EVERY_S
+                log.warning("%d spans of telemetry could not be sent so far; is the collector there?", self.failed)
+        return result
+
+    def shutdown(self) -> None:
+        """End the other one."""
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Have the other one send what it holds."""
+        return self._inner.force_flush(timeout_millis)
+
+
+class SpanSink:
+    """Makes spans of the SDK from steps; those that begin and are lost are never sent."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._tracer = provider.get_tracer("session-core", sc.__version__)
+        self._spans: dict[str, Span] = {}
+
+    def take(self, step: SpanStep) -> None:
+        """Take a step; never waits."""
+        match step:
+            case SpanBegan():
+                parent = self._spans.get(step.parent) if step.parent is not None else None
+                self._spans[step.key] = self._tracer.start_span(
+                    step.name,
+                    # Never what happens to be the current span of this program: sessions have traces of their own.
+                    context=Context() if parent is None else set_span_in_context(parent, Context()),
+                    kind=SpanKind.CLIENT if step.kind == "model" else SpanKind.INTERNAL,
+                    attributes=dict(step.attributes),
+                    start_time=step.time_ms * _NANOS,
+                )
+            case SpanEnded():
+                if (span := self._spans.pop(step.key, None)) is not None:
+                    span.set_attributes(dict(step.attributes))
+                    if step.error is not None:
+                        span.set_attribute("error.type", step.error)
+                        span.set_status(Status(StatusCode.ERROR, step.error))
+                    span.end(end_time=step.time_ms * _NANOS)
+            case SpanLost():
+                self._spans.pop(step.key, None)
+
+
+class _Sending:
+    """Spans on their way, from the beginning to the end, which comes once."""
+
+    def __init__(
+        self,
+        service: sc.SessionService,
+        events: sc.Subscription,
+        provider: TracerProvider,
+        patient: PatientExporter,
+        *,
+        now: Callable[[], int],
+    ) -> None:
+        self.maker = SpanMaker()
+        self._service = service
+        self._now = now
+        self._provider, self._patient = provider, patient
+        self._sink = SpanSink(provider)
+        self._following = SpanEventReader(events, self.maker, self._sink.take)
+        self._reading = trio.CancelScope()
+        self._read = trio.Event()
+        self._ending = trio.Lock()
+        self._ended = False
+
+    async def follow(self) -> None:
+        """Follow the service until the end."""
+        try:
+            with self._reading:
+                await _guarded(self._following.run)
+        finally:
+            self._read.set()
+
+    async def end_after(self, ending: trio.Event) -> None:
+        """End when the service begins to: there is no need to wait for one after the other."""
+        await ending.wait()
+        await self.end()
+
+    async def end(self) -> None:
+        """End whatever is open, and wait a moment until all has been sent, but never for long."""
+        with trio.move_on_after(2 * CLOSING_S, shield=True):
+            async with self._ending:
+                if not self._ended:
+                    self._ended = True
+                    await self._end()
+
+    async def _end(self) -> None:
+        self._reading.cancel(reason="the service ends")
+        deadline = trio.current_time() + CLOSING_S
+        with trio.move_on_at(deadline):
+            await self._read.wait()
+            await _guarded(partial(self._following.catch_up, self._service.statistics().stream.published))
+        for step in self.maker.close(self._now()):
+            self._sink.take(step)
+        with trio.move_on_at(deadline) as patience:
+            await trio.to_thread.run_sync(self._provider.shutdown, abandon_on_cancel=True)
+        if patience.cancelled_caught:
+            log.warning("telemetry: the last spans could not be sent in time")
+        if self.maker.lost_spans or self._patient.failed:
+            lost, failed = self.maker.lost_spans, self._patient.failed
+            log.warning("telemetry: %d spans were lost, %d could not be sent", lost, failed)
+
+
+@asynccontextmanager
+async def open_telemetry(
+    service: sc.SessionService,
+    *,
+    exporter: SpanExporter | None = None,
+    now: Callable[[], int] = sc.now_ms,
+    ending: trio.Event | None = None,
+) -> AsyncGenerator[SpanMaker]:
+    """Send spans of all sessions for the length of the block; at its end whatever is open counts as interrupted.
+
+    Args:
+        service: The service.
+        exporter: Where spans go; by default to the collector that the standard variables name, or to this machine.
+        now: The wall clock in milliseconds.
+        ending: When this is set the end of the block is near, and the last spans are sent already.
+
+    Raises:
+        InvalidInput: The variables say something that the SDK does not take.
+    """
+    with _quiet():
+        async with service.subscribe() as events:
+            provider, patient = await trio.to_thread.run_sync(_build_provider, exporter)
+            sending = _Sending(service, events, provider, patient, now=now)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sending.follow)
+                if ending is not None:
+                    nursery.start_soon(sending.end_after, ending)
+                try:
+                    yield sending.maker
+                finally:
+                    await sending.end()  # noqa: ASYNC102 - it shields itself, for a moment
+                    nursery.cancel_scope.cancel(reason="all has been sent")
+
+
+def _build_provider(exporter: SpanExporter | None) -> tuple[TracerProvider, PatientExporter]:
+    try:
+        patient = PatientExporter(exporter or OTLPSpanExporter())
+        resource = Resource.create({"service.version": sc.__version__}).merge(_build_service_resource())
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(patient))
+    except Exception as problem:  # what exactly it does not like is its own affair; its words may quote a key
+        kind = type(problem).__name__
+        raise sc.InvalidInput(
+            f"telemetry cannot be started with the OTEL_ variables of this environment ({kind})", field="telemetry"
+        ) from problem
+    return provider, patient
+
+
+def _build_service_resource() -> Resource:
+    """Return the name of the program, unless a variable gives another."""
+    stated = str(Resource.create().attributes.get("service.name", ""))
+    return Resource({"service.name": "session-core"} if stated.startswith("unknown_service") else {})
+
+
+async def _guarded(work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    except Exception:  # a bug here, or in the SDK, must not end the service
+        log.exception("telemetry has failed; the service goes on without it")
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Keep the SDK from writing about every failure, and headers with keys into the log; we tell what matters."""
+    theirs = logging.getLogger("opentelemetry")
+    before = theirs.level
+    theirs.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        theirs.setLevel(before)

@@ -1,0 +1,59 @@
+"""Times, sizes and places in the words people use for them. Pure functions; the present moment is an argument."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+_MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
+_UNITS = ("KB", "MB", "GB", "TB")
+
+
+def format_ago(time_ms: int, now: int) -> str:
+    """Say how long ago something was: just now, 3 min ago, 2 h ago, 5 days ago, and the date after a month."""
+    past = now - time_ms
+    if past < _MINUTE:
+        return "just now"  # also for clocks that went back
+    if past < _HOUR:
+        return f"{past // _MINUTE} min ago"
+    if past < _DAY:
+        return f"{past // _HOUR} h ago"
+    days = past // _DAY
+    if days == 1:
+        return "1 day ago"
+    return f"{days} days ago" if days <= 30 else f"{local_time(time_ms):%Y-%m-%d}"
+
+
+def clock_time(time_ms: int, now: int) -> str:
+    """Return the time of day, with the date when it is another day's."""
+    then = local_time(time_ms)
+    return f"{then:%H:%M}" if then.date() == local_time(now).date() else f"{then:%Y-%m-%d %H:%M}"
+
+
+def local_time(time_ms: int) -> datetime:
+    """Turn milliseconds into a time of this machine's zone."""
+    return datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone()
+
+
+def format_size(count: int) -> str:
+    """Say how much a number of bytes is: 512 bytes, 1.5 KB, 20 MB."""
+    if count < 1000:
+        return "1 byte" if count == 1 else f"{count} bytes"
+    amount, unit = count / 1000, 0
+    while amount >= 999.5 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1000, unit + 1
+    return f"{amount:.1f} {_UNITS[unit]}" if amount < 9.95 else f"{amount:,.0f} {_UNITS[unit]}"
+
+
+def format_path(path: str, home: Path | None = None) -> str:
+    """Return a path as its user would write it, with ~ for the home directory."""
+    try:
+        return "/".join(("~", *Path(path).relative_to(home or Path.home()).parts))
+    except (ValueError, RuntimeError):  # it lies elsewhere, or the user has none
+        return path
+
+
+def dollars(micros: int, digits: int | None = None) -> str:
+    """Say how much millionths of a dollar are: $0.0042, $1.25, or less than can be told; `digits` of the fraction."""
+    if 0 < micros < 100:
+        return "under $0.0001"
+    amount = micros / 1_000_000
+    return f"${amount:,.{digits or (4 if amount < 0.1 else 2)}f}"

@@ -1,0 +1,73 @@
+"""Writing to stdout and stderr without stalling anything.
+
+A terminal can be stopped (Ctrl-S) and a pipe can be full; a plain write would then stop the event loop, and with it
+every session of an embedded service. So writes happen in a thread, straight to the file descriptor: no buffer is left
+behind that Python would try to flush at its end.
+"""
+
+import errno
+import os
+import select
+from typing import TextIO
+
+import trio
+
+from frontends.shared.style import Style, style_for
+
+
+class ReaderLeft(BrokenPipeError):
+    """Nobody reads our output any more: the pipe was closed at its other end."""
+
+
+class OutputFailed(Exception):
+    """Our output could not be written, for instance because the disk is full."""
+
+
+class Output:
+    """One of the two standard streams; a stream that was closed before we started swallows everything."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        # A closed stream's number may belong to another file by now, so it must not be guessed.
+        self.fd: int | None = None if stream is None else stream.fileno()
+        self.encoding = "utf-8" if stream is None else stream.encoding
+        self.tty = stream is not None and stream.isatty()
+        self.style: Style = style_for(tty=self.tty, encoding=self.encoding, environ=os.environ)
+        self._one_at_a_time = trio.CapacityLimiter(1)
+
+    async def write(self, data: str | bytes) -> None:
+        """Write all of it.
+
+        Raises:
+            ReaderLeft: The other end of the pipe is closed.
+            OutputFailed: The system refuses the data.
+
+        Cancellation: returns at once; what the thread is writing may still appear, in whole or in part.
+        """
+        if self.fd is None or not data:
+            await trio.lowlevel.checkpoint()
+            return
+        raw = data if isinstance(data, bytes) else data.encode(self.encoding, "replace")
+        await trio.to_thread.run_sync(_write_all, self.fd, raw, abandon_on_cancel=True, limiter=self._one_at_a_time)
+
+    def same_place(self, other: "Output") -> bool:
+        """Whether both streams end up in the same terminal or file, so that their lines meet."""
+        if self.fd is None or other.fd is None:
+            return False
+        return os.path.sameopenfile(self.fd, other.fd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            try:
+                view = view[os.write(fd, view) :]
+            except BlockingIOError:  # another program left the terminal in non-blocking mode
+                select.select([], [fd], [])
+    except BrokenPipeError:
+        raise ReaderLeft from None
+    except OSError as error:
+        if error.errno == errno.EIO:  # the terminal window was closed
+            raise ReaderLeft from None
+        msg = f"the output could not be written: {error.strerror}"
+        raise OutputFailed(msg) from None

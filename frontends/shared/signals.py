@@ -1,0 +1,47 @@
+"""Being asked to end while something is still being started: nothing that was begun may be left behind."""
+
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+EXIT_SIGNAL = 128
+
+
+@attrs.define
+class StartupWatch:
+    """What is being started; `over` says that it has, and that from then on somebody else minds the signals."""
+
+    _watch: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    number: int | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """What to exit with if somebody has asked for the end, else None."""
+        return None if self.number is None else EXIT_SIGNAL + self.number
+
+    def finish_starting(self) -> None:
+        """Stop watching: a signal that comes later waits for whoever reads next."""
+        self._watch.cancel(reason="everything is started")
+
+
+@asynccontextmanager
+async def cancel_on_signal(signals: AsyncIterator[int]) -> AsyncGenerator[StartupWatch]:
+    """Cancel the block at the first signal that comes before it says `over`; the block then ends quietly.
+
+    Open it before anything is started, so that whatever was begun is closed again in order.
+    """
+    start = StartupWatch()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_watch, signals, start, nursery.cancel_scope)
+        yield start
+        start.finish_starting()
+
+
+async def _watch(signals: AsyncIterator[int], start: StartupWatch, whole: trio.CancelScope) -> None:
+    with start._watch:  # noqa: SLF001 - two halves of one thing
+        start.number = await anext(signals)
+        whole.cancel(reason="asked to end")

@@ -1,0 +1,54 @@
+"""The streams a program was started with: where to write, and the terminal to ask on, if there is one."""
+
+import os
+import sys
+import termios
+from contextlib import suppress
+
+import attrs
+import trio
+
+from frontends.shared.output import Output
+
+_LONGEST_ANSWER = 4096  # no terminal takes a longer line
+
+
+@attrs.frozen(kw_only=True)
+class StandardStreams:
+    """Where to write, and the descriptor of the terminal to ask on, if there is one."""
+
+    out: Output
+    err: Output
+    keyboard: int | None = None
+
+    @classmethod
+    def standard(cls) -> "StandardStreams":
+        """The streams this program was started with."""
+        out, err = Output(sys.stdout), Output(sys.stderr)
+        keyboard = None
+        if sys.stdin is not None and sys.stdin.isatty() and err.tty:
+            keyboard = sys.stdin.fileno()
+        return cls(out=out, err=err, keyboard=keyboard)
+
+    async def say(self, line: str) -> None:
+        """Print a line on stdout; it is ready to be printed."""
+        await self.out.write(f"{line}\n")
+
+    async def remark(self, line: str) -> None:
+        """Print a line on stderr; it is ready to be printed."""
+        await self.err.write(f"{line}\n")
+
+
+def discard_typed_input(fd: int) -> None:
+    """Throw away what was typed before a question is shown: it cannot be an answer to it."""
+    with suppress(termios.error, OSError):  # a pipe, which nobody types on
+        termios.tcflush(fd, termios.TCIFLUSH)
+
+
+async def read_answer(fd: int) -> str:
+    """Wait for a line typed on a terminal.
+
+    Cancellation: nothing that was typed is lost; it waits for the next reader.
+    """
+    await trio.lowlevel.wait_readable(fd)
+    return os.read(fd, _LONGEST_ANSWER).decode("utf-8", "replace")

@@ -1,0 +1,89 @@
+"""Colours and symbols: the only place where escape codes are made."""
+
+import os
+from collections.abc import Mapping
+from typing import Final, TextIO
+
+import attrs
+
+_CODES: Final = {
+    "bold": ("1", "22"),
+    "dim": ("2", "22"),
+    "red": ("31", "39"),
+    "green": ("32", "39"),
+    "yellow": ("33", "39"),
+    "cyan": ("36", "39"),
+}
+_PLAIN_SYMBOLS: Final = {"✓": "ok", "✗": "!!", "■": "--", "✻": "*", "↻": "~", "●": "*", "…": "...", "·": "-", "─": "-"}
+
+
+@attrs.frozen(kw_only=True)
+class Style:
+    """How to write for one stream; without colours every method returns its text as it is."""
+
+    colours: bool = False
+    symbols: bool = True
+
+    def bold(self, text: str) -> str:
+        """Stress a text."""
+        return self._wrap("bold", text)
+
+    def dim(self, text: str) -> str:
+        """Put a text into the background."""
+        return self._wrap("dim", text)
+
+    def red(self, text: str) -> str:
+        """Mark a failure."""
+        return self._wrap("red", text)
+
+    def green(self, text: str) -> str:
+        """Mark a success."""
+        return self._wrap("green", text)
+
+    def yellow(self, text: str) -> str:
+        """Mark something to notice."""
+        return self._wrap("yellow", text)
+
+    def cyan(self, text: str) -> str:
+        """Mark a name."""
+        return self._wrap("cyan", text)
+
+    def symbol(self, wanted: str) -> str:
+        """Return a symbol, or what stands for it where only ASCII can be shown."""
+        return wanted if self.symbols else _PLAIN_SYMBOLS[wanted]
+
+    def _wrap(self, name: str, text: str) -> str:
+        if not self.colours or not text:
+            return text
+        start, end = _CODES[name]
+        return f"\x1b[{start}m{text}\x1b[{end}m"
+
+
+def style_for(*, tty: bool, encoding: str, environ: Mapping[str, str]) -> Style:
+    """Choose a style: colours only on a terminal that knows them, and never against NO_COLOR."""
+    colours = tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    return Style(colours=colours, symbols=encoding.lower().replace("-", "").startswith("utf"))
+
+
+def stream_style(stream: TextIO | None) -> Style:
+    """Choose a style for a stream this program was started with."""
+    if stream is None:
+        return Style()
+    return style_for(tty=stream.isatty(), encoding=stream.encoding, environ=os.environ)
+
+
+def duration(milliseconds: float) -> str:
+    """Return a length of time for people: 0.4 ms, 12 ms, 3.4 s, 2 min 5 s."""
+    if milliseconds < 10:
+        return f"{milliseconds:.1f} ms"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    return f"{minutes} min {seconds} s"
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 step, 2 steps."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,125 @@
+"""Fitting text into the cells of a terminal: how wide it is, cutting it, and tables that never break a line.
+
+Everything here takes plain text; colours are added afterwards, since escape codes have no width but do have length.
+"""
+
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TextIO
+
+import attrs
+
+NARROWEST = 40
+WIDEST = 100_000
+"""What goes to a file or another program is not cut: nobody could widen the window."""
+_GAP = "  "
+
+
+def columns(stream: TextIO | None = None) -> int:
+    """How wide a line may be: `$COLUMNS`, the terminal's width, or as wide as it likes where there is no terminal.
+
+    `stream` is where the line goes; left out, stdout.
+    """
+    target = sys.stdout if stream is None else stream
+    if os.environ.get("COLUMNS", "").isdecimal() or (target is not None and target.isatty()):
+        return max(NARROWEST, _terminal(target))
+    return WIDEST
+
+
+def _terminal(stream: TextIO | None) -> int:
+    if not os.environ.get("COLUMNS", "").isdecimal() and stream is not None:
+        with suppress(OSError, ValueError):  # not all that claim to be terminals can tell
+            return os.get_terminal_size(stream.fileno()).columns or shutil.get_terminal_size().columns
+    return shutil.get_terminal_size().columns
+
+
+def cell_width(character: str) -> int:
+    """How many cells a terminal gives a character."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def text_width(text: str) -> int:
+    """How many cells a line takes."""
+    return len(text) if text.isascii() else sum(map(cell_width, text))
+
+
+def cut(text: str, width: int, *, more: str = "…") -> str:
+    """Return the beginning of a line in at most `width` cells, saying with `more` that something was left out."""
+    if text_width(text) <= width:
+        return text
+    room, used_width = width - len(more), 0
+    for place, character in enumerate(text):
+        used_width += cell_width(character)
+        if used_width > room:
+            return text[:place].rstrip() + more if room > 0 else ""
+    return text
+
+
+def cut_start(text: str, width: int, *, more: str = "…") -> str:
+    """Return the end of a line in at most `width` cells: of a path, the end tells most."""
+    if text_width(text) <= width:
+        return text
+    room, used_width = width - len(more), 0
+    for place in range(len(text) - 1, -1, -1):
+        used_width += cell_width(text[place])
+        if used_width > room:
+            return more + text[place + 1 :] if room > 0 else ""
+    return text
+
+
+def pad(text: str, width: int) -> str:
+    """Fill a line up to `width` cells."""
+    return text + " " * max(0, width - text_width(text))
+
+
+@attrs.frozen(kw_only=True)
+class Column:
+    """One column of a table: `share` of the room that is left over, or as wide as its content when that is 0."""
+
+    title: str
+    share: int = 0
+    least: int = 0
+    from_end: bool = False
+
+
+Paint = Callable[[int, int, str], str]
+"""Colours a cell, given its row (-1 is the head), its column and its text, filled up or not."""
+
+
+def table(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, paint: Paint, more: str) -> list[str]:
+    """Lay cells out in lines of at most `width` cells; flexible columns share what the others leave."""
+    natural = [max([text_width(head.title), *(text_width(row[n]) for row in rows)]) for n, head in enumerate(heads)]
+    room = width - sum(natural[n] for n, head in enumerate(heads) if not head.share) - len(_GAP) * (len(heads) - 1)
+    widths = _share_widths(heads, natural, room)
+    lines = []
+    for number, row in enumerate([[head.title for head in heads], *rows]):
+        cells = [_fit_cell(head, text, room, more) for head, text, room in zip(heads, row, widths, strict=True)]
+        cells[-1] = cells[-1].rstrip()
+        lines.append(_GAP.join(paint(number - 1, n, cell) for n, cell in enumerate(cells)))
+    return lines
+
+
+def _share_widths(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
+    """Give each flexible column what it needs if all fits, else its share, handing on what one does not need."""
+    widths = list(natural)
+    open_columns = [n for n, head in enumerate(heads) if head.share]
+    while open_columns:
+        parts = sum(heads[n].share for n in open_columns)
+        content = [n for n in open_columns if natural[n] <= room * heads[n].share // parts]
+        if not content:
+            for n in open_columns:
+                widths[n] = max(heads[n].least, room * heads[n].share // parts)
+            break
+        room -= sum(natural[n] for n in content)
+        open_columns = [n for n in open_columns if n not in content]
+    return widths
+
+
+def _fit_cell(head: Column, text: str, width: int, more: str) -> str:
+    return pad(cut_start(text, width, more=more) if head.from_end else cut(text, width, more=more), width)

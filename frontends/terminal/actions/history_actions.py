@@ -1,0 +1,238 @@
+"""What people do with what was said: say it differently, go back, continue elsewhere, take it along."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+import anyio.to_thread
+
+import session_core as sc
+from frontends.shared.style import format_count
+from frontends.terminal.base import TerminalBase
+from frontends.terminal.composer.drafts import PromptSubmission, read_parts
+from frontends.terminal.destination import MessageTarget
+from frontends.terminal.look.clock import now_ms
+from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.screens import picker_choices
+from frontends.terminal.screens.picker import LineInputScreen, Picker, PickerChoice
+
+LONG_S: Final = 1.0
+"""From when on people are told that something goes on."""
+AGAIN_S: Final = 10.0
+"""How often they are told so again."""
+_MOST_NAMED: Final = 20
+"""Files that a question names."""
+
+
+class HistoryActions(TerminalBase):
+    """The actions about the past of the viewed session."""
+
+    def _user_message_choices(self) -> list[PickerChoice[sc.Message]]:
+        state = self.service_actions.state
+        choices = picker_choices.user_message_choices(state, now_ms()) if state is not None else []
+        if not choices:
+            self.tell("nothing was said here yet", "warning")
+        return choices
+
+    async def _run_with_progress(self, what: str, work: Awaitable[object]) -> None:
+        """Do something, and say that it goes on while it takes long."""
+        began = monotonic()
+
+        def report_progress() -> None:
+            self.tell(f"{what}… {round(monotonic() - began)} s", seconds=AGAIN_S)
+
+        first = self.set_timer(LONG_S, report_progress)
+        again = self.set_interval(AGAIN_S, report_progress)
+        try:
+            await work
+        finally:
+            first.stop()
+            again.stop()
+
+    # --- stopping and going on ----------------------------------------------------------------------------------------
+
+    def action_stop(self) -> None:
+        """Stop the viewed session's turn."""
+        self.run_in_background(self.service_actions.stop(self.service_actions.viewed_session(), "turn"))
+
+    def action_stop_all(self) -> None:
+        """Stop the viewed session with its helpers."""
+        self.run_in_background(self.service_actions.stop(self.service_actions.viewed_session(), "subtree"))
+
+    def action_resume(self) -> None:
+        """Go on where a turn was cut short."""
+        self.run_in_background(self.service_actions.resume(self.service_actions.viewed_session()))
+
+    def action_compact(self) -> None:
+        """Sum the conversation up."""
+        compacting = self.service_actions.client.compact_context(self.service_actions.viewed_session())
+        self.run_in_background(self._run_with_progress("summing up", compacting))
+
+    def action_clear(self) -> None:
+        """Begin the conversation afresh."""
+        self.run_in_background(self.service_actions.client.clear_context(self.service_actions.viewed_session()))
+
+    # --- saying it differently ----------------------------------------------------------------------------------------
+
+    def action_edit(self) -> None:
+        """Choose something to say differently."""
+
+        if choices := self._user_message_choices():
+            self.ask(Picker("Say differently", choices), self.edit_message)
+
+    def action_branches(self) -> None:
+        """Choose among the branches."""
+        state = self.service_actions.state
+        choices = picker_choices.branch_choices(state, now_ms()) if state is not None else []
+        session_id = self.service_actions.viewed_session()
+
+        def switch_branch(message_id: sc.MessageId) -> None:
+            self.run_in_background(self.service_actions.client.switch_branch(session_id, message_id))
+
+        if len(choices) > 1:
+            self.ask(Picker("Branches", choices), switch_branch)
+        else:
+            self.tell("this conversation has one branch; /edit begins another")
+
+    def action_fork(self, name: str = "") -> None:
+        """Continue from here in a new session."""
+        self.run_in_background(
+            self._fork(self.service_actions.target, self.service_actions.viewed_session(), name.strip() or None)
+        )
+
+    async def _fork(self, target: MessageTarget, session_id: sc.SessionId, name: str | None) -> None:
+        created = await self.service_actions.client.fork_session(session_id, name=name)
+        if self.service_actions.target.is_same(target):
+            self.view(created.session_id)
+        else:  # who looks at something else by now is not taken away from it
+            self.tell("the new session is in the list")
+
+    # --- going back ---------------------------------------------------------------------------------------------------
+
+    def action_undo(self) -> None:
+        """Choose where to go back to."""
+
+        if choices := self._user_message_choices():
+            target = self.service_actions.target
+            self.ask(Picker("Go back to before", choices), lambda message: self._begin_undo(target, message))
+
+    def _begin_undo(self, target: MessageTarget, message: sc.Message, *, force: bool = False) -> None:
+        self.run_in_background(self._run_with_progress("going back", self._undo(target, message, force=force)))
+
+    async def _undo(self, target: MessageTarget, message: sc.Message, *, force: bool) -> None:
+        session_id = await self.service_actions.ensure_session(target)
+        try:
+            reply = await self.service_actions.client.restore_to_message(session_id, message.message_id, force=force)
+        except sc.FilesChanged as changed:
+            if force:
+                raise
+            self.confirm(
+                _overwrite_question(changed), lambda: self._begin_undo(target, message, force=True), sudden=True
+            )
+            return
+        self.restore_unsent(PromptSubmission(text=reply.text, target=target, attached=read_parts(message.parts)[1]))
+        if self.service_actions.target.is_same(target):
+            self.composer.focus()
+        self.tell(_describe_restore(reply), title="gone back", seconds=10)
+
+    def action_redo(self) -> None:
+        """Take the last undo back."""
+        self._begin_redo(self.service_actions.viewed_session())
+
+    def _begin_redo(self, session_id: sc.SessionId, *, force: bool = False) -> None:
+        self.run_in_background(self._run_with_progress("taking the undo back", self._redo(session_id, force=force)))
+
+    async def _redo(self, session_id: sc.SessionId, *, force: bool) -> None:
+        try:
+            reply = await self.service_actions.client.take_back_undo(session_id, force=force)
+        except sc.Conflict as conflict:
+            if force or not (isinstance(conflict, sc.FilesChanged) or conflict.field == "force"):
+                raise
+            question = (
+                _overwrite_question(conflict)
+                if isinstance(conflict, sc.FilesChanged)
+                else "The conversation has gone on since this undo. Take the undo back all the same?"
+            )
+            self.confirm(question, lambda: self._begin_redo(session_id, force=True), sudden=True)
+            return
+        self.tell(_describe_restore(reply), title="the undo is taken back", seconds=10)
+
+    # --- taking it along ----------------------------------------------------------------------------------------------
+
+    def action_copy_answer(self) -> None:
+        """Copy the last answer."""
+        state = self.service_actions.state
+        transcript = state.transcript if state is not None else ()
+        answers = [each.text for each in transcript if each.role == "assistant" and each.text]
+        if answers:
+            self.copy(answers[-1])
+        else:
+            self.tell("there is no answer yet", "warning")
+
+    def action_export(self, file: str = "") -> None:
+        """Write the conversation to a file."""
+        session_id = self.service_actions.viewed_session()
+
+        def export_as(name: str) -> None:
+            if name.strip():
+                self.run_in_background(self._run_with_progress("writing", self._export(session_id, name.strip())))
+
+        if file:
+            export_as(file)
+        else:
+            self.ask(LineInputScreen("Write to which file? (.md, .html or .jsonl)", "conversation.md"), export_as)
+
+    async def _export(self, session_id: sc.SessionId, name: str) -> None:
+        path = await anyio.to_thread.run_sync(_place, self.options.cwd, name)
+        if await anyio.to_thread.run_sync(path.exists):
+            question = f"This file exists already. Write over it?\n\n{path}"
+            self.confirm(question, lambda: self._begin_write(session_id, path), sudden=True)
+        else:
+            await self._write(session_id, path)
+
+    def _begin_write(self, session_id: sc.SessionId, path: Path) -> None:
+        self.run_in_background(self._run_with_progress("writing", self._write(session_id, path)))
+
+    async def _write(self, session_id: sc.SessionId, path: Path) -> None:
+        written = await self.service_actions.export(session_id, path)
+        self.tell(f"written to {written}")
+
+    def action_change_directory(self, directory: str = "") -> None:
+        """Work in another directory."""
+        target = self.service_actions.target
+
+        def change_to(name: str) -> None:
+            if name.strip():
+                self.run_in_background(self.service_actions.change_directory(name.strip(), target))
+
+        if directory:
+            change_to(directory)
+        else:
+            self.ask(LineInputScreen("Work in which directory?", target.new.cwd), change_to)
+
+
+def _place(base: str, typed: str) -> Path:
+    """Return the file that somebody means."""
+    try:
+        return Path(base) / Path(typed).expanduser()
+    except RuntimeError as error:  # nobody is called so
+        raise sc.InvalidInput(f"{typed!r}: {error}", field="path") from None
+
+
+def _overwrite_question(changed: sc.FilesChanged) -> str:
+    """Ask whether files that were changed since are to be overwritten."""
+    named = [f"  {inert_line(path)}: {inert_line(why)}" for path, why in changed.files[:_MOST_NAMED]]
+    remaining = len(changed.files) - len(named)
+    more = [f"  and {remaining} more"] if remaining else []
+    lines = ["Files are not as they were left:", "", *named, *more]
+    return "\n".join([*lines, "", "Overwrite them all the same? What is there now is saved first."])
+
+
+def _describe_restore(reply: sc.replies.RestoreReply) -> str:
+    done = [each for each in reply.files if each.done != "skipped"]
+    lines = [f"{format_count(len(done), 'file')} brought back" if done else "no file was changed"]
+    lines += [f"left alone: {inert_line(each.path)}: {each.why}" for each in reply.files if each.done == "skipped"]
+    return "\n".join([*lines, *reply.remarks])

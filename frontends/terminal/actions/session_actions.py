@@ -1,0 +1,298 @@
+"""What people want, done: each wish is one or two commands to the service, and an error is a sentence.
+
+Nothing here draws. What a command has changed comes back through the feeds, like what others do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio.to_thread
+import attrs
+from textual.notifications import SeverityLevel
+
+import session_core as sc
+from frontends.arguments import UsageError
+from frontends.commands.sessions.session_lookup import find_session, last_used
+from frontends.shared.sanitise import one_line
+from frontends.terminal.actions.session_queries import ServiceQueries
+from frontends.terminal.composer.attached_files import files_of, images_of
+from frontends.terminal.composer.drafts import PromptSubmission, read_parts
+from frontends.terminal.destination import MessageTarget
+from frontends.terminal.feeds import NOT_YET
+from frontends.terminal.options import NewSession
+from frontends.terminal.panels.notices import Notice
+
+if TYPE_CHECKING:
+    from frontends.terminal.questions.panel import RequestPanel
+
+_NAME_CHARS: Final = 60
+
+
+class ServiceActions(ServiceQueries):
+    """Carries wishes out."""
+
+    def placeholder(self) -> str:
+        """What the empty composer says."""
+        state, fleet = self.state, self._app.terminal_state.fleet
+        if fleet is not None and fleet.read_only is not None:
+            return f"nothing can be changed any more: {fleet.read_only}"
+        if self._app.composer.editing is not None:
+            return "say it differently; Esc leaves it as it was"
+        if state is not None and not state.activity.is_at_rest:
+            return "queue a message; Esc stops the turn"
+        if state is None:
+            return "ask for something"  # the welcome says how
+        return "ask for something; / for commands, @ for files, ! for the shell"
+
+    def parting_hint(self, again: str) -> str:
+        """What leaving means, for somebody who is about to; `again` is what they are to do once more."""
+        if self._app.options.embedded:
+            return f"{again} again closes the terminal and ends the work; everything said is kept"
+        return f"{again} again closes the terminal; the work goes on"
+
+    @property
+    def work_would_end(self) -> bool:
+        """Whether something runs that ends with the terminal."""
+        fleet = self._app.terminal_state.fleet
+        busy = fleet is not None and any(not each.activity.is_at_rest for each in fleet.sessions.values())
+        return busy and self._app.options.embedded
+
+    # --- the beginning ------------------------------------------------------------------------------------------------
+
+    def fleet_changed(self) -> None:
+        """View the session that was asked for, once the list of all is there, and tell those who wait which it is."""
+        fleet = self._app.terminal_state.fleet
+        if fleet is None or self._begun:
+            return
+        self._begun = True
+        found, refused = self._find_first_session(tuple(fleet.sessions.values()))
+        first, is_viewed, start = self._first, self.target is self._first, self._first.new
+        first.decide(found, refused)
+        if self._new is first and (found is not None or refused is not None):
+            self._new = MessageTarget(start)  # the next new session is another one
+        if is_viewed and found is not None:
+            self._app.terminal_state.view(found.session_id)
+        if refused is not None:
+            self._app.tell(refused, "error")
+        self._app.refresh_commands()
+        if self._app.options.prompt:
+            submission = PromptSubmission(text=self._app.options.prompt, target=first)
+            self._app.run_in_background(self.send_submission(submission), unsent=submission)
+
+    def _find_first_session(
+        self, sessions: tuple[sc.SessionSummary, ...]
+    ) -> tuple[sc.SessionSummary | None, str | None]:
+        """Return the session to begin with, and why there is not the one that was named."""
+        options = self._app.options
+        try:
+            if options.session is not None:
+                return find_session(options.session, sessions, options.home), None
+            return None if options.new else last_used(sessions, options.cwd, options.home), None
+        except UsageError as error:
+            return None, None if options.session is None else str(error)
+
+    def view(self, session_id: sc.SessionId | None) -> None:
+        """View another session, or the draft of a new one."""
+        if session_id is None:
+            self._new = MessageTarget(self._copy_new_session())
+        self._app.terminal_state.view(session_id)
+
+    def _copy_new_session(self) -> NewSession:
+        """Return what another session begins with: the same folder and model, and never the same permissions."""
+        if self.session_id is None:
+            return self.draft
+        current = self.target.new
+        return NewSession(cwd=current.cwd, model=current.model, mode=self._app.options.permissions)
+
+    # --- saying something ---------------------------------------------------------------------------------------------
+
+    async def ensure_session(self, target: MessageTarget, named_after: str = "") -> sc.SessionId:
+        """Return the session that something goes to, made now if there is none yet."""
+        client = await self._app.terminal_state.wait_connected()
+        await target.wait_decided()
+        async with target.creation_lock:
+            if target.session_id is None:
+                new = target.new
+                created = await client.create_session(
+                    name=one_line(named_after, _NAME_CHARS) or None,
+                    cwd=new.cwd,
+                    model=new.model,
+                    permission_mode=new.mode,
+                    thinking=new.thinking,
+                )
+                is_viewed = self.target is target
+                target.session_id = created.session_id
+                if is_viewed:
+                    self._app.terminal_state.view(created.session_id)
+            return target.session_id
+
+    async def send_submission(self, submission: PromptSubmission) -> None:
+        """Send a message, or put it in the place of the one that is being edited."""
+        session_id = await self.ensure_session(submission.target, submission.text)
+        images, files = images_of(submission.attached), files_of(submission.attached)
+        editing = submission.editing
+        if editing is not None and editing.message_id is not None:
+            await self.client.edit_message(session_id, editing.message_id, submission.text, images=images, files=files)
+        elif editing is not None and editing.item_id is not None:
+            await self.client.edit_queue_item(session_id, editing.item_id, submission.text, images=images)
+            if files:
+                self._app.tell("a message that waits takes no more files; none was added", "warning")
+        else:
+            await self.client.send_user_message(
+                session_id,
+                submission.text,
+                images=images,
+                files=files,
+                deliver_as="steer" if submission.steer else "follow_up",
+            )
+
+    async def send_now(self, item: sc.QueueItem, target: MessageTarget) -> None:
+        """Have the agent read a message that waits within its turn, or at once if it rests."""
+        session_id = await self.ensure_session(target)
+        taken = await self.client.take_queue(session_id, item.item_id)
+        for each in taken.items:
+            text, attached = read_parts(each.parts)
+            submission = PromptSubmission(text=text, target=target, attached=attached, steer=True)
+            try:
+                await self.send_submission(submission)
+            except Exception:  # it waits no more, so it would be lost
+                self._app.restore_unsent(submission)
+                raise
+
+    async def run_line(self, line: str, target: MessageTarget) -> None:
+        """Run a line in the shell, as far as the permissions allow."""
+        session_id = await self.ensure_session(target, line)
+        await self.client.run_shell_line(session_id, line)
+
+    async def run_command(self, name: str, arguments: str, target: MessageTarget) -> None:
+        """Have an extension do something."""
+        session_id = await self.ensure_session(target)
+        extension, _, short = name.rpartition(".")
+        reply = await self.client.run_command(session_id, short, arguments, extension=extension or None)
+        if reply.content:
+            self._app.queue_notice(Notice(who=f"/{name}", text=reply.content, seconds=12, rows=12, chars=1_000))
+
+    async def login(self, provider: str, target: MessageTarget) -> None:
+        """Log in to a provider of an extension."""
+        session_id = await self.ensure_session(target)
+        await self.client.login_to_provider(session_id, provider)
+        self._app.tell(f"logged in to {provider}")
+
+    # --- stopping -----------------------------------------------------------------------------------------------------
+
+    async def stop(self, session_id: sc.SessionId, scope: sc.StopScope) -> None:
+        """Stop a session, and say what became of it."""
+        outcome = await self.client.request_stop(session_id, scope=scope)
+        self._app.tell(*_describe_stop(outcome))
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    async def approve(self, answer_message: RequestPanel.ApprovalDecided, session_id: sc.SessionId) -> None:
+        """Say yes or no to a tool call, and tell if somebody else was faster."""
+        reply = await self.client.answer_approval(
+            session_id,
+            answer_message.approval.request_id,
+            answer_message.decision,
+            fingerprint=answer_message.approval.fingerprint,
+            message=answer_message.message,
+        )
+        if not reply.accepted:
+            self._app.tell("this was answered already")
+
+    async def answer(self, answer_message: RequestPanel.DialogValueGiven, session_id: sc.SessionId) -> None:
+        """Answer an extension, and tell if somebody else was faster."""
+        reply = await self.client.answer_dialog(session_id, answer_message.dialog.request_id, answer_message.value)
+        if not reply.accepted:
+            self._app.tell("this was answered already")
+
+    # --- settings -----------------------------------------------------------------------------------------------------
+
+    async def use_model(self, model: str, target: MessageTarget) -> None:
+        """Let another model answer, in a session or in the one that is to begin."""
+        await target.wait_decided()
+        async with target.creation_lock:
+            if target.session_id is None:
+                self._change_new_session(target, model=model)
+                return
+        reply = await self.client.switch_model(target.session_id, model)
+        if reply.effective != "now":
+            self._app.tell(f"{model} answers from the next step on")
+
+    async def set_thinking(self, thinking: sc.Thinking, target: MessageTarget) -> None:
+        """Have the model reason more or less."""
+        await target.wait_decided()
+        async with target.creation_lock:
+            if target.session_id is None:
+                self._change_new_session(target, thinking=thinking)
+                return
+        if target.new.model is None:  # it was made a moment ago, and has not told us yet what it begins with
+            raise sc.Disconnected(NOT_YET)
+        await self.client.switch_model(target.session_id, target.new.model, thinking=thinking)
+
+    async def use_mode(self, mode: sc.PermissionMode, target: MessageTarget) -> None:
+        """Change what needs a yes."""
+        await target.wait_decided()
+        async with target.creation_lock:
+            if target.session_id is None:
+                self._change_new_session(target, mode=mode)
+                return
+        await self.client.change_permission_mode(target.session_id, mode)
+
+    async def change_directory(self, typed: str, target: MessageTarget) -> None:
+        """Work in another directory, in a session or in the one that is to begin."""
+        await target.wait_decided()
+        path = str(await anyio.to_thread.run_sync(_folder, target.new.cwd, typed))
+        async with target.creation_lock:
+            if target.session_id is None:
+                self._change_new_session(target, cwd=path)
+                return
+        await self.client.change_working_directory(target.session_id, path)
+
+    def _change_new_session(self, target: MessageTarget, **changes: Any) -> None:
+        target.new = attrs.evolve(target.new, **changes)
+        self._app.redraw()
+
+    # --- the past -----------------------------------------------------------------------------------------------------
+
+    async def resume(self, session_id: sc.SessionId) -> None:
+        """Go on where a turn was cut short."""
+        reply = await self.client.resume_session(session_id)
+        if not reply.started:
+            self._app.tell("the session is at work already")
+
+    def other_branch(self, message_id: sc.MessageId) -> sc.MessageId:
+        """Return what else was said in the place of a message, one after the other."""
+        state = self.state
+        message = None if state is None else state.find_message(message_id)
+        if state is None or message is None:
+            raise sc.NotFound("this message is too old to switch here; use /branches")
+        siblings = [each.message_id for each in state.messages if _are_siblings(each, message)]
+        if len(siblings) < 2:
+            raise sc.InvalidInput("nothing else was said here; e says it differently", field="message_id")
+        return siblings[(siblings.index(message_id) + 1) % len(siblings)]
+
+
+def _folder(base: str, typed: str) -> Path:
+    """Return the folder that somebody means."""
+    path = Path(base, Path(typed).expanduser()).resolve()
+    if not path.is_dir():
+        raise sc.InvalidInput(f"{str(path)!r} is not a directory", field="cwd")
+    return path
+
+
+def _are_siblings(one: sc.Message, other: sc.Message) -> bool:
+    return one.role == other.role == "user" and one.parent_id == other.parent_id
+
+
+def _describe_stop(outcome: sc.StopOutcome) -> tuple[str, SeverityLevel]:
+    match outcome.result:
+        case "nothing_running":
+            return "nothing was running", "information"
+        case "still_stopping":
+            return "stopping; something has not let go yet", "warning"
+        case "stopped":
+            more = [f"{len(outcome.kept)} queued kept"] if outcome.kept else []
+            more += [f"{len(outcome.survived)} left running"] if outcome.survived else []
+            return "; ".join(["stopped", *more]), "information"

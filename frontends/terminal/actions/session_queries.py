@@ -1,0 +1,200 @@
+"""What the terminal asks of the service without changing anything: models, commands, files, messages, exports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+import session_core as sc
+from frontends.shared.figures import format_size
+from frontends.terminal.destination import MessageTarget
+from frontends.terminal.feeds import NOT_YET
+from frontends.terminal.options import NewSession
+from frontends.terminal.screens.picker import PickerChoice
+from frontends.terminal.screens.picker_choices import model_choices
+
+if TYPE_CHECKING:
+    from frontends.client import SessionClient
+    from frontends.commands.sessions.export_import import Format
+    from frontends.terminal.base import TerminalBase
+
+_SHOW_S: Final = 20.0
+_LOOK_S: Final = 0.02
+
+
+class ServiceQueries:
+    """What is known, and what can be found out.
+
+    Attributes:
+        commands: What extensions offer in the viewed session.
+        models: What `/model` may be given.
+        default_model: What answers in a new session that names none; empty while nobody has told.
+    """
+
+    def __init__(self, app: TerminalBase) -> None:
+        self._app = app
+        options = app.options
+        new = NewSession(cwd=options.cwd, model=options.model, mode=options.permissions)
+        self._first = self._new = MessageTarget(new) if options.new else MessageTarget.create_undecided(new)
+        self.commands: tuple[sc.ExtensionCommand, ...] = ()
+        self.models: tuple[str, ...] = ()
+        self.default_model = ""
+        self._begun = False
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> SessionClient:
+        """The service.
+
+        Raises:
+            Disconnected: It is not there yet.
+        """
+        if self._app.terminal_state.client is None:
+            raise sc.Disconnected(NOT_YET)
+        return self._app.terminal_state.client
+
+    @property
+    def session_id(self) -> sc.SessionId | None:
+        """The session that is viewed."""
+        viewed = self._app.terminal_state.viewed
+        return None if viewed is None else viewed.session_id
+
+    @property
+    def state(self) -> sc.SessionState | None:
+        """What is known of it."""
+        viewed = self._app.terminal_state.viewed
+        return None if viewed is None else viewed.state
+
+    @property
+    def draft(self) -> NewSession:
+        """What the next new session begins with."""
+        return self._new.new
+
+    @property
+    def target(self) -> MessageTarget:
+        """Where goes what is typed now."""
+        return self._new if self.session_id is None else self.target_of(self.session_id)
+
+    def drawn_session(self) -> sc.SessionId:
+        """Return the session that people see: what they do in its panels is meant for it.
+
+        Raises:
+            InvalidInput: There is none.
+        """
+        return self._app.drawn_session_id or self.viewed_session()
+
+    def target_of(self, session_id: sc.SessionId) -> MessageTarget:
+        """Return a session as something to send to."""
+        fleet = self._app.terminal_state.fleet
+        known = None if fleet is None else fleet.sessions.get(session_id)
+        if self.state is not None and session_id == self.session_id:
+            new_session = NewSession(cwd=self.state.settings.cwd, model=self.state.settings.model)
+        elif known is not None:
+            new_session = NewSession(cwd=known.cwd, model=known.model)
+        else:
+            new_session = NewSession(cwd=self._app.options.cwd)
+        return MessageTarget(new_session, session_id)
+
+    def message(self, message_id: sc.MessageId) -> sc.Message:
+        """Return a message of the viewed session.
+
+        Raises:
+            NotFound: It is not there, or not loaded.
+        """
+        viewed = self._app.terminal_state.viewed
+        found = None if viewed is None or viewed.state is None else viewed.state.find_message(message_id)
+        if found is None and viewed is not None:
+            found = next((each for each in viewed.blocks.older if each.message_id == message_id), None)
+        if found is None:
+            raise sc.NotFound("this message is not in the conversation that is viewed", field="message_id")
+        return found
+
+    def viewed_session(self) -> sc.SessionId:
+        """Return the session that is viewed.
+
+        Raises:
+            InvalidInput: There is none yet.
+        """
+        if self.session_id is None:
+            raise sc.InvalidInput("there is no session yet; say something first", field="session_id")
+        return self.session_id
+
+    def helper_names(self) -> Mapping[sc.SessionId, str]:
+        """What the sessions that work for others are called."""
+        fleet = self._app.terminal_state.fleet
+        if fleet is None:
+            return {}
+        return {each.session_id: each.name for each in fleet.sessions.values() if each.parent_id is not None}
+
+    @property
+    def extensions(self) -> list[sc.ExtensionInfo]:
+        """Those that work for the viewed session, or for one that begins here."""
+        fleet = self._app.terminal_state.fleet
+        folder = self.state.settings.cwd if self.state is not None else self.draft.cwd
+        return [] if fleet is None else [each for each in fleet.extensions.values() if _is_active_in(each, folder)]
+
+    # --- finding out -------------------------------------------------------------------------------------------------
+
+    async def find_files(self, query: str) -> tuple[str, ...]:
+        """Find files beneath the folder of the session."""
+        where = None if self.session_id is not None else self.draft.cwd
+        return (await self.client.find_files(query, session_id=self.session_id, cwd=where)).paths
+
+    async def refresh_choices(self) -> None:
+        """Learn what can be chosen in the viewed session."""
+        try:
+            self.commands = (await self.client.list_commands(self.session_id)).commands
+            reply = await self._models()
+            self.models = tuple(each.name for each in reply.models)
+            self.default_model = reply.default
+            self._app.schedule_draw("session")
+        except sc.SessionCoreError:
+            pass  # there is nothing to suggest; whoever uses one is told why it fails
+
+    async def _models(self) -> sc.replies.ListModelsReply:
+        where = None if self.session_id is not None else self.draft.cwd
+        return await self.client.list_models(session_id=self.session_id, cwd=where)
+
+    async def model_choices(self) -> list[PickerChoice[str]]:
+        """The models that can be chosen."""
+        reply = await self._models()
+        current = self.state.settings.model if self.state is not None else self.draft.model
+        return model_choices(reply.models, current or reply.default)
+
+    async def show_message(self, message_id: sc.MessageId) -> None:
+        """Scroll to a message of the viewed session, and have older ones until it is there."""
+        viewed = self._app.terminal_state.viewed
+        with anyio.move_on_after(_SHOW_S):
+            while viewed is not None and viewed is self._app.terminal_state.viewed:
+                if viewed.state is not None and self._app.transcript.show_message(message_id):
+                    return
+                if viewed.state is not None and viewed.has_older:
+                    await self._app.terminal_state.load_older(viewed)
+                elif viewed.state is not None:
+                    break
+                await anyio.sleep(_LOOK_S)
+        self._app.tell("the message is in another branch, or was summed up", "warning")
+
+    async def search(self, words: str) -> tuple[sc.SearchHit, ...]:
+        """Find messages of all sessions."""
+        return (await self.client.search_messages(words, limit=50)).hits
+
+    async def export(self, session_id: sc.SessionId, path: Path) -> str:
+        """Write a conversation to a file; its ending says how. Returns where and how much."""
+        from frontends.commands.sessions.export_import import write_export
+
+        kinds: dict[str, Format] = {".html": "html", ".htm": "html", ".jsonl": "jsonl", ".md": "markdown"}
+        kind = kinds.get(path.suffix.lower())
+        if kind is None:
+            raise sc.InvalidInput(f"{path.name!r}: the name must end in .md, .html or .jsonl", field="path")
+        written = await anyio.to_thread.run_sync(write_export, self._app.options.home, session_id, path, kind)
+        return f"{path} ({format_size(written)})"
+
+
+def _is_active_in(extension: sc.ExtensionInfo, folder: str) -> bool:
+    return extension.folder is None or Path(folder).is_relative_to(extension.folder)

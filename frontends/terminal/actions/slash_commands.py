@@ -1,0 +1,145 @@
+"""The commands that people type after `/`: a table. Pure functions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Final, get_args
+
+import attrs
+
+import session_core as sc
+from frontends.terminal.composer.completion import Suggestion, rank_suggestions
+from frontends.terminal.look.harmless_text import inert_line
+
+_SHORTEST_PREFIX: Final = 3
+_MOST_NEAR: Final = 3
+_NAME_CHARS: Final = 60
+
+
+@attrs.frozen(kw_only=True)
+class SlashCommand:
+    """A command of the terminal itself.
+
+    Attributes:
+        action: The action of the app that does it.
+        hint: What arguments it takes; without a hint it takes none.
+        choices: What its argument may be, where that is known beforehand.
+    """
+
+    name: str
+    help: str
+    action: str
+    hint: str = ""
+    aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+    def action_for(self, arguments: str) -> str:
+        """Return the action with what was typed after the name."""
+        return f"{self.action}({arguments.strip()!r})" if self.hint and arguments.strip() else f"{self.action}()"
+
+
+def _command(name: str, text: str, action: str = "", **more: object) -> SlashCommand:
+    return SlashCommand(name=name, help=text, action=action or name, **more)  # type: ignore[arg-type]
+
+
+SLASH: Final[tuple[SlashCommand, ...]] = (
+    _command("help", "show all keys and commands", aliases=("h",)),
+    _command("new", "begin another session"),
+    _command("sessions", "choose a session", aliases=("resume-session", "switch")),
+    _command("model", "choose the model that answers", hint="[name]", aliases=("m",)),
+    _command(
+        "permissions",
+        "choose what needs a yes",
+        "mode",
+        hint="[mode]",
+        aliases=("mode",),
+        choices=tuple(each.replace("_", "-") for each in get_args(sc.PermissionMode)),
+    ),
+    _command("thinking", "choose how much the model reasons", hint="[how]", choices=get_args(sc.Thinking)),
+    _command("theme", "choose the colours", hint="[name]"),
+    _command("stop", "stop this session's turn"),
+    _command("stop-all", "stop this session with its helpers", "stop_all"),
+    _command("resume", "go on where a stopped or failed turn left off"),
+    _command("undo", "go back to before something you said, with the files", aliases=("rewind",)),
+    _command("redo", "take the last undo back"),
+    _command("edit", "say something differently, in a new branch"),
+    _command("branches", "choose among the branches of this conversation"),
+    _command("fork", "continue from here in a new session", hint="[name]"),
+    _command("compact", "replace the conversation by a summary of it"),
+    _command("clear", "begin the conversation afresh"),
+    _command("queue", "go to the messages that wait", "focus_queue"),
+    _command("rename", "give this session another name", hint="[name]"),
+    _command("archive", "put this session away; /sessions brings it back"),
+    _command("delete", "remove this session for good"),
+    _command("search", "search what was said in all sessions", hint="[words]", aliases=("find",)),
+    _command("usage", "what this session has used and cost", aliases=("cost",)),
+    _command("export", "write this conversation to a file (.md, .html or .jsonl)", hint="[file]"),
+    _command("copy", "copy the last answer", "copy_answer"),
+    _command("cwd", "work in another directory", "change_directory", hint="[directory]", aliases=("cd",)),
+    _command("extensions", "see, reload and switch extensions", aliases=("ext",)),
+    _command("login", "log in to a provider of an extension", hint="[provider]"),
+    _command("reconnect", "try to reach the service again"),
+    _command("quit", "close the terminal; work in the background goes on", "quit_terminal", aliases=("exit", "q")),
+)
+
+
+def find_command(name: str, brought: Sequence[sc.ExtensionCommand] = ()) -> SlashCommand | None:
+    """Return the command of this name, or the only one that begins so and is not another's by its whole name."""
+    for command in SLASH:
+        if name == command.name or name in command.aliases:
+            return command
+    if len(name) >= _SHORTEST_PREFIX and not is_extension_command(name, brought):
+        begun = [command for command in SLASH if command.name.startswith(name)]
+        return begun[0] if len(begun) == 1 else None
+    return None
+
+
+def is_extension_command(name: str, commands: Sequence[sc.ExtensionCommand]) -> bool:
+    """Whether extensions bring a command that is called so."""
+    return any(name in {each.name, f"{each.extension}.{each.name}"} for each in commands)
+
+
+def check_arguments(command: SlashCommand, arguments: str) -> str | None:
+    """Say that a command takes nothing, if something was typed after it: what it does may not be what was meant."""
+    if command.hint or not arguments.strip():
+        return None
+    return f"/{command.name} takes nothing after it ({command.help})"
+
+
+def describe_unknown(name: str, commands: Sequence[sc.ExtensionCommand]) -> str:
+    """Say that there is no such command, what may have been meant, and how to say it to the model instead."""
+    names = [each.name for each in SLASH] + [each.name for each in commands]
+    begun = [each for each in names if len(name) >= _SHORTEST_PREFIX and each.startswith(name)]
+    near = begun[:_MOST_NEAR] or difflib.get_close_matches(name[:_NAME_CHARS], names, n=_MOST_NEAR)
+    meant = f"; did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""
+    displayed_name = inert_line(name, _NAME_CHARS)
+    return f"there is no command /{displayed_name}{meant} (to say it to the model: //{displayed_name})"
+
+
+def suggest_commands(
+    query: str, commands: Sequence[sc.ExtensionCommand], themes: Sequence[str] = (), models: Sequence[str] = ()
+) -> list[Suggestion]:
+    """Return what the text after `/` may become: a command, or one with its argument."""
+    name, blank, typed = query.partition(" ")
+    if not blank:
+        return rank_suggestions(query, [*map(_command_suggestion, SLASH), *map(_extension_suggestion, commands)])
+    command = find_command(name, commands)
+    if command is None:
+        return []
+    choices = {"theme": tuple(themes), "model": tuple(models)}.get(command.name, command.choices)
+    fits = rank_suggestions(typed.strip(), [Suggestion(value=each) for each in choices])
+    return [Suggestion(value=f"{name} {each.value}", label=each.value) for each in fits]
+
+
+def _command_suggestion(command: SlashCommand) -> Suggestion:
+    more = f" {command.hint}" if command.hint else ""
+    return Suggestion(
+        value=f"{command.name} " if command.hint else command.name, label=f"{command.name}{more}", detail=command.help
+    )
+
+
+def _extension_suggestion(command: sc.ExtensionCommand) -> Suggestion:
+    return Suggestion(
+        value=f"{command.name} ", label=command.name, detail=f"{command.description} ({command.extension})"
+    )

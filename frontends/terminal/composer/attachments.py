@@ -1,0 +1,107 @@
+"""What goes along with the prompt that is being written, shown as chips: dropped, pasted, and removed again."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+
+from frontends.terminal.composer.attached_files import (
+    Attachment,
+    NotAttached,
+    clipboard_picture,
+    clipboard_text,
+    find_picture_paths,
+    join_attachments,
+    read_picture,
+)
+from frontends.terminal.composer.popup import Chips
+from frontends.terminal.destination import MessageTarget
+
+_UNREACHABLE = "There is nothing in the clipboard that can be reached from here; paste with your terminal's own key."
+_ELSEWHERE = "Another session is viewed by now, so nothing was put in; paste it once more where it belongs."
+TargetGetter = Callable[[], MessageTarget]
+
+
+class AttachmentList:
+    """Keeps the attachments of an input.
+
+    Attributes:
+        all: What goes along now.
+    """
+
+    def __init__(
+        self,
+        chips: Chips,
+        start: Callable[[Callable[[], Awaitable[None]]], object],
+        put_in: Callable[[str], object],
+        tell: Callable[[str], object],
+        changed: Callable[[], object],
+    ) -> None:
+        self.attachments: tuple[Attachment, ...] = ()
+        self._chips = chips
+        self._start = start
+        self._put_in = put_in
+        self._tell = tell
+        self._changed = changed
+
+    def show(self, attached: tuple[Attachment, ...]) -> None:
+        """Let exactly these go along."""
+        self.attachments = attached
+        self._chips.show(tuple(each.label for each in attached))
+        self._changed()
+
+    def drop(self, index: int) -> bool:
+        """Let one not go along; False if there is none."""
+        if not -len(self.attachments) <= index < len(self.attachments):
+            return False
+        remaining = list(self.attachments)
+        del remaining[index]
+        self.show(tuple(remaining))
+        return True
+
+    def paste(self, pasted: str, where: TargetGetter) -> None:
+        """Attach the pictures whose paths were pasted or dropped; any other text is put in."""
+        paths = find_picture_paths(pasted)
+        if paths:
+            self._start(partial(self._read, paths, pasted, where, where()))
+        else:
+            self._put_in(pasted)
+
+    def paste_clipboard(self, own: str, where: TargetGetter) -> None:
+        """Attach the picture in the clipboard, or put in its text, or what this terminal has copied itself."""
+        self._start(partial(self._ask_clipboard, own, where, where()))
+
+    async def _read(self, paths: list[str], pasted: str, where: TargetGetter, target: MessageTarget) -> None:
+        folder = Path(target.new.cwd)
+        try:
+            found = [await anyio.to_thread.run_sync(read_picture, path, folder) for path in paths]
+            if self._is_here(where, target):
+                self.show(join_attachments(self.attachments, found))
+        except NotAttached as error:
+            self._tell(str(error))
+            if where().is_same(target):
+                self._put_in(pasted)
+
+    async def _ask_clipboard(self, own: str, where: TargetGetter, target: MessageTarget) -> None:
+        try:
+            picture = await clipboard_picture()
+            if picture is not None:
+                if self._is_here(where, target):
+                    self.show(join_attachments(self.attachments, [picture]))
+                return
+        except NotAttached as error:
+            self._tell(str(error))
+            return
+        text = await clipboard_text() or own
+        if not text:
+            self._tell(_UNREACHABLE)
+        elif self._is_here(where, target):
+            self.paste(text, where)
+
+    def _is_here(self, where: TargetGetter, target: MessageTarget) -> bool:
+        """Tell whether what was asked for is still wanted: it belongs to the session that was viewed then."""
+        here = where().is_same(target)
+        if not here:
+            self._tell(_ELSEWHERE)
+        return here

@@ -1,0 +1,166 @@
+"""Text on its way into the input: made harmless to show, with nothing lost, and large pastes folded to a label.
+
+Rules:
+1. Of the control characters only newline and tab come in; colours and other escape sequences go whole.
+2. What is invisible or turns a line around stays in the text that is sent. In the input each such character is one
+   stand-in of one cell, so that columns, wrapping and the cursor agree with what is seen.
+3. A large paste is one label until it is sent. A label that is not ours is text like any other.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from frontends.shared.sanitise import sanitise
+
+LARGE_LINES: Final = 10
+LARGE_CHARS: Final = 1_000
+MAX_PASTED_CHARS: Final = 1_000_000
+"""As many as a message may have."""
+MAX_KEPT_CHARS: Final = 4_000_000
+"""All folded pastes of an input together; those that are in it no more are forgotten first."""
+STAND_IN: Final = "\ufffd"
+"""What is seen of an invisible character."""
+
+_FIRST: Final = 0x10F000
+_LAST: Final = 0x10FFFD
+_ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)")
+_ODD = re.compile(r"[^\n\t\x20-\x7e]")
+_VEILED = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
+_LABEL = re.compile(r"\[pasted [\d,]+ (?:lines|characters) #\d+\]")
+
+
+def clean(text: str) -> str:
+    """Return a text without control characters; every kind of line end becomes a newline."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not _ODD.search(text):
+        return text
+    return _ODD.sub(_allowed, _ESCAPES.sub("", text))
+
+
+def _allowed(found: re.Match[str]) -> str:
+    category = unicodedata.category(found[0])
+    return "" if category == "Cc" else STAND_IN if category == "Cs" else found[0]
+
+
+def is_invisible(character: str) -> bool:
+    """Tell whether a character has no picture of its own, or turns those around it."""
+    return sanitise(character).startswith("<U+")
+
+
+class Veil:
+    """Swaps invisible characters for stand-ins of one cell, from a range that nobody else uses, and back.
+
+    A text that has characters of that very range has them swapped as well, so that the way back is always the same.
+    """
+
+    def __init__(self) -> None:
+        self._stand_ins: dict[str, str] = {}
+        self._meant: dict[str, str] = {}
+
+    def veil(self, text: str) -> str:
+        """Return a cleaned text as the input keeps it."""
+        return _ODD.sub(lambda found: self._stand_in(found[0]), text) if _ODD.search(text) else text
+
+    def unveil(self, text: str) -> str:
+        """Return the text that was meant."""
+        return _VEILED.sub(lambda found: self._meant.get(found[0], STAND_IN), text) if self._meant else text
+
+    def _stand_in(self, character: str) -> str:
+        known = self._stand_ins.get(character)
+        if known is not None:
+            return known
+        if not _VEILED.match(character) and not is_invisible(character):
+            return character
+        code = _FIRST + len(self._stand_ins)
+        if code > _LAST:  # thousands of different invisible characters are no text
+            return STAND_IN
+        self._stand_ins[character] = chr(code)
+        self._meant[chr(code)] = character
+        return chr(code)
+
+
+def as_drawn(veiled: str) -> str:
+    """Return a text of the input as it is drawn: as many characters, none of them invisible."""
+    return _VEILED.sub(STAND_IN, veiled)
+
+
+@attrs.frozen(kw_only=True)
+class Prompt:
+    """What is in the input: the text with its labels, and what each label stands for."""
+
+    text: str
+    pastes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def whole(self) -> str:
+        """The text as it is sent."""
+        return expand_labels(self.text, dict(self.pastes))
+
+    @property
+    def chars(self) -> int:
+        """How much there is to keep."""
+        return len(self.text) + sum(len(content) for _, content in self.pastes)
+
+
+def expand_labels(text: str, pastes: Mapping[str, str]) -> str:
+    """Put in what the labels stand for."""
+    return _LABEL.sub(lambda found: pastes.get(found[0], found[0]), text) if pastes else text
+
+
+def is_large(text: str) -> bool:
+    """Tell whether a paste is folded."""
+    return len(text) > LARGE_CHARS or text.count("\n") >= LARGE_LINES
+
+
+class Pastes:
+    """The large pastes of one input, by their labels."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, str] = {}
+        self._last = 0
+
+    def fold(self, pasted: str, present: str = "") -> str:
+        """Keep a paste, and return the label to put in its place; `present` is what the input has now."""
+        self._forget_unused(present, len(pasted))
+        lines = pasted.count("\n") + 1
+        size = f"{lines:,} lines" if lines > LARGE_LINES else f"{len(pasted):,} characters"
+        self._last += 1
+        label = f"[pasted {size} #{self._last}]"
+        self._contents[label] = pasted
+        return label
+
+    def adopt(self, prompt: Prompt, present: str = "") -> str:
+        """Keep the pastes of a prompt from elsewhere, and return its text with labels of our own."""
+        known = dict(prompt.pastes)
+
+        def again(found: re.Match[str]) -> str:
+            content = known.get(found[0])
+            if content is None or self._contents.get(found[0]) == content:
+                return found[0]
+            return self.fold(content, f"{present}{prompt.text}")
+
+        return _LABEL.sub(again, prompt.text) if known else prompt.text
+
+    def prompt(self, text: str) -> Prompt:
+        """Return a text with the pastes that are in it."""
+        found = dict.fromkeys(_LABEL.findall(text)) if self._contents else {}
+        return Prompt(
+            text=text, pastes=tuple((label, self._contents[label]) for label in found if label in self._contents)
+        )
+
+    def spans(self, line: str) -> Sequence[tuple[int, int]]:
+        """Tell where in a line our labels are."""
+        if not self._contents or "[pasted " not in line:
+            return ()
+        return [found.span() for found in _LABEL.finditer(line) if found[0] in self._contents]
+
+    def _forget_unused(self, present: str, added_chars: int) -> None:
+        stored_chars = sum(map(len, self._contents.values()))
+        if stored_chars + added_chars <= MAX_KEPT_CHARS:
+            return
+        for label in [each for each in self._contents if each not in present]:
+            del self._contents[label]

@@ -1,0 +1,218 @@
+"""The suggestions above an input: of completers while a word is typed, and of the history while it is searched.
+
+Completers are asked beside the input. An answer counts only if the question is still the same, so the newest wins. In a
+search the input holds what is searched for, and what was written before is kept aside until the search ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+import attrs
+
+import session_core as sc
+from frontends.shared.sanitise import one_line
+from frontends.terminal.composer.completion import (
+    Completer,
+    CompletionQuery,
+    Suggestion,
+    completed_text,
+    find_completion_query,
+)
+from frontends.terminal.composer.editor import Editor
+from frontends.terminal.composer.paste import Prompt
+from frontends.terminal.composer.popup import Popup
+from frontends.terminal.composer.prompt_history import search_prompts
+
+_MOST_FOUND: Final = 100
+_LINE_CHARS: Final = 300
+_NOTHING: Final = Prompt(text="")
+
+
+@attrs.frozen(kw_only=True)
+class SuggestionResult:
+    """What became of a suggestion.
+
+    Attributes:
+        complete: Nothing more is to be said, so it may be sent.
+        prompt: The prompt that was found, in a search.
+        index: Where it is in the past.
+        draft: What was written before the search.
+    """
+
+    complete: bool = False
+    prompt: Prompt | None = None
+    index: int = 0
+    draft: Prompt = _NOTHING
+
+
+class SuggestionController:
+    """Asks completers, and shows what they say.
+
+    Attributes:
+        completers: By their marks, `/` and `@`.
+        quiet: Whether changes come from us, and not from the keyboard.
+        past: The prompts that are searched.
+        searched_from: What was written before a search; None if there is none.
+    """
+
+    def __init__(self, editor: Editor, popup: Popup, start: Callable[[Callable[[], Awaitable[None]]], object]) -> None:
+        self.completers: dict[str, Completer] = {}
+        self.quiet = False
+        self.past: Sequence[Prompt] = ()
+        self.searched_from: Prompt | None = None
+        self._editor = editor
+        self._popup = popup
+        self._start = start
+        self._question: CompletionQuery | None = None
+        self._row = 0
+        self._answered = False
+        self._closed: tuple[str, int, int] | None = None
+        self._found: Sequence[int] = ()
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def handle_text_change(self) -> None:
+        """The text has changed: ask anew."""
+        if self.quiet:
+            self._closed = None  # another text: what was closed is not there any more
+            self._clear_suggestions()
+        elif self.searched_from is not None:
+            self._search_history()
+        else:
+            self._ask()
+
+    def handle_cursor_move(self) -> None:
+        """The cursor has moved: a word that it has left is asked about no more."""
+        if self._question is not None and self.searched_from is None and self._query_at_cursor() != self._question:
+            self._ask()
+
+    def move(self, by: int) -> bool:
+        """Choose another suggestion; False if there are none."""
+        if self._popup.chosen is None:
+            return False
+        self._popup.move(by)
+        return True
+
+    def close(self) -> bool:
+        """Close the suggestions, and end a search with what was written before it; False if there was nothing."""
+        if self.searched_from is not None:
+            draft, self.searched_from = self.searched_from, None
+            self._clear_suggestions()
+            self.quiet = True
+            self._editor.set_prompt(draft)
+            self.quiet = False
+            return True
+        if not self._popup.is_open:
+            return False
+        if self._question is not None:
+            self._closed = (self._question.mark, self._row, self._question.column)
+        self._clear_suggestions()
+        return True
+
+    @property
+    def has_current_suggestion(self) -> bool:
+        """Whether there is a suggestion for what is written at this moment."""
+        if self.searched_from is not None:
+            return True
+        return self._popup.chosen is not None and self._answered and self._query_at_cursor() == self._question
+
+    @property
+    def is_taken_by_enter(self) -> bool:
+        """Whether Enter takes it: not where nothing of a word is typed yet, unless somebody has chosen."""
+        if not self.has_current_suggestion:
+            return False
+        question = self._question
+        if self._popup.touched or question is None or self.searched_from is not None:
+            return True
+        return not question.query.endswith(" ") and (question.query != "" or question.mark == "/")
+
+    def take(self) -> SuggestionResult | None:
+        """Put the chosen suggestion into the text; None if there is none for what is written now."""
+        if not self.has_current_suggestion:
+            return None
+        chosen = self._popup.chosen
+        if self.searched_from is not None:
+            return self._take_search_result(chosen)
+        question, editor = self._question, self._editor
+        assert chosen is not None
+        assert question is not None
+        row, column = editor.cursor_location
+        text = completed_text(question, chosen.value)
+        written = f"{question.mark}{question.query}"
+        complete = question.mark == "/" and (not text.endswith(" ") or written.rstrip() == text.rstrip())
+        self.quiet = text.endswith(" ") and question.mark == "@"
+        editor.replace_range((row, question.column), (row, column), text)
+        self.quiet = False
+        if complete:
+            self._clear_suggestions()
+        return SuggestionResult(complete=complete)
+
+    # --- completers ---------------------------------------------------------------------------------------------------
+
+    def _query_at_cursor(self) -> CompletionQuery | None:
+        before, row = self._editor.before_cursor()
+        self._row = row
+        return find_completion_query(before, row) if self._editor.selection.is_empty else None
+
+    def _ask(self) -> None:
+        question = self._query_at_cursor()
+        place = None if question is None else (question.mark, self._row, question.column)
+        if place != self._closed:
+            self._closed = None
+        completer = None if question is None else self.completers.get(question.mark)
+        if question is None or completer is None or self._closed is not None:
+            self._clear_suggestions()
+            return
+        self._question = question
+        self._answered = False
+        self._start(partial(self._complete, question, completer))
+
+    async def _complete(self, question: CompletionQuery, completer: Completer) -> None:
+        note = ""
+        try:
+            suggestions = await completer(question.query)
+        except (sc.SessionCoreError, OSError) as error:
+            suggestions, note = [], one_line(getattr(error, "message", None) or str(error), _LINE_CHARS)
+        if self._question == question and self._query_at_cursor() == question:
+            self._answered = True
+            written = question.query.strip()
+            known = all(each.value.strip() == written for each in suggestions)
+            self._popup.show([] if known and question.query != written else suggestions, note=note)
+
+    def _clear_suggestions(self) -> None:
+        self._question = None
+        self._answered = False
+        if self._popup.is_open:
+            self._popup.show(())
+
+    # --- the search ---------------------------------------------------------------------------------------------------
+
+    def search(self, past: Sequence[Prompt]) -> None:
+        """Begin a search, or go to the next find if there is one."""
+        if self.searched_from is not None:
+            self._popup.move(1)
+            return
+        self.past = past
+        self.searched_from = self._editor.prompt
+        self._clear_suggestions()
+        self._editor.set_prompt(_NOTHING)
+        self._search_history()
+
+    def _search_history(self) -> None:
+        self._found = search_prompts(self.past, self._editor.prompt.text, most=_MOST_FOUND)
+        self._popup.show(
+            [Suggestion(value=one_line(self.past[index].text, _LINE_CHARS)) for index in self._found],
+            note="" if self._found else "no such prompt; Esc goes back",
+        )
+
+    def _take_search_result(self, chosen: Suggestion | None) -> SuggestionResult:
+        draft = self.searched_from or _NOTHING
+        if chosen is None:
+            return SuggestionResult()
+        index = self._found[self._popup.index]
+        self.searched_from = None
+        self._clear_suggestions()
+        return SuggestionResult(prompt=self.past[index], index=index, draft=draft)

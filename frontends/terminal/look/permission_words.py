@@ -1,0 +1,26 @@
+"""What may need a yes, in words: a few for the status line, a sentence for those who choose."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+import session_core as sc
+
+
+@attrs.frozen
+class Words:
+    """What people are told of a permission mode."""
+
+    short: str
+    long: str
+
+
+MODES: Final[dict[sc.PermissionMode, Words]] = {
+    "read_only": Words("reads only", "only reads; changes nothing and runs nothing"),
+    "ask_all": Words("asks always", "asks before every tool"),
+    "ask_writes": Words("asks before changes", "asks before it changes a file or runs a command"),
+    "auto_edit": Words("edits freely", "edits files in the folder by itself, asks before commands"),
+    "full": Words("asks never", "asks nothing; the sandbox is the only bound"),
+}

@@ -1,0 +1,41 @@
+"""The words of `session-core terminal`; nothing heavy is imported here."""
+
+from frontends.parser import Commands, add_command
+
+_EXAMPLES = """\
+examples:
+  session-core                              open it: the last used session of this directory, or a new one
+  session-core terminal --new               begin a new session
+  session-core terminal --session k3fq      view this one (the beginning or end of its id, or its name)
+  session-core terminal "fix the tests"     begin a new session with this message
+  session-core terminal --embedded          no service in the background: the work ends with the terminal
+
+F1 shows all keys and commands. Closing the terminal leaves the work running; opening it again shows it.
+"""
+
+
+def add_terminal(commands: Commands, modes: tuple[str, ...]) -> None:
+    """Add the subcommand."""
+    terminal = add_command(
+        commands,
+        "terminal",
+        "work with sessions in this terminal (what session-core alone does)",
+        "Work with any number of sessions in this terminal. They run in a service in the background, which is started "
+        "if it does not run.",
+        _EXAMPLES,
+    )
+    terminal.add_argument("prompt", nargs="?", help="a first message, which begins a new session")
+    which = terminal.add_mutually_exclusive_group()
+    which.add_argument("--session", metavar="ID", help="view this session")
+    which.add_argument("--new", action="store_true", help="begin a new session with the first message")
+    terminal.add_argument("--cwd", metavar="DIR", help="the directory that new sessions work in (default: this one)")
+    terminal.add_argument("--model", metavar="NAME", help="a new session with this model (see: session-core models)")
+    terminal.add_argument(
+        "--permissions",
+        type=lambda typed: typed.replace("-", "_"),
+        choices=modes,
+        metavar="MODE",
+        help="a new session that asks so: ask-all, ask-writes (the default), auto-edit, full (never), or read-only",
+    )
+    terminal.add_argument("--theme", metavar="NAME", help="the colours (see /theme)")
+    terminal.add_argument("--embedded", action="store_true", help="have the service in this process")

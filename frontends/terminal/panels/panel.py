@@ -1,0 +1,150 @@
+"""What the panels share: lines that are drawn again only when something has changed, in the look of the theme."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.app import App
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.theme import Theme
+from textual.widget import Widget
+
+from frontends.terminal.look.styles import Look
+
+_PAPER = Console(file=None, width=1_000, color_system="truecolor", legacy_windows=False)
+"""Turns texts into segments; nothing is ever printed on it."""
+
+
+TIGHT_BELOW: Final = 20
+"""Rows of a screen on which a question leaves no room for anything beside it."""
+
+
+def is_tight(app: App[object]) -> bool:
+    """Whether there is hardly any room."""
+    return app.size.height < TIGHT_BELOW
+
+
+def look_of(app: App[object]) -> Look:
+    """Return how things look in an app now."""
+    ours = getattr(app, "look", None)
+    symbols = ours.symbols if isinstance(ours, Look) else True
+    return Look.from_theme(app.current_theme, colour=not app.no_color, symbols=symbols)
+
+
+def filled_strip(line: Text | Strip, width: int, ground: Style) -> Strip:
+    """Return one line of exactly this many cells."""
+    if isinstance(line, Strip):
+        strip = line
+    elif line.spans:
+        strip = Strip(line.render(_PAPER))
+    else:  # rich leaves the style of such a text to whoever prints it
+        strip = Strip([Segment(line.plain, line.style if isinstance(line.style, Style) else None)])
+    return strip.adjust_cell_length(width).apply_style(ground)
+
+
+def cut_to(text: Text, width: int, look: Look) -> Text:
+    """Cut a line that is too long, and show that it was cut."""
+    if text.cell_len <= width:
+        return text
+    more = look.glyph("more")
+    if width <= len(more):
+        return Text(more[:width])
+    shortened = text.copy()
+    shortened.truncate(width - len(more))
+    return shortened.append(more)
+
+
+def draw_title_rule(title: Text, width: int, look: Look) -> Text:
+    """Draw a rule with a title in it: what is below is another thing than what is above."""
+    line = look.glyph("line")
+    rule = Text.assemble((f"{line} ", look.dim), title)
+    return rule.append(f" {line * max(0, width - rule.cell_len - 1)}", look.dim)
+
+
+def wrap_text(text: Text, width: int, *, most: int) -> list[Text]:
+    """Break a line at words, and go on below it, for at most so many rows."""
+    rows = list(text.wrap(_PAPER, max(1, width), overflow="fold")) or [Text()]
+    for row in rows:
+        row.rstrip()
+    if len(rows) > most:
+        rows = [*rows[: most - 1], Text(" ").join(rows[most - 1 :])]
+    return rows
+
+
+class Panel(Widget):
+    """A widget of lines: whoever makes one says what they are for a width, and calls `redraw` when they change."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.cramped = False
+        self._look: Look | None = None
+        self._drawn: tuple[int, list[Text | Strip]] | None = None
+
+    def draw(self, width: int) -> Sequence[Text | Strip]:
+        """Return all lines; each is cut to the width."""
+        raise NotImplementedError
+
+    @property
+    def look(self) -> Look:
+        """How to draw."""
+        if self._look is None:
+            self._look = look_of(self.app)
+        return self._look
+
+    def redraw(self) -> None:
+        """Draw again: something has changed."""
+        self._drawn = None
+        if self.is_attached:
+            self.refresh(layout=True)
+
+    def cramp(self, *, cramped: bool) -> None:
+        """Take as little room as possible, or as much as is good."""
+        if cramped != self.cramped:
+            self.cramped = cramped
+            self.redraw()
+
+    def lines(self, width: int) -> list[Text | Strip]:
+        """Return the lines as they are, drawn for this width."""
+        if self._drawn is None or self._drawn[0] != width:
+            drawn = [] if self.cramped and is_tight(self.app) else self.draw(width)
+            self._drawn = (
+                width,
+                [cut_to(line, width, self.look) if isinstance(line, Text) else line for line in drawn],
+            )
+        return self._drawn[1]
+
+    def on_mount(self) -> None:
+        """Follow the theme."""
+        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
+
+    def _theme_changed(self, _: Theme) -> None:
+        self._look = None
+        self.redraw()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return how many lines there are."""
+        return len(self.lines(width))
+
+    def render_line(self, y: int) -> Strip:
+        """Return one line of the picture."""
+        width = self.size.width
+        lines = self.lines(width)
+        return filled_strip(lines[y] if y < len(lines) else Text(), width, self.rich_style)
+
+
+class LinesPanel(Panel):
+    """Lines that somebody else knows: a part of a larger panel."""
+
+    DEFAULT_CSS = "LinesPanel { height: auto; }"
+
+    def __init__(self, lines: Callable[[int], Sequence[Text]], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._made_by = lines
+
+    def draw(self, width: int) -> Sequence[Text]:
+        """Ask for them."""
+        return self._made_by(width)

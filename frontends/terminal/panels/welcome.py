@@ -1,0 +1,81 @@
+"""What is on the screen while there is no conversation: what this is, where it works, and how to begin."""
+
+from rich.text import Text
+from textual.widgets import Static
+
+from frontends.shared.figures import format_path
+from frontends.terminal.feeds import ViewedSession
+from frontends.terminal.look.harmless_text import inert, inert_line
+from frontends.terminal.options import NewSession
+
+
+class WelcomeView(Static):
+    """A few lines in the middle."""
+
+    DEFAULT_CSS = """
+    WelcomeView { height: 1fr; content-align: center middle; color: $foreground 75%; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, markup=False)
+        self._lines: list[str] = []
+
+    def show(
+        self,
+        viewed: ViewedSession | None,
+        failure: str | None,
+        *,
+        here: str,
+        draft: NewSession,
+        default_model: str = "",
+        embedded: bool = False,
+    ) -> None:
+        """Say what is the case; `default_model` answers where none was chosen, as far as that is known yet."""
+        if failure is not None:
+            lines = ["The service is not there.", inert(failure), "", "Enter tries again, Ctrl+D closes."]
+        elif viewed is not None and viewed.is_deleted:
+            lines = ["This session was deleted.", "", "Alt+N begins a new one."]
+        elif viewed is not None and viewed.refused is not None:
+            lines = [
+                "This session cannot be shown.",
+                inert(viewed.refused),
+                "",
+                "F2 shows the others, Alt+N begins one.",
+            ]
+        elif viewed is not None and viewed.state is None:
+            lines = ["loading…"]
+        else:
+            begun = viewed.state.settings if viewed is not None and viewed.state is not None else None
+            folder = inert_line(format_path((begun.cwd if begun is not None else draft.cwd) or here))
+            chosen = begun.model if begun is not None else draft.model
+            lines = [
+                "session-core",
+                f"a new session in {folder}",
+                *describe_model(chosen, default_model),
+                "",
+                *_HINTS,
+                _CLOSING[embedded],
+            ]
+        if lines != self._lines:
+            self._lines = lines
+            self.update(Text("\n".join(lines)))  # Textual puts them into the middle as one piece
+
+
+def describe_model(chosen: str | None, default: str) -> list[str]:
+    """Say which model will answer, and how to get a real one where none is set up; nothing while nobody knows."""
+    model = inert_line(chosen or default, _MODEL_CHARS)
+    if not model:
+        return []
+    if model == _DEMO and default == _DEMO:
+        return ["the demo model answers, a script that works offline", "", _REAL_ONE]
+    return [f"{model} answers, F4 chooses another"]
+
+
+_DEMO = "demo"
+_MODEL_CHARS = 100
+_REAL_ONE = "For a real model, see: session-core models --all"
+_HINTS = (
+    "Type what you want and press Enter.",
+    "/ for commands   @ for files   ! for the shell   F1 for help",
+)
+_CLOSING = ("Closing this leaves the work running.", "Closing this ends the work.")

@@ -1,0 +1,79 @@
+"""A question to the person at the terminal, as it is put on the screen: pure values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+import session_core as sc
+from frontends.commands.run.approval_answers import TypedApprovalAnswer
+from frontends.commands.run.dialogs import Reply
+from frontends.terminal.look.harmless_text import reveal_hidden
+from frontends.terminal.questions.untrusted_view import ForeignPassage
+
+FACT_CHARS: Final = 200
+"""The most of a foreign text that stands in a line of ours; a longer one is shown whole among what is asked for."""
+
+
+def as_visible_line(text: str, limit: int = FACT_CHARS) -> str:
+    """Return the beginning of a text as one line, with all that cannot be seen by its number."""
+    line = " ".join(reveal_hidden(text[: limit * 20]).split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def exceeds_line(text: str) -> bool:
+    """Tell whether a line of ours has no room for all of a text, as it can be seen, so that it is to be shown whole."""
+    return len(text) > FACT_CHARS or len(reveal_hidden(text)) > FACT_CHARS
+
+
+@attrs.frozen(kw_only=True)
+class AnswerChoice:
+    """One of the answers to choose from; `key` is typed for it, if one is."""
+
+    label: str
+    key: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ScreenQuestion:
+    """What is asked, in words that are harmless.
+
+    Attributes:
+        title: The question itself, by us.
+        facts: What belongs to it: why it is asked, by whom.
+        passages: The foreign text to judge.
+        typed: What the answer begins with.
+        filters: Typing narrows the choices down.
+    """
+
+    request_id: sc.RequestId
+    title: str
+    facts: tuple[str, ...] = ()
+    passages: tuple[ForeignPassage, ...] = ()
+    choices: tuple[AnswerChoice, ...] = ()
+    typed: str = ""
+    filters: bool = False
+    expires_at: int
+
+
+@attrs.frozen(kw_only=True)
+class AnswerMeaning:
+    """What Enter would do with what was typed or chosen; without an `answer` it does nothing, and `told` says why."""
+
+    hint: str
+    answer: TypedApprovalAnswer | Reply | None = None
+
+
+def describe_time_left(expires_at: int, now_ms: int) -> str:
+    """Say how long a question stays open."""
+    seconds = (expires_at - now_ms) // 1000
+    if seconds < 0:
+        return "time is up"
+    if seconds < 60:
+        return f"{seconds} s left"
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes}:{seconds:02} min left"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min left" if hours < 48 else f"{hours // 24} days left"

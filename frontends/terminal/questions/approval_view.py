@@ -1,0 +1,126 @@
+"""An approval in the terminal: what is asked for, what each answer covers, and what a typed answer means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import session_core as sc
+from frontends.commands.run.approval_answers import TypedApprovalAnswer, parse_answer
+from frontends.commands.run.approval_text import helper_name
+from frontends.commands.run.work_lines import NAME_CHARS
+from frontends.terminal.questions.answers import (
+    AnswerChoice,
+    AnswerMeaning,
+    ScreenQuestion,
+    as_visible_line,
+    exceeds_line,
+)
+from frontends.terminal.questions.untrusted_view import ForeignPassage
+
+_DECISIONS: tuple[sc.Decision, ...] = ("allow_once", "allow_session", "allow_always", "deny")
+_DECISION_HINTS: dict[sc.Decision, str] = {
+    "allow_once": "Enter: yes, this once",
+    "allow_session": "Enter: yes, and for the rest of this session",
+    "allow_always": "Enter: yes, and always when it is exactly this",
+    "deny": "Enter: no",
+}
+_HOW = "y, s, a or n, then Enter; a sentence is a no, and the model is told it"
+_UNCLEAR = 'not clear yet: y or n; to tell the model something, begin with "no"'
+
+
+def approval_question(approval: sc.Approval, helper_names: Mapping[sc.SessionId, str]) -> ScreenQuestion:
+    """Put an approval into words."""
+    name = as_visible_line(approval.tool_name, NAME_CHARS)
+    command = _command(approval)
+    facts = [] if command is not None or not approval.summary else [as_visible_line(approval.summary)]
+    if approval.reason:
+        facts.append(f"asked for because {as_visible_line(approval.reason)}")
+    return ScreenQuestion(
+        request_id=approval.request_id,
+        title=f"{_asker(approval, helper_names)}Allow {name}?",
+        facts=tuple(facts),
+        passages=(*_requested_passages(approval, command), *_overlong_passages(approval, command)),
+        choices=(
+            AnswerChoice(key="y", label="yes, this once"),
+            AnswerChoice(key="s", label=f"yes, and {_describe_grant(approval, name, command)}"),
+            AnswerChoice(key="a", label="yes, and always when it is exactly this, in every session"),
+            AnswerChoice(key="n", label="no"),
+        ),
+        expires_at=approval.expires_at,
+    )
+
+
+def approval_meaning(typed: str, chosen: int | None) -> AnswerMeaning:
+    """Say what a typed answer means, or the choice if nothing was typed."""
+    if not typed.strip():
+        if chosen is None:
+            return AnswerMeaning(hint=_HOW)
+        decision = _DECISIONS[chosen]
+        return AnswerMeaning(hint=_DECISION_HINTS[decision], answer=TypedApprovalAnswer(decision=decision))
+    answer = parse_answer(typed)
+    if answer.unclear:
+        return AnswerMeaning(hint=_UNCLEAR)
+    if answer.message:
+        return AnswerMeaning(hint="Enter: no, and the model is told what you wrote", answer=answer)
+    return AnswerMeaning(hint=_DECISION_HINTS[answer.decision], answer=answer)
+
+
+def parse_choice(typed: str) -> int | None:
+    """Return which of the choices a typed answer is."""
+    answer = parse_answer(typed) if typed.strip() else None
+    return None if answer is None or answer.unclear else _DECISIONS.index(answer.decision)
+
+
+def _asker(approval: sc.Approval, helper_names: Mapping[sc.SessionId, str]) -> str:
+    if approval.session_id is None:
+        return ""
+    known = helper_names.get(approval.session_id)
+    said = (
+        f'"{as_visible_line(known)}"' if known is not None else as_visible_line(helper_name(approval.session_id, None))
+    )
+    return f"{said} asks. "
+
+
+def _command(approval: sc.Approval) -> str | None:
+    """Return the command line, if that is what is asked about and what is shown first."""
+    command = approval.arguments.get("command")
+    if not isinstance(command, str) or not command:
+        return None
+    return command if approval.shown.startswith(f"{command}\n\n") else None
+
+
+def _requested_passages(approval: sc.Approval, command: str | None) -> list[ForeignPassage]:
+    """Return what would happen; what is said of a command is apart from it, since it could say the same of itself."""
+    if command is not None:
+        how = approval.shown.removeprefix(command).strip("\n")
+        return [ForeignPassage(text=command), *([ForeignPassage(text=how, label="how it would run:")] if how else [])]
+    if approval.shown:
+        return [ForeignPassage(text=approval.shown, diff=approval.shown.startswith("--- "))]
+    return [ForeignPassage(text=_arguments(approval.arguments), label="its arguments:")]
+
+
+def _overlong_passages(approval: sc.Approval, command: str | None) -> list[ForeignPassage]:
+    long = [
+        ("what it would do, in short:", approval.summary if command is None else ""),
+        ("asked for because:", approval.reason),
+        ("a yes for this session covers:", approval.grant if command is None else ""),
+    ]
+    return [ForeignPassage(text=text, label=label) for label, text in long if exceeds_line(text)]
+
+
+def _describe_grant(approval: sc.Approval, name: str, command: str | None) -> str:
+    """Say what a yes for the whole session would cover."""
+    if approval.grant in {"", approval.tool_name}:
+        return f"for every {name} of this session"
+    if command is not None:
+        return "for this command whenever it comes again in this session"
+    return f"for this session: {as_visible_line(approval.grant)}"
+
+
+def _arguments(arguments: sc.JsonObject) -> str:
+    return json.dumps(arguments, default=_to_plain_json, ensure_ascii=False, indent=2) if arguments else "(none)"
+
+
+def _to_plain_json(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)

@@ -1,0 +1,97 @@
+"""A question of an extension in the terminal: what is asked, and what a typed or chosen answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import session_core as sc
+from frontends.commands.run.dialogs import Reply, describe_asker
+from frontends.terminal.look.harmless_text import reveal_hidden
+from frontends.terminal.questions.answers import (
+    AnswerChoice,
+    AnswerMeaning,
+    ScreenQuestion,
+    as_visible_line,
+    exceeds_line,
+)
+from frontends.terminal.questions.untrusted_view import ForeignPassage
+
+MAX_ANSWER_CHARS = 20_000
+"""More than extensions may suggest; what is longer does not belong into a line."""
+_YES = {"y", "yes"}
+_NO = {"n", "no"}
+_CONFIRM = (AnswerChoice(key="y", label="yes"), AnswerChoice(key="n", label="no"))
+
+
+def dialog_question(dialog: sc.Dialog) -> ScreenQuestion:
+    """Put a dialog into words."""
+    passages = [ForeignPassage(text=dialog.message)] if dialog.message else []
+    if exceeds_line(dialog.title):
+        passages.insert(0, ForeignPassage(text=dialog.title))
+    prefilled = _fits_a_line(dialog.default)
+    if dialog.kind == "input" and not prefilled:
+        passages.append(ForeignPassage(text=dialog.default, label="suggested (Enter alone takes it):"))
+    return ScreenQuestion(
+        request_id=dialog.request_id,
+        title=f"{as_visible_line(describe_asker(dialog))}: {as_visible_line(dialog.title)}",
+        passages=tuple(passages),
+        choices=_choices(dialog),
+        typed=dialog.default if dialog.kind == "input" and prefilled else "",
+        filters=dialog.kind == "select",
+        expires_at=dialog.expires_at,
+    )
+
+
+def dialog_meaning(dialog: sc.Dialog, typed: str, chosen: int | None) -> AnswerMeaning:
+    """Say what was answered, as far as it goes; `chosen` is the number of a choice."""
+    match dialog.kind:
+        case "confirm":
+            word = typed.strip().lower()
+            if word in _YES or (not word and chosen == 0):
+                return AnswerMeaning(hint="Enter: yes", answer=Reply(value=True))
+            if word in _NO or (not word and chosen == 1):
+                return AnswerMeaning(hint="Enter: no", answer=Reply(value=False))
+            return AnswerMeaning(hint="y or n, then Enter")
+        case "select":
+            if chosen is None or chosen >= len(dialog.choices):
+                hint = "none of the choices has that in it" if typed.strip() else "choose one of them"
+                return AnswerMeaning(hint=hint)
+            label = as_visible_line(dialog.choices[chosen]) or "(empty)"
+            return AnswerMeaning(hint=f"Enter: {label}", answer=Reply(value=dialog.choices[chosen]))
+        case "input":
+            if not typed and not _fits_a_line(dialog.default):
+                return AnswerMeaning(hint="Enter: take what is suggested", answer=Reply(value=dialog.default))
+            hint = "Enter: answer with this" if typed else "Enter: answer with an empty text"
+            return AnswerMeaning(hint=hint, answer=Reply(value=typed))
+        case _:
+            return AnswerMeaning(hint="Enter: seen", answer=Reply())
+
+
+def parse_confirmation(typed: str) -> int | None:
+    """Return which of yes and no was typed."""
+    word = typed.strip().lower()
+    return 0 if word in _YES else 1 if word in _NO else None
+
+
+def filter_choices(choices: Sequence[AnswerChoice], typed: str) -> list[int]:
+    """Return the numbers of the choices that have all typed words in them, in their order."""
+    words = typed.casefold().split()
+    return [number for number, each in enumerate(choices) if all(word in each.label.casefold() for word in words)]
+
+
+def describe_other_dialog(dialog: sc.Dialog) -> str:
+    """Say that a question is for somebody else."""
+    return f"{as_visible_line(describe_asker(dialog))} somebody at another frontend: {as_visible_line(dialog.title)}"
+
+
+def _choices(dialog: sc.Dialog) -> tuple[AnswerChoice, ...]:
+    if dialog.kind == "confirm":
+        return _CONFIRM
+    if dialog.kind != "select":
+        return ()
+    return tuple(AnswerChoice(label=" ".join(reveal_hidden(each).split()) or "(empty)") for each in dialog.choices)
+
+
+def _fits_a_line(default: str) -> bool:
+    """Whether a suggestion can be edited in a line just as it is."""
+    return "\n" not in default and "\t" not in default and reveal_hidden(default) == default

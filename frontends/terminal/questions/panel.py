@@ -1,0 +1,514 @@
+"""What the person at the terminal is asked: approvals of tools and questions of extensions, one at a time.
+
+Rules:
+1. The question, the answers and the keys stand outside of the foreign text, which has a frame of its own and scrolls.
+2. What Enter would do is said before it is pressed, and no other key answers anything. Keys that were typed before a
+   question could be read never count, and one that was typed for a question never answers another.
+3. The panel never takes the focus by itself, and a question never changes places with another under people's hands.
+   The app gives a new question the focus once nobody has typed for a moment and nothing is written; else F8 does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import ClassVar, Final
+
+import attrs
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input
+
+import session_core as sc
+from frontends.commands.run.approval_answers import TypedApprovalAnswer
+from frontends.commands.run.dialogs import Reply
+from frontends.shared.sanitise import one_line
+from frontends.terminal.look.clock import now_ms
+from frontends.terminal.panels.panel import LinesPanel, Panel, is_tight
+from frontends.terminal.questions import question_lines
+from frontends.terminal.questions.answers import AnswerMeaning, ScreenQuestion
+from frontends.terminal.questions.approval_view import approval_meaning, approval_question, parse_choice
+from frontends.terminal.questions.dialog_view import (
+    MAX_ANSWER_CHARS,
+    dialog_meaning,
+    dialog_question,
+    filter_choices,
+    parse_confirmation,
+)
+from frontends.terminal.questions.key_guard import PATIENCE_S, KeyGuard
+from frontends.terminal.questions.question_order import Request, RequestQueue
+from frontends.terminal.questions.untrusted_view import ForeignView
+
+
+# One question while it is answered: what was typed and marked so far, and what Enter would make of it.
+@attrs.define(eq=False)
+class CurrentRequest:
+    """A request with its question; `chosen` is the number of the choice that was marked by hand, if any."""
+
+    request: Request
+    question: ScreenQuestion
+    chosen: int | None = None
+
+    def selectable_choices(self, typed: str) -> list[int]:
+        """Return the numbers of the choices that what was typed leaves."""
+        choices = self.question.choices
+        return filter_choices(choices, typed) if self.question.filters else [*range(len(choices))]
+
+    def marked_choice(self, typed: str) -> int | None:
+        """Return the number of the choice that Enter would take."""
+        if self.question.filters:
+            selectable = self.selectable_choices(typed)
+            return self.chosen if self.chosen in selectable else selectable[0] if selectable else None
+        if not typed.strip():
+            return self.chosen
+        if isinstance(self.request, sc.Approval):
+            return parse_choice(typed)
+        return parse_confirmation(typed) if self.request.kind == "confirm" else None
+
+    def meaning(self, typed: str) -> AnswerMeaning:
+        """Return what Enter would do."""
+        if isinstance(self.request, sc.Approval):
+            return approval_meaning(typed, self.chosen)
+        return dialog_meaning(self.request, typed, self.marked_choice(typed))
+
+    def move_mark(self, typed: str, step: int) -> bool:
+        """Mark the next or the previous choice; False if there is none."""
+        selectable, marked = self.selectable_choices(typed), self.marked_choice(typed)
+        if not selectable:
+            return False
+        if marked is None or marked not in selectable:
+            self.chosen = selectable[0 if step > 0 else -1]
+        else:
+            self.chosen = selectable[max(0, min(selectable.index(marked) + step, len(selectable) - 1))]
+        return True
+
+
+# --- panel ------------------------------------------------------------------------------------------------------------
+
+# The line in which a question is answered: foreign text never gets into it unseen, and no stray key does.
+_ANSWERING: Final = frozenset({"enter", "up", "down", "backspace", "delete", "ctrl+g"})
+
+
+class AnswerLine(Input):
+    """A line to type in.
+
+    `counts` says whether what was typed at a moment is meant for the question, and `shown` which question that is.
+
+    Attributes:
+        meant_for: The question that was shown when the last key was pressed that may answer one. What a key does
+            comes some steps later, and there may be another question by then.
+    """
+
+    DEFAULT_CSS = """
+    AnswerLine { height: 1; border: none; padding: 0; }
+    AnswerLine:focus { border: none; }
+    """
+
+    def __init__(
+        self,
+        accepts_key: Callable[[float], bool],
+        current_request_id: Callable[[], sc.RequestId | None],
+        *,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id, compact=True, max_length=MAX_ANSWER_CHARS, select_on_focus=False)
+        self._accepts_key = accepts_key
+        self._current_request_id = current_request_id
+        self.meant_for: sc.RequestId | None = None
+
+    def start(self, text: str) -> None:
+        """Begin another answer."""
+        self.value = text
+        self.cursor_position = len(text)
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.is_printable or event.key in _ANSWERING:
+            if not self._accepts_key(event.time):
+                event.stop()
+                event.prevent_default()
+                return
+            self.meant_for = self._current_request_id()
+        await super()._on_key(event)
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        if self._accepts_key(event.time):
+            self.insert_text_at_cursor(one_line(event.text, MAX_ANSWER_CHARS))
+
+
+# --- panel ------------------------------------------------------------------------------------------------------------
+
+SHARE: Final = 0.7
+"""How much of the screen a question takes at most."""
+_LEAST_ROWS: Final = 3
+_FRAME_ROWS: Final = 5
+"""The line above, how far one has scrolled, what is typed, what Enter would do, the keys."""
+
+
+KEYS: Final = (
+    ("y s a n, Enter", "allow once, for this session, always; deny"),
+    ("a sentence, Enter", "deny, and tell the model why"),
+    ("Up Down, Enter", "choose an answer"),
+    ("PgUp PgDn", "scroll through what is asked for"),
+    ("Tab", "the next question"),
+    ("Ctrl+G", "dismiss a question of an extension"),
+    ("Esc", "answer later"),
+)
+"""For the help screen: what can be pressed while a question is answered."""
+Value = bool | str | None
+"""What a question of an extension is answered with; None dismisses it."""
+
+
+class RequestPanel(Widget):
+    """Shows the oldest open question with how many wait, and reads the answer."""
+
+    DEFAULT_CSS = """
+    RequestPanel { height: auto; layout: vertical; display: none; padding: 0 1; border-top: heavy $warning; }
+    RequestPanel.of-others { border-top: none; }
+    RequestPanel.of-others > * { display: none; }
+    RequestPanel.of-others > #request-head { display: block; }
+    RequestPanel > #request-typed { height: 1; }
+    RequestPanel #request-mark { width: 2; }
+    RequestPanel #request-answer { width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "put_off", "later", show=False),
+        Binding("up", "choose(-1)", "previous answer", show=False),
+        Binding("down", "choose(1)", "next answer", show=False),
+        Binding("pageup", "scroll(-1)", "scroll up", show=False),
+        Binding("pagedown", "scroll(1)", "scroll down", show=False),
+        Binding("tab", "turn(1)", "next question", show=False),
+        Binding("shift+tab", "turn(-1)", "previous question", show=False),
+        Binding("ctrl+g", "dismiss", "dismiss", show=False),
+    ]
+
+    class ApprovalDecided(Message):
+        """Somebody has decided about a tool call."""
+
+        def __init__(self, approval: sc.Approval, decision: sc.Decision, message: str) -> None:
+            super().__init__()
+            self.approval = approval
+            self.decision: sc.Decision = decision
+            self.message = message
+
+    class DialogValueGiven(Message):
+        """Somebody has answered a question of an extension; no value dismisses it."""
+
+        def __init__(self, dialog: sc.Dialog, value: Value) -> None:
+            super().__init__()
+            self.dialog = dialog
+            self.value = value
+
+    class RequestPostponed(Message):
+        """Somebody leaves the question open for now, or there is nothing left to answer: back to the composer."""
+
+    def __init__(
+        self, *, id: str | None = None, patience_s: float = PATIENCE_S, now_ms: Callable[[], int] = now_ms
+    ) -> None:
+        super().__init__(id=id)
+        self._waiting = RequestQueue()
+        self._current_request: CurrentRequest | None = None
+        self._settling = KeyGuard(patience_s)
+        self._now_ms = now_ms
+        self._head = LinesPanel(self._draw_head, id="request-head")
+        self._view = ForeignView(id="request-view")
+        self._choices = LinesPanel(self._draw_choices, id="request-choices")
+        self._line = AnswerLine(self._settling.accepts_key, self._current_request_id, id="request-answer")
+        self._hints = LinesPanel(self._draw_hints, id="request-hints")
+
+    def compose(self) -> ComposeResult:
+        """Put the parts below one another."""
+        yield self._head
+        yield self._view
+        yield self._choices
+        with Horizontal(id="request-typed"):
+            yield LinesPanel(lambda _: [Text(">", self._head.look.accent)], id="request-mark")
+            yield self._line
+        yield self._hints
+
+    def on_mount(self) -> None:
+        """Count down."""
+        self._ticking = self.set_interval(1.0, self._tick)
+
+    # --- what to show -------------------------------------------------------------------------------------------------
+
+    def show(
+        self,
+        approvals: tuple[sc.Approval, ...],
+        dialogs: tuple[sc.Dialog, ...],
+        client_id: sc.ClientId,
+        *,
+        helper_names: Mapping[sc.SessionId, str],
+    ) -> None:
+        """Show what is open now."""
+        if self._waiting.update(approvals, dialogs, client_id, helper_names):
+            self._show_next()
+
+    def reopen(self, request_id: sc.RequestId) -> None:
+        """Ask again: the answer could not be given."""
+        self._waiting.reopen(request_id)
+        self._show_next()
+
+    @property
+    def patience_s(self) -> float:
+        """How long nothing must have been typed into a new question before what is typed counts."""
+        return self._settling.patience_s
+
+    @patience_s.setter
+    def patience_s(self, seconds: float) -> None:
+        self._settling.patience_s = seconds
+
+    @property
+    def has_question(self) -> bool:
+        """Whether something waits for an answer of this person."""
+        return self._current_request is not None
+
+    def focus_question(self) -> bool:
+        """Go to the question; False if there is none."""
+        if self._current_request is None:
+            return False
+        self.screen.set_focus(self._line)
+        return True
+
+    def _show_next(self) -> None:
+        self._ask(
+            self._waiting.request_to_show(self._current_request.request if self._current_request is not None else None)
+        )
+
+    def _ask(self, request: Request | None) -> None:
+        before, was_here = self._current_request, self.has_focus_within
+        if request is None:
+            self._current_request = None
+        else:
+            question = self._build_question(request)
+            is_new = before is None or before.request.request_id != request.request_id
+            chosen = before.chosen if before is not None and not is_new else 0 if question.filters else None
+            self._current_request = CurrentRequest(request, question, chosen)
+            if is_new:
+                self._settling.begin()
+                self._line.start(question.typed)
+                self._line.placeholder = "type to narrow the choice" if question.filters else ""
+                self._view.show(question.passages)
+                self.call_after_refresh(self._mark_readable)
+        self.set_class(request is None, "of-others")
+        self.display = request is not None or bool(self._waiting.other_dialogs)
+        if request is None and was_here:
+            self.post_message(self.RequestPostponed())
+        self._make_room()
+        self._redraw()
+        self._fit()
+
+    def _build_question(self, request: Request) -> ScreenQuestion:
+        if isinstance(request, sc.Approval):
+            return approval_question(request, self._waiting.names)
+        return dialog_question(request)
+
+    def _mark_readable(self) -> None:
+        if self.screen.is_active:  # else something else is in front of it; `_tick` looks again
+            self._settling.mark_drawn(monotonic())
+
+    # --- drawing ------------------------------------------------------------------------------------------------------
+
+    def _draw_head(self, width: int) -> list[Text]:
+        look = self._head.look
+        if self._current_request is None:
+            return question_lines.draw_others(self._waiting.other_dialogs, width, look)
+        return question_lines.head(
+            self._current_request.question,
+            width,
+            look,
+            which=(self._waiting.position(self._current_request.request) + 1, len(self._waiting.pending)),
+            others=self._waiting.other_dialogs,
+            now_ms=self._now_ms(),
+            tight=is_tight(self.app),
+        )
+
+    def _draw_choices(self, width: int) -> list[Text]:
+        if self._current_request is None:
+            return []
+        in_sight = self._view.visible_range() if self._current_request.question.passages else (0, 0, 0)
+        rule = question_lines.draw_scroll_rule(in_sight, width, self._choices.look)
+        return [rule, *(line for _, line in self._choice_rows(self._current_request, width))]
+
+    def _choice_rows(self, asked: CurrentRequest, width: int) -> list[tuple[int, Text]]:
+        typed = self._line.value
+        selectable, marked = asked.selectable_choices(typed), asked.marked_choice(typed)
+        return question_lines.choices(
+            asked.question, selectable, marked, width, self._choices.look, tight=is_tight(self.app)
+        )
+
+    def _draw_hints(self, width: int) -> list[Text]:
+        if self._current_request is None:
+            return []
+        return question_lines.hints(
+            self._current_request.meaning(self._line.value),
+            width,
+            self._hints.look,
+            focused=self._line.has_focus,
+            several=len(self._waiting.pending) > 1,
+            scrolls=bool(self._current_request.question.passages)
+            and self._view.virtual_size.height > self._view.size.height,
+            is_dialog=isinstance(self._current_request.request, sc.Dialog),
+        )
+
+    def _redraw(self) -> None:
+        for each in (self._head, self._choices, self._hints):
+            each.redraw()
+
+    def _tick(self) -> None:
+        if self._waiting.reopen_lost(self._now_ms()):
+            self._show_next()
+        if self._current_request is not None:
+            self._head.redraw()
+            if not self._settling.is_drawn:
+                self._mark_readable()
+
+    def _fit(self) -> None:
+        """Give the foreign text the rows that the other parts leave it."""
+        width = self.size.width
+        if self._current_request is None or width <= 0:
+            return
+        hint_rows = len(self._hints.lines(width)) - 1 if self._line.has_focus else 1
+        others = (
+            len(self._head.lines(width))
+            + len(self._choice_rows(self._current_request, width))
+            + _FRAME_ROWS
+            + hint_rows
+            - 1
+        )
+        self._view.display = bool(self._current_request.question.passages)
+        if self._view.display:
+            self._view.fit(width, max(_LEAST_ROWS, min(int(self.app.size.height * SHARE), self._room()) - others))
+        self.call_after_refresh(self._redraw_scroll_state)
+
+    def _redraw_scroll_state(self) -> None:
+        """Say how far one has scrolled, and whether one can, now that the foreign text has its room."""
+        self._choices.redraw()
+        self._hints.redraw()
+
+    def _make_room(self) -> None:
+        """Have the panels beside this one be small while something is asked."""
+        if isinstance(self.parent, Widget):
+            for each in self.parent.children:
+                if isinstance(each, Panel):
+                    each.cramp(cramped=self._current_request is not None)
+
+    def _room(self) -> int:
+        """Return how many rows the neighbours leave that do not shrink by themselves."""
+        if not isinstance(self.parent, Widget):
+            return self.app.size.height
+        near = [each for each in self.parent.children if each is not self and each.display]
+        solid = [each for each in near if each.styles.height is None or not each.styles.height.is_fraction]
+        return self.parent.size.height - sum(each.outer_size.height for each in solid)
+
+    def on_resize(self) -> None:
+        """Make the best of another size."""
+        self._fit()
+
+    def on_descendant_focus(self) -> None:
+        """Say which keys there are."""
+        self._hints.redraw()
+
+    def on_descendant_blur(self) -> None:
+        """Say how to come back."""
+        self._hints.redraw()
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._choices.redraw()
+        self._hints.redraw()
+
+    @on(Input.Submitted)
+    def _submit_answer(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._is_key_for_current():
+            self._answer()
+
+    def _current_request_id(self) -> sc.RequestId | None:
+        return self._current_request.request.request_id if self._current_request is not None else None
+
+    def _is_key_for_current(self) -> bool:
+        """Whether the last key was pressed while this very question was shown: what it does comes some steps later."""
+        return self._current_request is not None and self._line.meant_for == self._current_request_id()
+
+    def _answer(self) -> None:
+        if self._current_request is None:
+            return
+        match self._current_request.request, self._current_request.meaning(self._line.value).answer:
+            case sc.Approval() as approval, TypedApprovalAnswer() as answer:
+                self._finish_request(self.ApprovalDecided(approval, answer.decision, answer.message))
+            case sc.Dialog() as dialog, Reply() as reply:
+                self._finish_request(self.DialogValueGiven(dialog, reply.value))
+            case _:
+                self.app.bell()
+
+    def _finish_request(self, message: ApprovalDecided | DialogValueGiven) -> None:
+        if self._current_request is not None:
+            self._waiting.mark_answered(self._current_request.request, self._now_ms())
+        self.post_message(message)
+        self._show_next()
+
+    @on(events.Click)
+    def _clicked(self, event: events.Click) -> None:
+        if self._current_request is None:
+            return
+        self._line.focus()
+        if event.widget is not self._choices or not self._settling.accepts_key(event.time):
+            return
+        rows = self._choice_rows(self._current_request, self._choices.size.width)
+        if not 1 <= event.y <= len(rows):  # above them is the rule
+            return
+        number = rows[event.y - 1][0]
+        if number == self._current_request.marked_choice(self._line.value):
+            self._answer()
+        else:
+            self._current_request.chosen = number
+            self._apply_manual_mark(self._current_request)
+
+    def _apply_manual_mark(self, asked: CurrentRequest) -> None:
+        if not asked.question.filters:
+            self._line.value = ""
+        self._redraw()
+
+    def action_choose(self, step: int) -> None:
+        """Mark another answer."""
+        if (
+            self._current_request is not None
+            and self._is_key_for_current()
+            and self._current_request.move_mark(self._line.value, step)
+        ):
+            self._apply_manual_mark(self._current_request)
+
+    def action_scroll(self, step: int) -> None:
+        """Show more of what is asked for."""
+        page = max(1, self._view.size.height - 1)
+        self._view.scroll_relative(y=step * page, animate=False)
+        self.call_after_refresh(self._choices.redraw)
+
+    def action_turn(self, step: int) -> None:
+        """Turn to another question."""
+        pending = self._waiting.pending
+        if self._current_request is not None and len(pending) > 1:
+            self._ask(pending[(self._waiting.position(self._current_request.request) + step) % len(pending)])
+
+    def action_dismiss(self) -> None:
+        """Leave a question of an extension without an answer, for good."""
+        if (
+            self._current_request is not None
+            and self._is_key_for_current()
+            and isinstance(self._current_request.request, sc.Dialog)
+        ):
+            self._finish_request(self.DialogValueGiven(self._current_request.request, None))
+
+    def action_put_off(self) -> None:
+        """Answer later."""
+        self.post_message(self.RequestPostponed())

@@ -1,0 +1,157 @@
+"""Foreign text to be judged: shown whole, to scroll through, within a frame that it cannot imitate.
+
+Rules:
+1. Nothing is left out: characters that cannot be seen are shown by number, long lines go on in the next row.
+2. Every row of foreign text begins with a bar of ours; where a long line goes on, the bar is another one. Whatever has
+   no bar is said by us.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import attrs
+from rich.cells import chop_cells
+from rich.style import Style
+from rich.text import Text
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.theme import Theme
+
+from frontends.terminal.look.harmless_text import reveal_hidden
+from frontends.terminal.look.styles import Look
+from frontends.terminal.panels.panel import filled_strip, look_of
+
+RowKind = Literal["label", "text", "added", "removed", "place", "file"]
+GUTTER: Final = 2
+"""Cells at the left that foreign text never reaches."""
+_NARROWEST: Final = 8
+_GOES_ON: Final = {True: "┆", False: ":"}
+
+
+@attrs.frozen(kw_only=True)
+class ForeignPassage:
+    """Some foreign text; `label` is what we call it, `diff` says that it is a change of files."""
+
+    text: str
+    label: str = ""
+    diff: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class ForeignRow:
+    """One row on the screen; `continued` belongs to the line of the row before it."""
+
+    text: str
+    kind: RowKind = "text"
+    continued: bool = False
+
+
+def build_rows(passages: Sequence[ForeignPassage], width: int) -> list[ForeignRow]:
+    """Return every row of these passages, for a width that includes the bar."""
+    room = max(_NARROWEST, width - GUTTER)
+    rows: list[ForeignRow] = []
+    for passage in passages:
+        if passage.label:
+            rows.append(ForeignRow(text=passage.label, kind="label"))
+        for line in reveal_hidden(passage.text).rstrip("\n").split("\n"):
+            kind = line_kind(line) if passage.diff else "text"
+            pieces = [line] if line.isascii() and len(line) <= room else chop_cells(line, room) or [""]
+            rows += [ForeignRow(text=piece, kind=kind, continued=number > 0) for number, piece in enumerate(pieces)]
+    return rows
+
+
+def draw_row(row: ForeignRow, look: Look) -> Text:
+    """Return a row with its bar."""
+    if row.kind == "label":
+        return Text(" " * GUTTER + row.text, look.dim)
+    bar = _GOES_ON[look.symbols] if row.continued else look.glyph("bar")
+    return Text.assemble((f"{bar} ", look.warn), (row.text, style_of_kind(row.kind, look)))
+
+
+def line_kind(line: str) -> RowKind:
+    """Say what a line of a diff is, by how it begins."""
+    if line.startswith("@@"):
+        return "place"
+    if line.startswith(("+++", "---")):
+        return "file"
+    return "added" if line.startswith("+") else "removed" if line.startswith("-") else "text"
+
+
+def style_of_kind(kind: RowKind, look: Look) -> Style:
+    """Return how such a line is drawn."""
+    match kind:
+        case "added":
+            return look.added
+        case "removed":
+            return look.removed
+        case "place":
+            return look.accent
+        case "file":
+            return look.strong
+        case _:
+            return look.text
+
+
+class ForeignView(ScrollView, can_focus=False):
+    """Shows passages; only the rows in sight are drawn."""
+
+    DEFAULT_CSS = """
+    ForeignView { height: auto; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._passages: tuple[ForeignPassage, ...] = ()
+        self._rows: tuple[int, list[ForeignRow]] | None = None
+        self._look: Look | None = None
+
+    def show(self, passages: tuple[ForeignPassage, ...]) -> None:
+        """Show these from their beginning."""
+        self._passages = passages
+        self._rows = None
+        self.scroll_home(animate=False)
+        self.refresh()
+
+    def rows(self, width: int) -> list[ForeignRow]:
+        """Return the rows for a width; the last answer is kept."""
+        if self._rows is None or self._rows[0] != width:
+            self._rows = (width, build_rows(self._passages, width))
+        return self._rows[1]
+
+    def fit(self, width: int, most: int) -> int:
+        """Take as many rows of the screen as are needed, at most these; return how many there are to scroll through."""
+        surely = sum(each.text.rstrip("\n").count("\n") + 1 for each in self._passages)
+        if surely <= most and len(self.rows(width)) <= most:
+            count = len(self.rows(width))
+        else:  # the scrollbar takes a column
+            count = len(self.rows(width - 1))
+        self.styles.height = min(count, most)
+        self.virtual_size = Size(width - (1 if count > most else 0), count)
+        self.refresh()
+        return count
+
+    def visible_range(self) -> tuple[int, int, int]:
+        """Return the first and the last row that can be seen, counted from 1, and how many there are."""
+        total = self.virtual_size.height
+        first = self.scroll_offset.y
+        return first + 1, min(total, first + self.size.height), total
+
+    def on_mount(self) -> None:
+        """Follow the theme."""
+        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
+
+    def _theme_changed(self, _: Theme) -> None:
+        self._look = None
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Return one row of the picture."""
+        if self._look is None:
+            self._look = look_of(self.app)
+        width = self.size.width
+        rows = self.rows(self.virtual_size.width or width)
+        row_number = y + self.scroll_offset.y
+        return filled_strip(
+            draw_row(rows[row_number], self._look) if row_number < len(rows) else Text(), width, self.rich_style
+        )

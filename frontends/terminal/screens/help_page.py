@@ -1,0 +1,105 @@
+"""All keys and commands on one screen, made from the tables that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final
+
+from rich.table import Table
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+import session_core as sc
+from frontends.terminal.actions.slash_commands import SLASH
+from frontends.terminal.composer import keys
+from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.panels import message_queue, sidebar
+from frontends.terminal.questions import panel
+from frontends.terminal.transcript import view
+
+Rows = Sequence[tuple[str, str]]
+
+KEYS: Final = (
+    ("Enter", "send; while the agent works, the message waits in the queue"),
+    ("Esc", "stop the viewed session's turn; twice: its helpers too"),
+    ("Ctrl+C", "copy what is marked, else clear what was typed; twice: close"),
+    ("Ctrl+D", "close, if nothing is typed"),
+    ("F1", "this help"),
+    ("F2", "the list of sessions; again: hide it"),
+    ("F3", "search in all sessions"),
+    ("F4 / F5", "choose the model / what needs a yes"),
+    ("F6", "the conversation"),
+    ("F7 / F8", "the messages that wait / the open question"),
+    ("F9", "what extensions show, so that it hears keys"),
+    ("Alt+P", "the whole plan, or where it stands"),
+    ("Alt+N", "new session"),
+    ("Alt+Up / Alt+Down", "previous / next session, also Ctrl+PageUp / Ctrl+PageDown"),
+    ("Alt+1 ... Alt+9", "a session by its place in the list"),
+    ("Ctrl+O", "show everything whole, or in short"),
+    ("PageUp / PageDown", "scroll the conversation"),
+    ("Ctrl+Home / Ctrl+End", "its beginning / its end"),
+)
+"""What can be pressed anywhere."""
+_TABLES: Final[tuple[tuple[str, Rows], ...]] = (
+    ("Anywhere", KEYS),
+    ("Commands", tuple((f"/{each.name} {each.hint}".strip(), each.help) for each in SLASH)),
+    ("Writing", keys.KEYS),
+    ("When you are asked (F8)", panel.KEYS),
+    ("In the conversation (F6)", view.KEYS),
+    ("In the list of sessions (F2)", sidebar.KEYS),
+    ("In the queue (F7)", message_queue.KEYS),
+)
+_SAID_CHARS: Final = 200
+_WIDEST_KEY: Final = 34
+
+
+class HelpScreen(ModalScreen[None]):
+    """Shows the tables."""
+
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; }
+    HelpScreen VerticalScroll { width: 100; max-width: 96%; height: 90%; background: $surface; border: round $primary;
+                                padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1,enter", "dismiss(None)", "close", show=False)]
+
+    def __init__(self, brought: Iterable[sc.ExtensionCommand] = ()) -> None:
+        super().__init__()
+        self._brought = tuple(brought)
+
+    def compose(self) -> ComposeResult:
+        """Put the tables together."""
+        with VerticalScroll() as scroll:
+            scroll.border_title = "Help"
+            scroll.border_subtitle = "Up and Down scroll, Esc closes"
+            for title, rows in tables(self._brought):
+                yield Static(_draw_table(title, rows), markup=False)
+
+    def on_mount(self) -> None:
+        """Let arrows scroll."""
+        self.query_one(VerticalScroll).focus()
+
+
+def tables(brought: Sequence[sc.ExtensionCommand]) -> list[tuple[str, Rows]]:
+    """Return everything that can be pressed and typed, part by part; what extensions bring comes after our commands."""
+    theirs = tuple(
+        (f"/{inert_line(each.name, 60)}", f"{inert_line(each.description, _SAID_CHARS)} ({inert_line(each.extension)})")
+        for each in brought
+    )
+    ours: list[tuple[str, Rows]] = [*_TABLES]
+    return [*ours[:2], ("Commands of extensions", theirs), *ours[2:]] if theirs else ours
+
+
+def _draw_table(title: str, rows: Rows) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), title=Text(title, "bold underline"))
+    table.title_justify = "left"
+    table.add_column(width=min(_WIDEST_KEY, max(len(key) for key, _ in rows)), overflow="fold")
+    table.add_column(overflow="fold")
+    for key, what in rows:
+        table.add_row(Text(key, "bold"), Text(what))
+    table.add_row("", "")
+    return table

@@ -1,0 +1,180 @@
+"""What there is to choose from. Pure functions from states to choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import session_core as sc
+from frontends.shared.figures import format_ago, format_path
+from frontends.shared.style import format_count
+from frontends.terminal.look.activity_words import describe_activity, glyph_of
+from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.permission_words import MODES
+from frontends.terminal.look.themes import ABOUT
+from frontends.terminal.panels.session_order import group_by_folder
+from frontends.terminal.screens.picker import PickerChoice
+from frontends.terminal.transcript.block_builder import shell_line_of
+
+THINKING: Final[dict[sc.Thinking, str]] = {
+    "off": "answers at once",
+    "low": "thinks a little",
+    "medium": "thinks before it answers",
+    "high": "thinks as long as it wants",
+}
+_SAID_CHARS: Final = 200
+_LATER: Final = "; this counts from the next start of the service on"
+"""What the service says of a key that is not set: too long for a line."""
+
+
+def mode_choices(current: sc.PermissionMode | None) -> list[PickerChoice[str]]:
+    """What may need a yes."""
+    return [
+        PickerChoice(value=mode, label=mode.replace("_", "-"), detail=words.long, current=mode == current)
+        for mode, words in MODES.items()
+    ]
+
+
+def thinking_choices(current: sc.Thinking | None) -> list[PickerChoice[str]]:
+    """How much a model may reason."""
+    return [PickerChoice(value=how, label=how, detail=text, current=how == current) for how, text in THINKING.items()]
+
+
+def model_choices(models: Sequence[sc.ListedModel], current: str) -> list[PickerChoice[str]]:
+    """The models, those that can be used first."""
+    return [
+        PickerChoice(
+            value=each.name,
+            label=each.name,
+            detail=_describe_model(each),
+            current=each.name == current,
+            enabled=each.usable,
+        )
+        for each in sorted(models, key=lambda each: not each.usable)
+    ]
+
+
+def _describe_model(model: sc.ListedModel) -> str:
+    """Say what a model can do, in columns; or what to do so that it can be used, in few words."""
+    if not model.usable:
+        return model.why_not.replace(_LATER, ", restart the service") or "cannot be used"
+    can = "thinks" if model.can_think else "", "sees pictures" if model.can_see else ""
+    room = f"{_amount(model.context_tokens)} context" if model.context_tokens else ""
+    whose = "" if model.name.startswith(f"{model.provider}/") else model.provider
+    return f"{room:<14}{can[0]:<8}{can[1]:<15}{whose}".rstrip()
+
+
+def _amount(tokens: int) -> str:
+    """Return a number of tokens as people say it."""
+    if tokens < 1_000_000:
+        return f"{tokens // 1_000}k"
+    return f"{tokens / 1_000_000:.1f}".removesuffix(".0") + "M"
+
+
+def theme_choices(names: Iterable[str], current: str) -> list[PickerChoice[str]]:
+    """What colours there are, those that we say something about first."""
+    known = list(ABOUT)
+    return [
+        PickerChoice(value=name, label=name, detail=ABOUT.get(name, ""), current=name == current)
+        for name in sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))
+    ]
+
+
+def session_choices(
+    fleet: sc.FleetState, *, here: str, viewed: sc.SessionId | None, now_ms: int
+) -> list[PickerChoice[sc.SessionId]]:
+    """The sessions, as in the list at the side; after them those that were put away, the last used first."""
+    rows = [
+        (row.summary, row.depth) for each in group_by_folder(fleet.sessions.values(), here=here) for row in each.rows
+    ]
+    away = [each for each in fleet.sessions.values() if each.archived]
+    away.sort(key=lambda each: each.updated_at, reverse=True)
+    return [
+        PickerChoice(
+            value=summary.session_id,
+            label="  " * depth + f"{glyph_of(summary.activity)} {inert_line(summary.name, 100) or 'new session'}",
+            detail=_describe_session(summary, now_ms),
+            current=summary.session_id == viewed,
+        )
+        for summary, depth in [*rows, *((each, 0) for each in away)]
+    ]
+
+
+def _describe_session(summary: sc.SessionSummary, now_ms: int) -> str:
+    does = "archived" if summary.archived else describe_activity(summary.activity, now_ms)
+    asks = [format_count(summary.open_requests, "question")] if summary.open_requests else []
+    return ", ".join([does, *asks, format_ago(summary.updated_at, now_ms), format_path(summary.cwd)])
+
+
+def extension_choices(extensions: Iterable[sc.ExtensionInfo]) -> list[PickerChoice[sc.ExtensionInfo]]:
+    """The extensions, with how they are."""
+    return [
+        PickerChoice(
+            value=each,
+            label=f"{each.name} {each.version}".strip(),
+            detail=f"{each.state}{f': {each.problem}' if each.problem else ''} "
+            f"({each.scope}{f', {format_path(each.folder)}' if each.folder is not None else ''})",
+        )
+        for each in extensions
+    ]
+
+
+def extension_actions(extension: sc.ExtensionInfo) -> list[PickerChoice[str]]:
+    """What can be done about an extension."""
+    off = extension.state == "disabled"
+    return [
+        PickerChoice(value="reload", label="reload", detail="let a new process take over", enabled=not off),
+        PickerChoice(value="enable", label="switch on", detail="use it again", enabled=off),
+        PickerChoice(value="disable", label="switch off", detail="end it, and do not start it again", enabled=not off),
+    ]
+
+
+def user_message_choices(state: sc.SessionState, now_ms: int) -> list[PickerChoice[sc.Message]]:
+    """What people have said on the way to the present, newest first."""
+    said = [each for each in state.transcript if each.role == "user" and each.source is None]
+    return [_user_message_choice(each, now_ms) for each in reversed(said)]
+
+
+def branch_choices(state: sc.SessionState, now_ms: int) -> list[PickerChoice[sc.MessageId]]:
+    """The ends of all branches within the window, newest first; the present one is marked."""
+    parents = {each.parent_id for each in state.messages}
+    ends = [each for each in state.messages if each.message_id not in parents]
+    return [
+        PickerChoice(
+            value=each.message_id,
+            label=_gist(_last_user_message(state.messages, each)),
+            detail=f"{format_ago(each.created_at, now_ms)}, {format_count(_length(state.messages, each), 'message')}",
+            current=each.message_id == state.head,
+        )
+        for each in reversed(ends)
+    ]
+
+
+def _last_user_message(messages: Sequence[sc.Message], end: sc.Message) -> sc.Message:
+    """The newest thing that a person said on the way to a message."""
+    known = {each.message_id: each for each in messages}
+    current: sc.Message | None = end
+    while current is not None and current.role != "user":
+        current = known.get(current.parent_id) if current.parent_id is not None else None
+    return current or end
+
+
+def _length(messages: Sequence[sc.Message], end: sc.Message) -> int:
+    known = {each.message_id: each.parent_id for each in messages}
+    count, message_id = 0, end.message_id
+    while message_id in known:
+        count += 1
+        parent = known[message_id]
+        if parent is None:
+            break
+        message_id = parent
+    return count
+
+
+def _user_message_choice(message: sc.Message, now_ms: int) -> PickerChoice[sc.Message]:
+    return PickerChoice(value=message, label=_gist(message), detail=format_ago(message.created_at, now_ms))
+
+
+def _gist(message: sc.Message) -> str:
+    ran = shell_line_of(message)
+    return inert_line(message.text if ran is None else f"! {ran}", _SAID_CHARS) or "(no text)"

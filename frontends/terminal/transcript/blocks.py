@@ -1,0 +1,300 @@
+"""A conversation as blocks, made from the state of a session again and again as it changes.
+
+Rules:
+1. A block that has not changed is the very same object as before, so that whoever draws them compares by identity; if
+   none has changed, so is the tuple of all.
+2. Every block has a key that stays the same while it grows: what is being written and what was written are one block.
+3. Only what can have changed is made anew: the text that grows, the calls that run, the messages that are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import is_
+from typing import Final
+
+import attrs
+
+import session_core as sc
+from frontends.terminal.transcript.block_builder import (
+    CallTime,
+    build_ending,
+    build_message_blocks,
+    find_siblings,
+    growing_block,
+    tool_block,
+)
+from frontends.terminal.transcript.block_values import AnswerBlock as AnswerBlock
+from frontends.terminal.transcript.block_values import Block as Block
+from frontends.terminal.transcript.block_values import EntryBlock as EntryBlock
+from frontends.terminal.transcript.block_values import RemarkBlock as RemarkBlock
+from frontends.terminal.transcript.block_values import SummaryBlock as SummaryBlock
+from frontends.terminal.transcript.block_values import ThinkingBlock as ThinkingBlock
+from frontends.terminal.transcript.block_values import ToolBlock as ToolBlock
+from frontends.terminal.transcript.block_values import UserMessageBlock as UserMessageBlock
+
+Results = Mapping[sc.CallId, sc.ToolResultPart]
+
+
+@attrs.define(eq=False)
+class _MessageBlocks:
+    """The blocks of one message, and what they were made from."""
+
+    message: sc.Message
+    branches: tuple[sc.MessageId, ...]
+    results: Results
+    blocks: tuple[Block, ...]
+
+
+@attrs.define(eq=False)
+class _History:
+    """The messages on the way to the head as blocks, around the newest one that calls tools.
+
+    Attributes:
+        known: What it was made from.
+        calling: The newest message with tool calls; its blocks depend on how these stand.
+        results: Those of its calls that are part of the conversation, since `answered_at`.
+    """
+
+    known: tuple[object, ...]
+    before: tuple[Block, ...] = ()
+    calling: sc.Message | None = None
+    results: Results = attrs.field(factory=dict)
+    answered_at: int = 0
+    after: tuple[Block, ...] = ()
+
+
+class BlockBuilder:
+    """Makes the blocks of one session; `older` are messages before its window, oldest first."""
+
+    def __init__(self) -> None:
+        self.older: list[sc.Message] = []
+        self._made: dict[sc.MessageId, _MessageBlocks] = {}
+        self._history = _History(())
+        self._live: tuple[tuple[object, ...], tuple[Block, ...], tuple[Block, ...]] = ((), (), ())
+        self._tool_blocks: dict[str, tuple[tuple[object, ...], ToolBlock]] = {}
+        self._times: dict[sc.CallId, CallTime] = {}
+        self._entries: dict[int, EntryBlock] = {}
+        self._growing: dict[str, tuple[sc.PartialPart | None, object, bool, Block]] = {}
+        self._ending: RemarkBlock | None = None
+        self._all: tuple[Block, ...] = ()
+
+    def build_blocks(self, state: sc.SessionState, extensions: Sequence[sc.ExtensionInfo] = ()) -> tuple[Block, ...]:
+        """Return all blocks, oldest first; `extensions` say how their entries are to be shown."""
+        history = self._build_history(state, extensions)
+        calling, alone = self._build_tools(state, history)
+        ended = self._build_ending(state)
+        partial = self._build_partial(state)
+        blocks = (*history.before, *calling, *history.after, *alone, *partial, *((ended,) if ended else ()))
+        if len(blocks) != len(self._all) or not all(map(is_, blocks, self._all)):
+            self._all = blocks
+        return self._all
+
+    # --- what was said ------------------------------------------------------------------------------------------------
+
+    def _build_history(self, state: sc.SessionState, extensions: Sequence[sc.ExtensionInfo]) -> _History:
+        templates = _templates(extensions)
+        known = (state.head, state.messages, len(self.older), state.entries, state.earlier, *templates.values())
+        before = self._history.known
+        if len(known) == len(before) and known[0] == before[0] and all(map(_is_same, known, before)):
+            return self._history
+        path = self._path(state)
+        branches = find_siblings(chain(self.older, state.messages))
+        calling = next((index for index in range(len(path) - 1, -1, -1) if path[index].tool_calls), None)
+        answered = _results(path)
+        history = _History(known)
+        if calling is not None:
+            history.calling, history.results = path[calling], answered.get(path[calling].message_id, {})
+            history.answered_at = max((each.created_at for each in path[calling:] if each.role == "tool"), default=0)
+        entries = iter(self._build_entries(state, templates, path))
+        entry = next(entries, None)
+        pieces: list[Block] = []
+        made: dict[sc.MessageId, _MessageBlocks] = {}
+        for index, message in enumerate(path):
+            while entry is not None and entry.entry.at < message.created_at:
+                pieces.append(entry)
+                entry = next(entries, None)
+            if index == calling:
+                history.before, pieces = tuple(pieces), []
+                continue
+            each = self._build_message(message, branches, answered)
+            made[message.message_id] = each
+            pieces += each.blocks
+        pieces += [] if entry is None else [entry, *entries]
+        if calling is None:
+            history.before = tuple(pieces)
+        else:
+            history.after = tuple(pieces)
+        self._made, self._history = made, history
+        return history
+
+    def _build_message(
+        self,
+        message: sc.Message,
+        branches: Mapping[sc.MessageId | None, tuple[sc.MessageId, ...]],
+        answered: Mapping[sc.MessageId, Results],
+    ) -> _MessageBlocks:
+        siblings = branches.get(message.parent_id, ()) if message.role == "user" else ()
+        results = answered.get(message.message_id, _NONE)
+        cached = self._made.get(message.message_id)
+        if cached is not None and cached.message is message and cached.branches == siblings:
+            if cached.results is results or (cached.results.keys() == results.keys()):
+                return cached
+
+        def build_finished_tool(key: str, call: sc.ToolCallPart) -> ToolBlock:
+            return self._tool(key, call, results.get(call.call_id), None, asked=False)
+
+        blocks = self._reuse_blocks(tuple(build_message_blocks(message, siblings, build_finished_tool)), self._live[1])
+        return _MessageBlocks(message, siblings, results, blocks)
+
+    def _path(self, state: sc.SessionState) -> tuple[sc.Message, ...]:
+        path = state.transcript
+        if not self.older or (state.head is not None and not path):
+            return path
+        wanted, before = (path[0].parent_id if path else None), list[sc.Message]()
+        for message in reversed(self.older):
+            if wanted is not None and message.message_id == wanted:
+                before.append(message)
+                wanted = message.parent_id
+        return (*reversed(before), *path)
+
+    def _build_entries(
+        self, state: sc.SessionState, templates: Mapping[tuple[str, str], sc.JsonObject], path: Sequence[sc.Message]
+    ) -> Iterator[EntryBlock]:
+        """Yield entries that have a template, by time; those from before messages that are not loaded are left out."""
+        since = path[0].created_at if path and state.earlier > len(self.older) else None
+        used_blocks: dict[int, EntryBlock] = {}
+        count: dict[tuple[str, int], int] = {}
+        for entry in sorted(state.entries, key=lambda each: each.at):
+            tag = entry.entry.get("tag")
+            template = templates.get((entry.extension, tag)) if isinstance(tag, str) else None
+            if template is None or (since is not None and entry.at < since):
+                continue
+            number = count[entry.extension, entry.at] = count.get((entry.extension, entry.at), 0) + 1
+            block = self._entries.get(id(entry))
+            if block is None or block.entry is not entry or block.template is not template:
+                key = f"entry/{entry.extension}/{entry.at}/{number}"
+                block = EntryBlock(key=key, entry=entry, template=template)
+            used_blocks[id(entry)] = block
+            yield block
+        self._entries = used_blocks
+
+    # --- what is being done -------------------------------------------------------------------------------------------
+
+    def _build_tools(self, state: sc.SessionState, history: _History) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+        """Return the blocks of the newest message with calls, and those of calls that no message has made."""
+        known = (history, state.tools, state.approvals)
+        if len(self._live[0]) == len(known) and all(map(is_, known, self._live[0])):
+            return self._live[1:]
+        asked = {each.call_id for each in state.approvals if each.session_id is None}
+        live = {each.call_id: each for each in state.tools}
+        self._note_times(state, history, live)
+        called: set[sc.CallId] = set()
+
+        def build_tool(key: str, call: sc.ToolCallPart) -> ToolBlock:
+            called.add(call.call_id)
+            result = history.results.get(call.call_id)
+            tool = live.get(call.call_id) if result is None else None
+            return self._tool(key, call, result, tool, asked=result is None and call.call_id in asked)
+
+        of_calling = () if history.calling is None else tuple(build_message_blocks(history.calling, (), build_tool))
+        of_calling = self._reuse_blocks(of_calling, self._live[1])
+        alone = tuple(
+            self._tool(f"call/{tool.call_id}", tool, None, tool, asked=tool.call_id in asked)
+            for tool in state.tools
+            if tool.call_id not in called or tool.call_id in history.results
+        )
+        self._live = (known, of_calling, alone)
+        return of_calling, alone
+
+    @staticmethod
+    def _reuse_blocks(blocks: tuple[Block, ...], before: tuple[Block, ...]) -> tuple[Block, ...]:
+        """Keep the texts around calls; a key with the same text is the same block."""
+        known = {each.key: each for each in before if not isinstance(each, ToolBlock)}
+        return tuple(known.get(each.key, each) if not isinstance(each, ToolBlock) else each for each in blocks)
+
+    def _tool(
+        self,
+        key: str,
+        call: sc.ToolCallPart | sc.LiveTool,
+        result: sc.ToolResultPart | None,
+        live: sc.LiveTool | None,
+        *,
+        asked: bool,
+    ) -> ToolBlock:
+        depends = (call.arguments, result, live, asked, self._times.get(call.call_id))
+        cached = self._tool_blocks.get(key)
+        if cached is None or not all(map(is_, cached[0], depends)):
+            if len(self._tool_blocks) > _MAX_REMEMBERED_CALLS:
+                self._tool_blocks.clear()
+                self._times.clear()
+            cached = (depends, tool_block(key, call, result, live, depends[-1], asked=asked))
+            self._tool_blocks[key] = cached
+        return cached[1]
+
+    def _note_times(self, state: sc.SessionState, history: _History, live: Mapping[sc.CallId, sc.LiveTool]) -> None:
+        """Remember when calls began and ended: their results do not tell."""
+        for call_id, tool in live.items():
+            time = self._times.get(call_id)
+            if time is None or time.started_at != tool.started_at:
+                time = self._times[call_id] = CallTime(started_at=tool.started_at)
+            if tool.result is not None and time.ended_at is None:
+                self._times[call_id] = CallTime(started_at=tool.started_at, ended_at=state.updated_at)
+        for call_id in history.results:
+            time = self._times.get(call_id)
+            if time is not None and time.ended_at is None:
+                self._times[call_id] = CallTime(started_at=time.started_at, ended_at=history.answered_at)
+
+    # --- what is being said -------------------------------------------------------------------------------------------
+
+    def _build_partial(self, state: sc.SessionState) -> list[Block]:
+        partial = state.partial
+        blocks: list[Block] = []
+        growing: dict[str, tuple[sc.PartialPart | None, object, bool, Block]] = {}
+        parts = partial.parts if partial is not None else ()
+        for index, part in enumerate(parts):
+            assert partial is not None
+            last = index == len(parts) - 1
+            text = state.growing if last and state.growing is not None else part.text
+            key = f"{partial.message_id}/{index}"
+            before = self._growing.get(key)
+            if before is None or before[1] is not text or before[2] is not last or before[0] is not part:
+                block = growing_block(key, partial.message_id, part, str(text), growing=last)
+                before = (part, text, last, block)
+            growing[key] = before
+            blocks.append(before[3])
+        self._growing = growing
+        return [each for each in blocks if not (isinstance(each, AnswerBlock) and not each.text)]
+
+    def _build_ending(self, state: sc.SessionState) -> RemarkBlock | None:
+        now = build_ending(state)
+        if now is None or self._ending is None or (now.key, now.text) != (self._ending.key, self._ending.text):
+            self._ending = now
+        return self._ending
+
+
+_NONE: Final[Results] = {}
+_MAX_REMEMBERED_CALLS: Final = 5_000
+"""Calls that are remembered; then all are forgotten, and drawn anew once."""
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other or (isinstance(one, int | str) and one == other)
+
+
+def _templates(extensions: Sequence[sc.ExtensionInfo]) -> dict[tuple[str, str], sc.JsonObject]:
+    return {(each.name, renderer.tag): renderer.template for each in extensions for renderer in each.renderers}
+
+
+def _results(path: Sequence[sc.Message]) -> dict[sc.MessageId, dict[sc.CallId, sc.ToolResultPart]]:
+    """Return the results of each message's calls: they follow it, and an id may come again in a later message."""
+    found: dict[sc.MessageId, dict[sc.CallId, sc.ToolResultPart]] = {}
+    asking: sc.MessageId | None = None
+    for message in path:
+        if message.role == "assistant":
+            asking = message.message_id
+        elif message.role == "tool" and asking is not None:
+            parts = (part for part in message.parts if isinstance(part, sc.ToolResultPart))
+            found.setdefault(asking, {}).update((part.call_id, part) for part in parts)
+    return found

@@ -1,0 +1,76 @@
+"""From a block to rows: the one door to all that is drawn of a conversation."""
+
+from typing import Final
+
+from textual.strip import Strip
+
+from frontends.terminal.look.harmless_text import inert_line
+from frontends.terminal.look.styles import Look
+from frontends.terminal.transcript.blocks import (
+    AnswerBlock,
+    Block,
+    EntryBlock,
+    RemarkBlock,
+    SummaryBlock,
+    ThinkingBlock,
+    ToolBlock,
+    UserMessageBlock,
+)
+from frontends.terminal.transcript.rendering.entries import entry_rows
+from frontends.terminal.transcript.rendering.flow import Flow
+from frontends.terminal.transcript.rendering.lines import cut_spans, strip_of
+from frontends.terminal.transcript.rendering.said import remark_rows, summary_rows, thinking_rows, user_message_rows
+from frontends.terminal.transcript.rendering.tools import tool_rows
+
+_MOST_FLOWS: Final = 8
+"""Answers that grow at one time and place: one or two."""
+
+
+class Drawer:
+    """Draws blocks, and remembers what it has drawn of those that grow."""
+
+    def __init__(self) -> None:
+        self._flows: dict[str, Flow] = {}
+
+    def draw(self, block: Block, width: int, look: Look, *, expanded: bool, now_ms: int) -> list[Strip]:
+        """Return a block as rows of at most `width` cells."""
+        match block:
+            case AnswerBlock():
+                return self._answer(block, width, look)
+            case ToolBlock():
+                return tool_rows(block, width, look, expanded=expanded, now_ms=now_ms)
+            case ThinkingBlock():
+                return thinking_rows(block, width, look, expanded=expanded)
+            case UserMessageBlock():
+                return user_message_rows(block, width, look, expanded=expanded)
+            case SummaryBlock():
+                return summary_rows(block, width, look, expanded=expanded)
+            case RemarkBlock():
+                return remark_rows(block, width, look)
+            case EntryBlock():
+                return entry_rows(block.entry, block.template, width, look)
+
+    def _answer(self, block: AnswerBlock, width: int, look: Look) -> list[Strip]:
+        flow = self._flows.get(block.key)
+        if flow is None or flow.width != width or flow.look is not look:
+            flow = Flow(width, look)
+        rows = flow.draw(block.text, growing=block.growing)
+        if block.growing:
+            self._flows[block.key] = flow
+            while len(self._flows) > _MOST_FLOWS:
+                del self._flows[next(iter(self._flows))]
+        else:
+            self._flows.pop(block.key, None)
+        if block.source is None:
+            return rows
+        return [strip_of(cut_spans([(f"{inert_line(block.source, 60)}:", look.accent)], width)), *rows]
+
+
+def changes_with_time(block: Block) -> bool:
+    """Whether a block has to be drawn again although nothing has happened: it says how long something has taken."""
+    return isinstance(block, ToolBlock) and block.live is not None and block.result is None
+
+
+def is_expandable(block: Block) -> bool:
+    """Whether there may be more of a block than is shown in short."""
+    return isinstance(block, ToolBlock | ThinkingBlock | SummaryBlock | UserMessageBlock)

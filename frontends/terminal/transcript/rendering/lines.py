@@ -1,0 +1,204 @@
+"""Lines of a given width: wrapping, cutting and leaving out. Everything that is drawn goes through here.
+
+Texts given to these functions are inert already (see `frontends.terminal.look.harmless_text`).
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final
+
+import attrs
+from rich.cells import get_character_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from frontends.shared.style import format_count
+from frontends.terminal.look.styles import Look
+from frontends.terminal.look.text_width import width_of
+
+Span = tuple[str, Style]
+Spans = Sequence[Span]
+
+_LEAST_WIDTH: Final = 2
+"""The widest character has to fit."""
+_CHARS_PER_CELL: Final = 4
+"""A letter with three marks; more of them are not kept."""
+WHOLE_CHARS: Final = 100_000
+"""Characters of one text that are looked at."""
+_INDENT: Final = 2
+_MARGIN: Final = Segment(" " * _INDENT, Style.null())
+MOST_ROWS: Final = 3_000
+"""Rows of one block; a longer one says how much is left out."""
+HEAD_ROWS: Final = 1_000
+
+
+def spans_width(spans: Spans) -> int:
+    """How many cells these spans take."""
+    return sum(width_of(text) for text, _ in spans)
+
+
+def strip_of(spans: Iterable[Span]) -> Strip:
+    """Return one line; the spans must fit."""
+    filled = [(text, style) for text, style in spans if text]
+    return Strip([Segment(text, style) for text, style in filled], sum(width_of(text) for text, _ in filled))
+
+
+BLANK: Final = Strip([], 0)
+"""A line with nothing in it."""
+
+
+def wrap(
+    spans: Spans,
+    width: int,
+    *,
+    first: Spans = (),
+    rest: Spans | None = None,
+    words: bool = True,
+    most: int | None = None,
+) -> list[Strip]:
+    """Lay one paragraph out in rows of at most `width` cells.
+
+    Args:
+        spans: Text without newlines.
+        first: What the first row begins with; `rest` is for the others, spaces if left out.
+        words: Break between words where possible; else anywhere, as for code.
+        most: At most so many rows; the last one is cut and says so with three dots.
+    """
+    indent = spans_width(first)
+    if width - indent < _LEAST_WIDTH:
+        first, rest, indent = (), (), 0
+    if rest is None:
+        rest = ((" " * indent, Style.null()),) if indent else ()
+    room = max(_LEAST_WIDTH, width - max(indent, spans_width(rest)))
+    text = "".join([each for each, _ in spans])
+    enough = len(text) if most is None else (most + 1) * room * _CHARS_PER_CELL  # of a megabyte, few rows are wanted
+    ranges = list(_rows(text[:enough], room, words=words))
+    clipped = most is not None and (len(ranges) > most or len(text) > enough)
+    if clipped:
+        ranges = ranges[:most]
+    rows: list[Strip] = []
+    slices = _slice_spans(spans, ranges)
+    for number, row in enumerate(slices):
+        if clipped and number == len(ranges) - 1:
+            row = cut_spans(row, room, more="…", always=True)
+        rows.append(strip_of((*(first if not number else rest), *row)))
+    return rows
+
+
+def _rows(text: str, width: int, *, words: bool) -> Iterator[tuple[int, int]]:
+    """Yield where rows begin and end; the space at which a row is broken belongs to none."""
+    length, start = len(text), 0
+    ends = None if text.isascii() else list(accumulate(map(get_character_cell_size, text)))
+    while True:
+        if ends is None:
+            stop = start + width
+        else:
+            before = ends[start - 1] if start else 0
+            stop = bisect_right(ends, before + width)
+        if stop >= length:
+            yield start, length
+            return
+        stop = max(stop, start + 1)
+        place = text.rfind(" ", start + 1, stop + 1) if words else -1
+        if place > start and text[start:place].strip():
+            yield start, place
+            start = place + 1
+            while start < length and text[start] == " ":
+                start += 1
+        else:
+            yield start, stop
+            start = stop
+        if start >= length:
+            return
+
+
+def _slice_spans(spans: Spans, ranges: Sequence[tuple[int, int]]) -> Iterator[list[Span]]:
+    """Yield the spans of each range; ranges are in order and do not overlap."""
+    if len(spans) == 1:
+        text, style = spans[0]
+        for start, stop in ranges:
+            yield [(text[start:stop], style)]
+        return
+    place, offset = 0, 0  # the span that holds the start of the next range, and where that span starts
+    for start, stop in ranges:
+        while place < len(spans) and offset + len(spans[place][0]) <= start:
+            offset += len(spans[place][0])
+            place += 1
+        row, position, here = [], offset, place
+        while here < len(spans) and position < stop:
+            text, style = spans[here]
+            row.append((text[max(0, start - position) : stop - position], style))
+            position += len(text)
+            here += 1
+        yield row
+
+
+def indented_width(width: int) -> int:
+    """How wide rows may be that are to be set in."""
+    return max(_LEAST_WIDTH, width - _INDENT)
+
+
+def indent_rows(rows: list[Strip], width: int) -> list[Strip]:
+    """Set rows in a little, unless there is no room for that; they were drawn for `indented_width`."""
+    if width - _INDENT < _LEAST_WIDTH:
+        return rows
+    return [Strip([_MARGIN, *row], row.cell_length + _INDENT) for row in rows]
+
+
+def cut_spans(spans: Spans, width: int, *, more: str = "…", always: bool = False) -> list[Span]:
+    """Return the beginning of a line in at most `width` cells, with `more` at its end if something is missing."""
+    if not always and spans_width(spans) <= width:
+        return list(spans)
+    room = width - width_of(more)
+    if room < 0:
+        return []
+    result: list[Span] = []
+    style = Style.null()
+    for text, style in spans:
+        size = width_of(text)
+        if size > room:
+            start, stop = next(_rows(text, max(1, room), words=False))
+            fitting = text[start:stop]
+            if width_of(fitting) <= room:
+                result.append((fitting, style))
+            break
+        result.append((text, style))
+        room -= size
+    return [*result, (more, style)]
+
+
+# --- long texts -------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Excerpt:
+    """The beginning and the end of a text, and how many lines between them are left out."""
+
+    head: list[str]
+    left_out: int
+    tail: list[str]
+
+
+def excerpt(text: str, *, head: int, tail: int) -> Excerpt:
+    """Take so many lines from the beginning and the end of a text; all if they are no more than that and one."""
+    lines = text.split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if len(lines) <= head + tail + 1:
+        return Excerpt(head=lines, left_out=0, tail=[])
+    return Excerpt(head=lines[:head], left_out=len(lines) - head - tail, tail=lines[len(lines) - tail :])
+
+
+def omission_remark(count: int, look: Look, *, noun: str = "line", where: str = "") -> Span:
+    """Say how much is not shown."""
+    return f"{look.glyph('more')} {format_count(count, f'more {noun}')}{where}", look.dim
+
+
+def limit_rows(rows: list[Strip], look: Look, width: int) -> list[Strip]:
+    """Return rows of one block that are not too many to keep, saying how many are left out."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    remark = omission_remark(len(rows) - MOST_ROWS, look, noun="row", where=" are not shown")
+    return [*rows[:HEAD_ROWS], strip_of(cut_spans([remark], width)), *rows[HEAD_ROWS - MOST_ROWS :]]

@@ -1,0 +1,114 @@
+"""What commands print: the last lines while they run and afterwards, without the colours and tricks of programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from rich.style import Style
+from textual.strip import Strip
+
+import session_core as sc
+from frontends.terminal.look.harmless_text import inert
+from frontends.terminal.look.styles import Look
+from frontends.terminal.transcript.rendering.lines import (
+    WHOLE_CHARS,
+    Span,
+    cut_spans,
+    excerpt,
+    omission_remark,
+    strip_of,
+    wrap,
+)
+
+SHORT: Final = 6
+"""Lines of output that are shown in short; the last ones tell most."""
+WHILE_RUNNING: Final = 5
+_LIVE_LINES: Final = 200
+_LIVE_CHARS: Final = 16_000
+_MOST_LINES: Final = 2_500
+_LONG_ROWS: Final = 60
+_ENDING: Final = re.compile(
+    r"\n?\[(?:exit code (?P<code>-?\d{1,5})|\S{1,80}: (?:running|finished with exit code -?\d{1,5}))\]\s*\Z"
+)
+_NOTHING: Final = "(no output)"
+
+
+def apply_overprinting(text: str) -> str:
+    """Return what a terminal would show of lines that were written over, as programs do to show how far they are."""
+    if "\r" not in text:
+        return text
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def live_rows(output: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+    """Draw the last lines of a command that is running."""
+    return _last_rows(output, _LIVE_LINES if expanded else WHILE_RUNNING, width, look.dim, look)
+
+
+def output_rows(result: sc.ToolResultPart, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+    """Draw what a command has printed; how it ended is said in its header."""
+    text, _ = split_ending(result.text)
+    if text.strip() in {"", _NOTHING}:
+        return []
+    if not expanded:
+        return _last_rows(text, SHORT, width, look.dim, look)
+    unseen, text = max(0, len(text) - WHOLE_CHARS), text[-WHOLE_CHARS:]
+    preview = excerpt(inert(apply_overprinting(text)), head=_MOST_LINES // 2, tail=_MOST_LINES // 2)
+    rows = [row for line in preview.head for row in _line(line, width, look.text, _LONG_ROWS)]
+    if unseen:
+        rows.insert(0, strip_of(cut_spans([omission_remark(unseen, look, noun="character", where=" above")], width)))
+    if preview.left_out:
+        rows.append(strip_of(cut_spans([omission_remark(preview.left_out, look)], width)))
+    return rows + [row for line in preview.tail for row in _line(line, width, look.text, _LONG_ROWS)]
+
+
+def split_ending(text: str) -> tuple[str, str]:
+    """Take the remark on how a command ended from its output; the second text is what to say of it, if it failed."""
+    found = _ENDING.search(text[-200:])
+    if found is None:
+        return text, ""
+    code = found["code"]
+    return text[: len(text) - len(found[0])], f"exit code {code}" if code is not None and int(code) else ""
+
+
+def _last_rows(output: str, wanted: int, width: int, style: Style, look: Look) -> list[Strip]:
+    """Draw the last lines of an output, and say how many are above them; only they are looked at."""
+    output = output.rstrip("\n")
+    text = inert(apply_overprinting(output[-_LIVE_CHARS:]))
+    if not text.strip():
+        return []
+    lines = text.split("\n")[-wanted:]
+    rows = [strip_of(cut_spans([(line, style)], width)) for line in lines]
+    hidden = output.count("\n") + 1 - len(lines)
+    if hidden > 0:
+        rows.insert(0, strip_of(cut_spans([omission_remark(hidden, look, where=" above")], width)))
+    return rows
+
+
+def _line(line: str, width: int, style: Style, most: int) -> list[Strip]:
+    return wrap([(line, style)], width, words=False, most=most)
+
+
+def command_rows(command: str, width: int, look: Look) -> list[Strip]:
+    """Draw a whole command line, as it was given."""
+    mark: Span = ("$ ", look.dim)
+    lines = inert(command[:WHOLE_CHARS]).rstrip("\n").split("\n")
+    rows: list[Strip] = []
+    for number, line in enumerate(lines[:_MOST_LINES]):
+        first = [mark] if not number else [("  ", look.dim)]
+        rows += wrap([(line, look.text)], width, first=first, words=False, most=_LONG_ROWS)
+    if len(lines) > _MOST_LINES:
+        rows.append(strip_of(cut_spans([omission_remark(len(lines) - _MOST_LINES, look)], width)))
+    return rows
+
+
+def exit_of(result: sc.ToolResultPart) -> str | None:
+    """Say how a command ended, if not well."""
+    details: Mapping[str, sc.JsonValue] = result.details or {}
+    if details.get("timed_out") is True:
+        return "ended at its time limit"
+    code = details.get("exit_code")
+    return f"exit code {code}" if isinstance(code, int) and not isinstance(code, bool) and code else None

@@ -1,0 +1,264 @@
+"""Cards of tool calls: a header that tells which, on what, and how it stands; beneath it what there is to see.
+
+In short, a card takes a few rows and says how much more there is; what went wrong is always told in full.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+from rich.style import Style
+from textual.strip import Strip
+
+import session_core as sc
+from frontends.shared.figures import format_size
+from frontends.shared.style import duration, format_count
+from frontends.terminal.look.harmless_text import inert, inert_line
+from frontends.terminal.look.styles import Glyph, Look
+from frontends.terminal.transcript.blocks import ToolBlock
+from frontends.terminal.transcript.rendering.code import highlight
+from frontends.terminal.transcript.rendering.diffs import diff_rows
+from frontends.terminal.transcript.rendering.flow import Flow
+from frontends.terminal.transcript.rendering.lines import (
+    WHOLE_CHARS,
+    Span,
+    cut_spans,
+    excerpt,
+    indent_rows,
+    indented_width,
+    limit_rows,
+    omission_remark,
+    spans_width,
+    strip_of,
+    wrap,
+)
+from frontends.terminal.transcript.rendering.markdown import code_rows
+from frontends.terminal.transcript.rendering.shell import command_rows, exit_of, live_rows, output_rows
+from frontends.terminal.transcript.rendering.subjects import (
+    count_partial_lines,
+    describe_extras,
+    last_written_lines,
+    outcome_of,
+    partial_subject,
+    refusal_of,
+    subject_of,
+)
+
+_SHORT: Final = 4
+_ERROR_LINES: Final = 40
+_MOST_LINES: Final = 2_500
+_SHORT_ROWS: Final = 2
+_LONG_ROWS: Final = 60
+_NAME_CHARS: Final = 60
+_ANSWER_CHARS: Final = 2_000
+_WRITTEN_LINES: Final = 3
+_ARGUMENT_CHARS: Final = 20_000
+_ARGUMENT_LINES: Final = 400
+_NOTABLE_MS: Final = 1_000
+"""Calls that take less do not say how long they took."""
+_ONE_LINE: Final = frozenset({"read", "read_file", "list", "list_files", "glob", "grep", "web_fetch", "skill"})
+_COMMANDS: Final = frozenset({"shell", "job_output", "job_stop", "cell"})
+_ENDED: Final = {"denied": "not allowed", "cancelled": "stopped", "interrupted": "the service ended"}
+
+
+@attrs.frozen
+class _CallStatus:
+    """How a call stands: a symbol, words, and the style of both."""
+
+    glyph: Glyph
+    style: Style
+    words: tuple[str, ...] = ()
+
+
+def tool_rows(block: ToolBlock, width: int, look: Look, *, expanded: bool, now_ms: int) -> list[Strip]:
+    """Draw a card."""
+    body = _body(block, indented_width(width), look, expanded=expanded)
+    return limit_rows([_header(block, width, look, now_ms), *indent_rows(body, width)], look, width)
+
+
+# --- the header -------------------------------------------------------------------------------------------------------
+
+
+def _header(block: ToolBlock, width: int, look: Look, now_ms: int) -> Strip:
+    standing = _call_status(block, look, now_ms)
+    name = inert_line(block.name, _NAME_CHARS) or "a tool"
+    if block.arguments is not None:
+        subject = subject_of(block.name, block.arguments)
+        extra = list(describe_extras(block.name, block.arguments))
+    else:
+        subject, extra = partial_subject(block.name, block.writing or ""), []
+    dot = f" {look.glyph('dot')} "
+    tail = "".join(f"{dot}{each}" for each in (*extra, *standing.words))
+    head: list[Span] = [(f"{look.glyph(standing.glyph)} ", standing.style), (name, look.accent)]
+    about: list[Span] = [(f" {subject}", look.text)] if subject else []
+    room = max(width // 2, width - spans_width(head) - spans_width(about))
+    end = cut_spans([(tail, look.dim if standing.glyph in {"done", "running"} else standing.style)], room)
+    about = cut_spans(about, width - spans_width(head) - spans_width(end))
+    return strip_of(cut_spans([*head, *about, *end], width))
+
+
+def _call_status(block: ToolBlock, look: Look, now_ms: int) -> _CallStatus:
+    if block.result is not None:
+        return _ended_status(block, block.result, look)
+    if block.asked:
+        return _CallStatus("asked", look.warn, ("waits for your yes",))
+    if block.live is not None:
+        since = max(0, now_ms - block.live.started_at)
+        return _CallStatus("running", look.accent, (*_progress(block.live), _seconds(since)))
+    if block.writing is not None:
+        lines = count_partial_lines(block.writing)
+        return _CallStatus("running", look.accent, (format_count(lines, "line") if lines else "writing",))
+    return _CallStatus("waiting", look.dim, ("waits",))
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds // 1000} s" if milliseconds < 60_000 else duration(milliseconds)
+
+
+def _ended_status(block: ToolBlock, result: sc.ToolResultPart, look: Look) -> _CallStatus:
+    took = () if block.took_ms is None or block.took_ms < _NOTABLE_MS else (duration(block.took_ms),)
+    if result.status == "error":
+        return _CallStatus("failed", look.error, ("failed", *took))
+    if result.status != "success":
+        return _CallStatus("ended", look.warn, (_ENDED[result.status], *took))
+    if (wrong := exit_of(result)) is not None:
+        return _CallStatus("failed", look.error, (wrong, *took))
+    said = outcome_of(result)
+    return _CallStatus("done", look.success, (*((said,) if said else ()), *took))
+
+
+def _progress(live: sc.LiveTool) -> tuple[str, ...]:
+    if live.progress is None:
+        return ()
+    share = live.progress.progress
+    percent = (f"{min(1.0, max(0.0, share)):.0%}",) if share is not None and share == share else ()  # noqa: PLR0124 - NaN
+    message = (inert_line(live.progress.message, 200),) if live.progress.message else ()
+    return (*message, *percent)
+
+
+# --- the body ---------------------------------------------------------------------------------------------------------
+
+
+def _body(block: ToolBlock, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+    rows: list[Strip] = []
+    if expanded and block.arguments is not None and _diff_of(block) is None:
+        rows += _arguments(block.name, block.arguments, width, look)
+    if block.result is None:
+        if block.writing is not None:
+            lines = last_written_lines(block.writing, _WRITTEN_LINES)
+            rows += [row for line in lines for row in wrap([(line, look.dim)], width, words=False, most=1)]
+        if block.live is not None and block.name != "task":
+            rows += live_rows(block.live.output, width, look, expanded=expanded)
+        return rows
+    return rows + _result_rows(block, block.result, width, look, expanded=expanded)
+
+
+def _result_rows(block: ToolBlock, result: sc.ToolResultPart, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+    diff = _diff_of(block)
+    rows: list[Strip] = []
+    if result.status == "error":
+        rows += _passage(result.text, width, look, look.error, head=_MOST_LINES if expanded else _ERROR_LINES)
+    elif result.status != "success":
+        rows += _passage(refusal_of(result), width, look, look.dim, head=_MOST_LINES if expanded else _SHORT)
+    elif diff is not None:
+        rows += diff_rows(diff, width, look, expanded=expanded)
+    elif block.name in _COMMANDS:
+        rows += output_rows(result, width, look, expanded=expanded)
+    elif block.name == "plan":
+        rows += _plan(block.arguments or {}, width, look) if expanded else []
+    elif block.name == "task":
+        rows += _subagent_answer_rows(result.text, width, look, expanded=expanded)
+    elif expanded or block.name not in _ONE_LINE:
+        rows += _text(result.text, width, look, expanded=expanded)
+    for image in result.images:
+        kind = inert_line(image.media_type.removeprefix("image/"), 20).upper()
+        rows.append(
+            strip_of(cut_spans([(f"({kind} picture, {format_size(len(image.data) * 3 // 4)})", look.dim)], width))
+        )
+    return rows
+
+
+def _subagent_answer_rows(text: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+    """Draw the answer of a helper."""
+    rows = Flow(width, look).draw(text if expanded else text[:_ANSWER_CHARS], growing=False)
+    if expanded or (len(rows) <= _SHORT + 1 and len(text) <= _ANSWER_CHARS):
+        return rows
+    hidden = max(1, text.count("\n") - _SHORT + 1, len(rows) - _SHORT)
+    return [*rows[:_SHORT], strip_of(cut_spans([omission_remark(hidden, look)], width))]
+
+
+def _diff_of(block: ToolBlock) -> str | None:
+    details = block.result.details if block.result is not None else None
+    diff = details.get("diff") if details is not None else None
+    return diff if isinstance(diff, str) and diff.strip() else None
+
+
+def _text(text: str, width: int, look: Look, *, expanded: bool) -> list[Strip]:
+    style = look.text if expanded else look.dim
+    return _passage(text, width, look, style, head=_MOST_LINES if expanded else _SHORT, long=expanded)
+
+
+def _passage(
+    text: str, width: int, look: Look, style: Style, *, head: int, long: bool = True, whole: int = WHOLE_CHARS
+) -> list[Strip]:
+    preview = excerpt(inert(text[:whole]), head=head, tail=0)
+    most = _LONG_ROWS if long else _SHORT_ROWS
+    rows = [row for line in preview.head for row in wrap([(line, style)], width, words=long, most=most)]
+    if preview.left_out:
+        rows.append(strip_of(cut_spans([omission_remark(preview.left_out, look)], width)))
+    if len(text) > whole:
+        rows.append(strip_of(cut_spans([omission_remark(len(text) - whole, look, noun="character")], width)))
+    return rows
+
+
+# --- what it was asked ------------------------------------------------------------------------------------------------
+
+
+def _arguments(name: str, arguments: Mapping[str, sc.JsonValue], width: int, look: Look) -> list[Strip]:
+    """Draw what a call was asked to do, as far as its header does not say it."""
+    command, code, prompt = arguments.get("command"), arguments.get("code"), arguments.get("prompt")
+    match name:
+        case "shell" if isinstance(command, str):
+            return command_rows(command, width, look)
+        case "cell" if isinstance(code, str) and len(code) <= _ARGUMENT_CHARS:
+            return code_rows(highlight(code.rstrip("\n"), "python", look), width)
+        case "task" if isinstance(prompt, str):
+            return _passage(prompt, width, look, look.dim, head=_MOST_LINES)
+        case "plan":
+            return []
+        case _ if name in _ONE_LINE and len(arguments) <= 1:
+            return []
+        case _:
+            return [row for key, value in arguments.items() for row in _argument(key, value, width, look)]
+
+
+def _argument(key: str, value: sc.JsonValue, width: int, look: Look) -> list[Strip]:
+    label: Span = (f"{inert_line(key, _NAME_CHARS)}:", look.accent)
+    text = value if isinstance(value, str) else _as_json(value)
+    if "\n" not in text and len(text) <= _NAME_CHARS * 10:
+        return wrap([(f"{label[0]} ", label[1]), (inert(text), look.dim)], width, words=False, most=_LONG_ROWS)
+    beneath = _passage(text, indented_width(width), look, look.dim, head=_ARGUMENT_LINES, whole=_ARGUMENT_CHARS)
+    return [strip_of(cut_spans([label], width)), *indent_rows(beneath, width)]
+
+
+def _as_json(value: sc.JsonValue) -> str:
+    try:
+        return json.dumps(value, default=dict, ensure_ascii=False, indent=2)
+    except RecursionError:
+        return "(nested too deeply to be shown)"
+
+
+_PLAN_GLYPHS: Final[Mapping[object, Glyph]] = {"done": "done", "in_progress": "running", "pending": "waiting"}
+
+
+def _plan(arguments: Mapping[str, sc.JsonValue], width: int, look: Look) -> list[Strip]:
+    items = arguments.get("items")
+    rows: list[Strip] = []
+    for item in items if isinstance(items, tuple) else ():
+        if isinstance(item, Mapping) and isinstance(text := item.get("text"), str):
+            glyph = look.glyph(_PLAN_GLYPHS.get(item.get("status", "pending"), "waiting"))
+            rows += wrap([(inert_line(text), look.text)], width, first=[(f"{glyph} ", look.accent)])
+    return rows

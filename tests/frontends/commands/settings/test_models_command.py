@@ -1,0 +1,117 @@
+"""`session-core models`: what people see of the models, in the real program."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import session_core as sc
+from frontends.commands.settings.models import model_lines, note, price, tokens
+from frontends.shared.style import Style
+from tests.frontends._program import program
+
+KEY = "sk-ant-api03-Zq7Kp2Vx9Lm4Nt6Rw8Bc1Df3Gh5Jk0"
+NO_SERVER = '[providers.ollama]\nbase_url = "https://localhost:9"\n'
+QUIET = {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "OPENROUTER_API_KEY": ""}
+
+
+@pytest.fixture(autouse=True)
+def no_server(home: Path, no_real_model: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have a server with models; the tests must not see it."""
+    monkeypatch.delenv("SESSION_CORE_MODEL")
+    write(home, "")
+
+
+def write(home: Path, text: str) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text(text + NO_SERVER, encoding="utf-8")
+
+
+async def test_without_a_key() -> None:
+    """Without any key no model is listed, and people are told what to set and that the demo works."""
+    ended = await program("models", env=QUIET)
+
+    assert (0, "") == (ended.code, ended.err)
+    first, second, third = ended.out.splitlines()
+    assert first.startswith("no model has a key, so the offline demo answers: set ANTHROPIC_API_KEY or OPENAI_API_KEY")
+    assert "demo answers offline and without a key" == second
+    assert third.endswith("more with --all")
+
+
+async def test_with_a_key() -> None:
+    """With a key its models are listed, the one that answers by default has a mark, and the key is nowhere."""
+    ended = await program("models", env={**QUIET, "ANTHROPIC_API_KEY": KEY})
+    rows = ended.out.splitlines()
+
+    assert ["●", "anthropic/claude-sonnet-5-5", "sonnet", "1m", "2", "/", "10"] == rows[1].split()
+    assert "openai/" not in ended.out
+    assert KEY not in ended.out + ended.err
+
+
+async def test_all_of_them() -> None:
+    """With --all those without a key are there too, and each says which variable to set."""
+    ended = await program("models", "--all", env={**QUIET, "OPENAI_API_KEY": KEY, "COLUMNS": "120"})
+    rows = [line for line in ended.out.splitlines() if "anthropic/" in line]
+
+    assert rows
+    assert all("set ANTHROPIC_API_KEY" in row for row in rows)
+    assert any(line.startswith("●  openai/gpt-6.1-sol") for line in ended.out.splitlines())
+
+
+async def test_as_json(home: Path) -> None:
+    """With --json each model is one object, prices in dollars per million tokens."""
+    write(home, "model = 'mine'\n[[models]]\nname = 'ollama/qwen3'\naliases = ['mine']\ncontext_tokens = 40_000\n")
+    ended = await program("models", "--json", env={**QUIET, "ANTHROPIC_API_KEY": KEY})
+    rows = {row["name"]: row for row in map(json.loads, ended.out.splitlines())}
+
+    mine, haiku = rows["ollama/qwen3"], rows["anthropic/claude-haiku-4-5"]
+    assert (["mine"], True, True, 40_000, None) == (
+        mine["aliases"],
+        mine["default"],
+        mine["available"],
+        mine["context_tokens"],
+        mine["prices"],
+    )
+    assert (False, {"input": 1.0, "output": 5.0, "cache_read": 0.1, "cache_write": 1.25}) == (
+        haiku["default"],
+        haiku["prices"],
+    )
+    assert KEY not in ended.out
+
+
+async def test_a_chosen_model_without_a_key(home: Path) -> None:
+    """A model that was chosen and cannot be used is told together with the list."""
+    write(home, "model = 'opus'\n")
+    ended = await program("models", env={**QUIET, "OPENAI_API_KEY": KEY})
+
+    assert 0 == ended.code
+    assert "anthropic/claude-opus-5-5 cannot be used: set ANTHROPIC_API_KEY" in ended.out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(8_192, "8k"), (200_000, "200k"), (1_000_000, "1m"), (1_050_000, "1.05m"), (1_047_576, "1.05m")]
+)
+def test_tokens(count: int, text: str) -> None:
+    """Numbers of tokens fit into a few characters."""
+    assert text == tokens(count)
+
+
+def test_prices() -> None:
+    """Prices are those of reading and of writing, and a question mark where nobody knows."""
+    assert "0.1 / 12.5" == price(sc.Prices(input=100_000, output=12_500_000, cache_read=0, cache_write=0))
+    assert "?" == price(None)
+
+
+def test_lines_fit_and_cannot_steer() -> None:
+    """Names that a server made up are made harmless, and no line is wider than the terminal."""
+    infos = [
+        sc.ModelInfo(name=f"ollama/{'x' * 300}\x1b[31m", provider="ollama", api_id="x", described=False),
+        sc.ModelInfo(name="a/b", provider="a", api_id="b", retires=date(2027, 1, 1)),
+    ]
+    choices = [sc.ModelChoice(info=infos[0]), sc.ModelChoice(info=infos[1], why_not="set \x1b]0;x\x07 A_KEY")]
+    lines = model_lines(Style(), choices, None, width=80)
+
+    assert 3 == len(lines)
+    assert all(len(line) <= 80 and line.isprintable() for line in lines)
+    assert "until 2027-01-01" == note(sc.ModelChoice(info=infos[1]))
